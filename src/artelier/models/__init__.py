@@ -1,0 +1,1 @@
+"""Models behind one port: scripted, recorded, offline, and every provider of the registry."""
