@@ -1,0 +1,1 @@
+"""Artelier: a durable runtime for LLM agents."""

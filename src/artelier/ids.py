@@ -1,0 +1,54 @@
+"""Names that every layer shares: which ids are legal and what a stored stream is called."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, NewType
+
+from artelier.errors import InvalidRequest
+
+RunId = NewType("RunId", str)
+TenantId = NewType("TenantId", str)
+
+DEFAULT_TENANT = TenantId("default")
+MAIN_SPACE = "main"
+
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SPACE = re.compile(r"main|world:[A-Za-z0-9._:-]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+# A sub-agent's run id grows with its depth: parent::sub_agent::key (depth is bounded elsewhere).
+_RUN_ID = re.compile(r"[A-Za-z0-9._:/-]{1,512}")
+
+
+class Scope(NamedTuple):
+    """The isolation boundary of a row or a stream."""
+
+    tenant: str
+    space: str = MAIN_SPACE
+
+
+def _check(pattern: re.Pattern[str], value: object, what: str, expected: str) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise InvalidRequest(f"invalid {what}", expected=expected, got=repr(value)[:200])
+    return value
+
+
+def check_tenant(value: object) -> TenantId:
+    return TenantId(_check(_TENANT, value, "tenant id", "1-64 characters of A-Z a-z 0-9 . _ -"))
+
+
+def check_space(value: object) -> str:
+    return _check(_SPACE, value, "space", "'main' or 'world:<id>'")
+
+
+def check_artifact_id(value: object) -> str:
+    return _check(_ID, value, "artifact id", "1-128 characters of A-Z a-z 0-9 . _ : / -")
+
+
+def check_run_id(value: object) -> RunId:
+    return RunId(_check(_RUN_ID, value, "run id", "1-512 characters of A-Z a-z 0-9 . _ : / -"))
+
+
+def stream_name(scope: Scope, local: str) -> str:
+    """The stored name of a stream: `<tenant>/<space>/<type>:<id>`."""
+    return f"{scope.tenant}/{scope.space}/{local}"

@@ -1,0 +1,51 @@
+"""Money and counters as parts of events: who gave what to whom, and what a scope's limits count.
+
+An event that moves money subclasses `Moving`; the ledger's view does the rest in the event's transaction.
+There is no other way to move anything.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from artelier.log import EventData
+
+
+class Posting(msgspec.Struct, frozen=True, array_like=True):
+    """`amount` of `asset` from one account to another of the event's scope; both sides in one value."""
+
+    source: str
+    target: str
+    asset: str
+    amount: int
+    """Positive, in the asset's smallest unit."""
+
+
+class Count(msgspec.Struct, frozen=True, array_like=True):
+    """A change of a scope's counter. Reserving is checked against the cap; settling never fails."""
+
+    scope: str
+    """`run:<id>` or `tenant`."""
+    unit: str
+    """`usd` (micro-dollars), `tokens`, `steps` or `ms`."""
+    reserve: int = 0
+    """Added to what is reserved; negative gives back."""
+    use: int = 0
+    """Added to what is used."""
+
+
+class Moving(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """An event that may carry postings and counts."""
+
+    postings: tuple[Posting, ...] = ()
+    counts: tuple[Count, ...] = ()
+
+
+class Capping(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """An event that sets the cap of a counter. `cap` None lifts it."""
+
+    scope: str
+    unit: str
+    cap: int | None = None
+    used: int = 0
+    """What the scope had used before it was first capped."""

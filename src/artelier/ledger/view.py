@@ -1,0 +1,124 @@
+"""The ledger's views: balances of accounts and counters of limits.
+
+Conservation holds by construction: a posting subtracts from one row what it adds to another, and a batch
+whose posting would overdraw an account is refused whole.
+"""
+
+from __future__ import annotations
+
+from artelier.errors import InsufficientFunds, InvalidEvent, LimitReached
+from artelier.ledger.posting import Capping, Count, Moving, Posting
+from artelier.log import Applied, Tx, View
+
+SOURCES = ("source:", "mint:")
+"""Accounts that may go below zero: what they owe is what they have issued."""
+
+_ADD = (
+    "INSERT INTO accounts VALUES (?, ?, ?, ?, ?) ON CONFLICT(tenant, space, account, asset)"
+    " DO UPDATE SET balance = balance + excluded.balance"
+)
+
+
+def may_owe(account: str) -> bool:
+    return account.startswith(SOURCES)
+
+
+def balance_of(tx: Tx, tenant: str, space: str, account: str, asset: str) -> int:
+    row = tx.one(
+        "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ? AND asset = ?",
+        (tenant, space, account, asset),
+    )
+    return int(row[0]) if row else 0
+
+
+def _post(event: Applied, posting: Posting, tx: Tx) -> None:
+    tenant, space, _ = event.stream
+    source, target, asset, amount = posting.source, posting.target, posting.asset, posting.amount
+    if amount <= 0 or source == target:
+        raise InvalidEvent(
+            "a posting moves a positive amount between two accounts",
+            got=f"{amount} {asset} from {source} to {target}",
+        )
+    if not may_owe(source):
+        have = balance_of(tx, tenant, space, source, asset)
+        if have < amount:
+            raise InsufficientFunds(
+                f"account {source} cannot pay",
+                expected=f"at least {amount} {asset}",
+                got=f"{have} {asset}",
+                account=source,
+                asset=asset,
+                have=have,
+                need=amount,
+            )
+    tx.execute(_ADD, (tenant, space, source, asset, -amount))
+    tx.execute(_ADD, (tenant, space, target, asset, amount))
+
+
+def _count(event: Applied, count: Count, tx: Tx) -> None:
+    tenant = event.stream.tenant
+    row = tx.one(
+        "SELECT cap, reserved, used FROM limits WHERE tenant = ? AND scope = ? AND unit = ?",
+        (tenant, count.scope, count.unit),
+    )
+    if row is None:
+        return
+    cap, reserved, used = row
+    reserved, used = reserved + count.reserve, used + count.use
+    asks = count.reserve > 0 or (count.use > 0 and count.reserve == 0)
+    if asks and cap is not None and reserved + used > cap:
+        raise LimitReached(
+            f"{count.scope} has no {count.unit} left",
+            expected=f"at most {cap} {count.unit}",
+            got=f"{used} used, {row[1]} reserved, {max(count.reserve, count.use)} asked",
+            hint="Raise the limit, then resume the run.",
+            scope=count.scope,
+            unit=count.unit,
+            cap=cap,
+            used=used,
+        )
+    tx.execute(
+        "UPDATE limits SET reserved = ?, used = ? WHERE tenant = ? AND scope = ? AND unit = ?",
+        (reserved, used, tenant, count.scope, count.unit),
+    )
+
+
+def move(event: Applied, tx: Tx) -> None:
+    """Apply the postings and counts of a `Moving` event."""
+    data = event.data
+    assert isinstance(data, Moving)
+    for posting in data.postings:
+        _post(event, posting, tx)
+    for count in data.counts:
+        _count(event, count, tx)
+
+
+def cap(event: Applied, tx: Tx) -> None:
+    """Set the cap of a counter; what it has counted stays."""
+    data = event.data
+    assert isinstance(data, Capping)
+    tx.execute(
+        "INSERT INTO limits VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT(tenant, scope, unit)"
+        " DO UPDATE SET cap = excluded.cap",
+        (event.stream.tenant, data.scope, data.unit, data.cap, data.used),
+    )
+
+
+def ledger_view(kinds: list[type[Moving]], capping: list[type[Capping]]) -> View:
+    """The view over all kinds of events that move money or set caps."""
+    return View(
+        name="ledger",
+        version=1,
+        tables=("accounts", "limits"),
+        schema=(
+            """CREATE TABLE accounts(
+                tenant TEXT NOT NULL, space TEXT NOT NULL, account TEXT NOT NULL,
+                asset TEXT NOT NULL, balance INTEGER NOT NULL,
+                PRIMARY KEY(tenant, space, account, asset)) STRICT, WITHOUT ROWID""",
+            """CREATE TABLE limits(
+                tenant TEXT NOT NULL, scope TEXT NOT NULL, unit TEXT NOT NULL, cap INTEGER,
+                reserved INTEGER NOT NULL, used INTEGER NOT NULL,
+                PRIMARY KEY(tenant, scope, unit)) STRICT, WITHOUT ROWID""",
+        ),
+        handlers={**dict.fromkeys(kinds, move), **dict.fromkeys(capping, cap)},
+    )

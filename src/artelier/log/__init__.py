@@ -1,0 +1,64 @@
+"""Events, streams, blobs, hash chain, views: the truth that everything else is folded from."""
+
+from artelier.log.blobs import Blob, DataKey, blob_name, blob_ref, make_blob
+from artelier.log.chain import GENESIS
+from artelier.log.contract import (
+    Applied,
+    Batch,
+    Fence,
+    LeaseRequest,
+    Receipt,
+    Store,
+    StreamAppend,
+    Tx,
+    View,
+)
+from artelier.log.event import (
+    BlobRef,
+    Draft,
+    Event,
+    EventData,
+    RawDraft,
+    Stream,
+    control_stream,
+    event,
+    registered,
+    run_stream,
+    tenant_stream,
+    upcaster,
+)
+from artelier.log.sqlite import SqliteStore
+from artelier.log.verify import Report, verify_store
+
+__all__ = [
+    "GENESIS",
+    "Applied",
+    "Batch",
+    "Blob",
+    "BlobRef",
+    "DataKey",
+    "Draft",
+    "Event",
+    "EventData",
+    "Fence",
+    "LeaseRequest",
+    "RawDraft",
+    "Receipt",
+    "Report",
+    "SqliteStore",
+    "Store",
+    "Stream",
+    "StreamAppend",
+    "Tx",
+    "View",
+    "blob_name",
+    "blob_ref",
+    "control_stream",
+    "event",
+    "make_blob",
+    "registered",
+    "run_stream",
+    "tenant_stream",
+    "upcaster",
+    "verify_store",
+]

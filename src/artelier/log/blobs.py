@@ -1,0 +1,98 @@
+"""Content, stored once: a blob is named by a keyed hash of its bytes and compressed where that pays.
+
+The key makes a name useless for guessing content once the key is gone. `key_id` says which row of `keys`
+named a blob; without one the name is a plain SHA-256.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import zlib
+from hashlib import sha256
+from typing import NamedTuple
+
+from artelier.errors import CorruptStore, InvalidRequest
+from artelier.log.event import BlobRef
+
+BLOB_BYTES_MAX = 256 * 1024 * 1024
+"""A single blob; larger content is refused before anything is written (guess: a generous upload)."""
+
+_COMPRESS_FROM_BYTES = 1024
+# Below this, zlib costs more CPU than the disk it saves (measured: 15 us for a 0.8 KB tool result).
+
+PLAIN = 0
+ZLIB = 1
+
+
+class DataKey(NamedTuple):
+    """A key of the table `keys`."""
+
+    key_id: int | None
+    secret: bytes
+
+
+class Blob(NamedTuple):
+    """A blob about to be stored."""
+
+    tenant: str
+    name: bytes
+    key_id: int | None
+    content: bytes
+
+
+def name_blob(key: DataKey, content: bytes) -> bytes:
+    """The 32-byte name of some content under a key."""
+    if key.key_id is None:
+        return sha256(content).digest()
+    return hmac.digest(key.secret, content, "sha256")
+
+
+def blob_ref(name: bytes) -> BlobRef:
+    return BlobRef("b:" + base64.urlsafe_b64encode(name)[:43].decode("ascii"))
+
+
+def blob_name(ref: str) -> bytes:
+    """The 32-byte name behind a reference. Errors: `InvalidRequest` if it is none."""
+    if not ref.startswith("b:") or len(ref) != 45:
+        raise InvalidRequest("not a blob reference", expected="b:<43 characters>", got=ref[:60])
+    try:
+        return base64.urlsafe_b64decode(ref[2:] + "=")
+    except ValueError:
+        raise InvalidRequest("not a blob reference", expected="base64url", got=ref[:60]) from None
+
+
+def make_blob(tenant: str, key: DataKey, content: bytes) -> tuple[BlobRef, Blob]:
+    """Name some content. Errors: `InvalidRequest` if it is larger than `BLOB_BYTES_MAX`."""
+    if len(content) > BLOB_BYTES_MAX:
+        raise InvalidRequest(
+            "content too large", expected=f"at most {BLOB_BYTES_MAX} bytes", got=len(content)
+        )
+    name = name_blob(key, content)
+    return blob_ref(name), Blob(tenant, name, key.key_id, content)
+
+
+def pack(content: bytes) -> tuple[int, bytes]:
+    """Codec and stored bytes."""
+    if len(content) >= _COMPRESS_FROM_BYTES:
+        packed = zlib.compress(content, 1)
+        if len(packed) * 10 < len(content) * 9:
+            return ZLIB, packed
+    return PLAIN, content
+
+
+def unpack(codec: int, stored: bytes, size: int) -> bytes:
+    """The content again. Errors: `CorruptStore` if it cannot be, or is not `size` bytes."""
+    if codec == PLAIN:
+        content = stored
+    elif codec == ZLIB:
+        reader = zlib.decompressobj()
+        try:
+            content = reader.decompress(stored, size + 1)
+        except zlib.error as error:
+            raise CorruptStore(f"a blob cannot be decompressed: {error}") from None
+    else:
+        raise CorruptStore("unknown blob codec", expected="0 or 1", got=codec)
+    if len(content) != size:
+        raise CorruptStore("a blob has the wrong size", expected=size, got=len(content))
+    return content

@@ -1,0 +1,181 @@
+"""The store's contract: what SQLite gives now and PostgreSQL will give, proved by one conformance suite.
+
+Atomicity   A batch is appended whole or not at all, over all its streams, blobs, views and leases.
+Ordering    Batches submitted by one process are applied in the order of submission. `seq` has no gaps per
+            stream, `position` none per store; a reader that sees position p sees every position below p.
+Conflict    `expected_seq` that differs from the stream's head fails that batch alone with `SequenceConflict`.
+Fencing     A batch with a fence fails with `LeaseLost` unless the lease's token is the newest.
+Durability  When `append` returns, the batch is on disk. When it raises, nothing of it is.
+Cancelling  A caller that is cancelled while it waits leaves the store usable; its batch may be durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from artelier.log.blobs import Blob, DataKey
+from artelier.log.event import Draft, Event, EventData, RawDraft, Stream
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAppend:
+    """Events for one stream. `expected_seq` is the head they build on; None appends to whatever is there."""
+
+    stream: Stream
+    events: Sequence[Draft | RawDraft]
+    expected_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRequest:
+    """Take the lease of a run's stream in the same transaction."""
+
+    stream: Stream
+    holder: str
+    now_us: int
+    ttl_us: int
+    is_dead: Callable[[str], bool] = lambda holder: False
+    """Whether a holder is known to be gone although its lease has not expired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """The proof that the caller still holds a stream's lease."""
+
+    stream: Stream
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What is appended as one."""
+
+    appends: Sequence[StreamAppend] = ()
+    blobs: Sequence[Blob] = ()
+    fence: Fence | None = None
+    acquire: LeaseRequest | None = None
+    release: Fence | None = None
+    """Give a lease back; with `acquire`, the lease just taken is given back (its token is ignored)."""
+    guard: Callable[[Tx], None] | None = None
+    """Reads views inside the transaction and raises to refuse the batch; never writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a durable batch was given."""
+
+    seqs: tuple[int, ...]
+    """Head of each stream of the batch after it, in the batch's order."""
+    position: int
+    """Position of its last event (the store's head for a batch without events)."""
+    lease_token: int | None = None
+
+
+class Tx(Protocol):
+    """A transaction as views and guards see it. SQL is portable, parameters are `?`, never concatenated."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any: ...
+
+    def one(self, sql: str, parameters: Sequence[Any] = (), /) -> Row | None: ...
+
+
+@dataclass(slots=True)
+class Applied:
+    """An event as views receive it: typed data plus its place. `stream_id` is the row id of its stream."""
+
+    stream: Stream
+    stream_id: int
+    seq: int
+    position: int
+    at_us: int
+    actor: str
+    data: EventData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A table set that is a fold of the log, updated in the transaction of the event.
+
+    `apply` must depend only on events and on its own and lower views' rows, so that a rebuild gives the
+    same rows. A higher `version` rebuilds the view at open.
+    """
+
+    name: str
+    version: int
+    tables: tuple[str, ...]
+    schema: tuple[str, ...]
+    """CREATE statements of the tables and indexes."""
+    handlers: dict[type[EventData], Callable[[Applied, Tx], None]] = field(
+        default_factory=dict[type[EventData], "Callable[[Applied, Tx], None]"]
+    )
+
+    def on(self, *kinds: type[EventData]) -> Callable[[Handler], Handler]:
+        """Register the handler of some event kinds."""
+
+        def register(function: Handler) -> Handler:
+            for kind in kinds:
+                self.handlers[kind] = function
+            return function
+
+        return register
+
+
+Handler = Callable[[Applied, Tx], None]
+
+
+class Store(Protocol):
+    """Everything that is durable. All methods are safe to call from any event loop of this process."""
+
+    def submit(self, batch: Batch) -> Awaitable[Receipt]:
+        """Queue a batch now; the awaitable resolves when it is durable or refused."""
+        ...
+
+    async def append(self, batch: Batch) -> Receipt: ...
+
+    async def read(self, stream: Stream, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Events of a stream with `seq > after`, ascending, at most `limit`."""
+        ...
+
+    async def read_all(
+        self, *, after: int = 0, limit: int = 1000, tenant: str | None = None
+    ) -> list[Event]:
+        """Events of all streams (of a tenant) with `position > after`, ascending, at most `limit`."""
+        ...
+
+    async def head(self, stream: Stream) -> tuple[int, bytes]:
+        """Newest `seq` and hash of a stream; `(0, GENESIS)` if it has no events."""
+        ...
+
+    async def blob(self, tenant: str, name: bytes) -> bytes:
+        """Content of a blob. Errors: `NotFound` (also for another tenant's), `CorruptStore`."""
+        ...
+
+    async def data_key(self, tenant: str) -> DataKey:
+        """The key that names this tenant's blobs; made durable on first use."""
+        ...
+
+    async def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Rows of views, in portable SQL with `?` parameters; for this package's peers, not for users."""
+        ...
+
+    async def renew(self, holder: str, *, until_us: int) -> None:
+        """Extend every lease of a holder."""
+        ...
+
+    async def root(self) -> tuple[int, bytes]:
+        """Last position and newest commit root."""
+        ...
+
+    def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:
+        """Call `listener(position, abroad)` after commits; returns its undo.
+
+        It is called from the writer's thread and must only hand over. `abroad` says that another process
+        has written too; such commits are noticed within 100 ms.
+        """
+        ...
+
+    def close(self) -> None: ...

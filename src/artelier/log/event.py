@@ -1,0 +1,176 @@
+"""What an event is, how its data is typed, and how old shapes become new ones.
+
+This file owns the registry of `(kind, version)`. It never interprets an event: views and folds do.
+Read next: `chain.py` (hashes), `contract.py` (how events are appended).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, NewType, TypeVar
+
+import msgspec
+
+from artelier.errors import InvalidEvent, UnknownEvent
+from artelier.ids import MAIN_SPACE
+
+BlobRef = NewType("BlobRef", str)
+"""`b:` and the base64url of a blob's 32-byte name. Free text is only behind such a reference."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Stream(NamedTuple):
+    """Which stream: its scope and its local name `<type>:<id>`."""
+
+    tenant: str
+    space: str
+    local: str
+
+    @property
+    def name(self) -> str:
+        """The stored name, `<tenant>/<space>/<type>:<id>`."""
+        return f"{self.tenant}/{self.space}/{self.local}"
+
+    @property
+    def id(self) -> str:
+        """The id without its type."""
+        return self.local.partition(":")[2]
+
+
+def run_stream(tenant: str, run_id: str) -> Stream:
+    return Stream(tenant, MAIN_SPACE, f"run:{run_id}")
+
+
+def control_stream(tenant: str, run_id: str) -> Stream:
+    return Stream(tenant, MAIN_SPACE, f"control:{run_id}")
+
+
+def tenant_stream(tenant: str) -> Stream:
+    return Stream(tenant, MAIN_SPACE, f"tenant:{tenant}")
+
+
+class EventData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The typed data of one kind of event: integers, strings, booleans and containers; no floats."""
+
+    KIND: ClassVar[str] = ""
+    VERSION: ClassVar[int] = 1
+
+
+DataT = TypeVar("DataT", bound=EventData)
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+_registry: dict[tuple[str, int], type[EventData]] = {}
+_newest: dict[str, int] = {}
+_upcasters: dict[tuple[str, int], Upcaster] = {}
+
+
+def event(kind: str, version: int = 1) -> Callable[[type[DataT]], type[DataT]]:
+    """Register a data class for `(kind, version)`; `kind` is `noun.past_participle`."""
+
+    def register(cls: type[DataT]) -> type[DataT]:
+        if (kind, version) in _registry:
+            raise InvalidEvent("event kind registered twice", got=f"{kind} version {version}")
+        cls.KIND = kind
+        cls.VERSION = version
+        _registry[kind, version] = cls
+        _newest[kind] = max(version, _newest.get(kind, 0))
+        return cls
+
+    return register
+
+
+def upcaster(kind: str, version: int) -> Callable[[Upcaster], Upcaster]:
+    """Register the step from `version` to `version + 1` of a kind."""
+
+    def register(function: Upcaster) -> Upcaster:
+        _upcasters[kind, version] = function
+        return function
+
+    return register
+
+
+def registered() -> dict[tuple[str, int], type[EventData]]:
+    """Every known `(kind, version)`, for docs and tests."""
+    return dict(_registry)
+
+
+def encode_data(data: EventData) -> bytes:
+    """Canonical JSON of event data: sorted keys, UTF-8, defaults left out."""
+    return _encode(data)
+
+
+def decode_data(kind: str, version: int, data: bytes) -> EventData:
+    """Typed data of a stored event, upcast to the newest version.
+
+    Errors: `UnknownEvent` for a pair nobody registered or data that does not fit its schema.
+    """
+    cls = _registry.get((kind, version))
+    newest = _newest.get(kind)
+    try:
+        if cls is not None and version == newest:
+            return msgspec.json.decode(data, type=cls)
+        if newest is not None and version < newest:
+            plain = _decode(data)
+            for step in range(version, newest):
+                plain = _upcasters[kind, step](plain)
+            return msgspec.convert(plain, _registry[kind, newest])
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise UnknownEvent(
+            f"event {kind} version {version} does not fit its schema: {error}", kind=kind
+        ) from None
+    raise UnknownEvent(
+        f"unknown event {kind} version {version}",
+        expected="a kind this version of Artelier registers",
+        got=f"{kind} version {version}",
+        hint="It was written by another version; verify keeps it, folding needs that version.",
+        kind=kind,
+    )
+
+
+class Draft(NamedTuple):
+    """An event about to be appended; the log gives it seq, position and hash."""
+
+    data: EventData
+    at_us: int
+    """Microseconds since the epoch; in a world's stream the tick."""
+    actor: str
+    cause: str | None = None
+    """`<local stream>@<seq>` of the event that led to it."""
+
+
+class RawDraft(NamedTuple):
+    """A draft whose data is already canonical JSON, for imports that keep hashes (any kind)."""
+
+    kind: str
+    version: int
+    data: bytes
+    at_us: int
+    actor: str
+    cause: str | None = None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored fact. `data` is canonical JSON; `decode()` gives it typed and upcast."""
+
+    stream: Stream
+    seq: int
+    """Gapless per stream, from 1."""
+    kind: str
+    version: int
+    data: bytes
+    at_us: int
+    actor: str
+    cause: str | None
+    prev_hash: bytes
+    hash: bytes
+    position: int
+    """Global order in this store, from 1; not part of the hash."""
+
+    def decode(self) -> EventData:
+        return decode_data(self.kind, self.version, self.data)
+
+    def plain(self) -> dict[str, Any]:
+        """Data as plain JSON values."""
+        return _decode(self.data)

@@ -1,0 +1,90 @@
+"""Numbered steps from an empty database to today's tables. A step, once released, never changes.
+
+The tables here are the log itself. Views create their own tables (see `views.py`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from artelier.errors import CorruptStore, NewerSchema
+
+APPLICATION_ID = 0x41725401
+"""`PRAGMA application_id` of an Artelier store ("ArT", 1)."""
+
+
+def create_the_log(db: sqlite3.Connection) -> None:
+    for statement in (
+        """CREATE TABLE streams(
+            id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, space TEXT NOT NULL, name TEXT NOT NULL,
+            UNIQUE(tenant, space, name)) STRICT""",
+        """CREATE TABLE events(
+            position INTEGER PRIMARY KEY, stream INTEGER NOT NULL, seq INTEGER NOT NULL,
+            kind TEXT NOT NULL, version INTEGER NOT NULL, data TEXT NOT NULL, at_us INTEGER NOT NULL,
+            actor TEXT NOT NULL, cause TEXT, hash BLOB NOT NULL) STRICT""",
+        "CREATE UNIQUE INDEX events_by_stream ON events(stream, seq)",
+        """CREATE TABLE blobs(
+            tenant TEXT NOT NULL, name BLOB NOT NULL, key_id INTEGER, codec INTEGER NOT NULL,
+            size INTEGER NOT NULL, content BLOB NOT NULL) STRICT""",
+        "CREATE UNIQUE INDEX blobs_by_name ON blobs(name, tenant)",
+        """CREATE TABLE commits(
+            first_position INTEGER PRIMARY KEY, last_position INTEGER NOT NULL,
+            root BLOB NOT NULL) STRICT""",
+        """CREATE TABLE keys(
+            key_id INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, subject TEXT,
+            secret BLOB NOT NULL) STRICT""",
+        # AUTOINCREMENT: a fencing token never comes back, even after its row is gone.
+        """CREATE TABLE leases(
+            token INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL UNIQUE,
+            holder TEXT NOT NULL, expires_us INTEGER NOT NULL) STRICT""",
+        "CREATE INDEX leases_by_holder ON leases(holder)",
+        "CREATE TABLE view_versions(name TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (create_the_log,)
+
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def schema_version(db: sqlite3.Connection) -> int:
+    """Version of a store; 0 for an empty database.
+
+    Errors: `NewerSchema` if this code is older than the store, `CorruptStore` if it is no store of ours.
+    """
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    application = int(db.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if tables and application != APPLICATION_ID:
+        raise CorruptStore(
+            "this is a database of something else",
+            expected="an Artelier store or an empty file",
+            got=f"application id {application}",
+            hint="Name another file with --db.",
+        )
+    if version > SCHEMA_VERSION:
+        raise NewerSchema(
+            "this database was written by a newer Artelier; nothing was changed",
+            expected=f"schema {SCHEMA_VERSION} or older",
+            got=f"schema {version}",
+            hint="Upgrade Artelier, or open another database.",
+        )
+    return version
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring a store to today's schema, in one transaction. A store that is up to date is not written."""
+    if schema_version(db) == SCHEMA_VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for step in MIGRATIONS[schema_version(db) :]:
+            step(db)
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise

@@ -1,0 +1,271 @@
+"""The store on one SQLite file: WAL, `synchronous=FULL`, one writer thread, small reads in place.
+
+Several processes may open one file. Reads run on the caller's thread over a connection of their own: they
+are bounded, never wait for writers, and see everything that was committed before they began.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from artelier.errors import CorruptStore, NotFound, StoreClosed, StoreUnavailable
+from artelier.log.blobs import DataKey, blob_ref, unpack
+from artelier.log.chain import GENESIS
+from artelier.log.contract import Batch, Receipt, Row, View
+from artelier.log.event import Event, Stream
+from artelier.log.migrations import migrate, schema_version
+from artelier.log.views import dispatch, install
+from artelier.log.writer import FaultHook, Writer, store_error
+
+BUSY_TIMEOUT_S = 10.0
+"""How long a writer waits for another process's transaction before `StoreLocked`."""
+
+_EVENT = (
+    "SELECT s.tenant, s.space, s.name, e.seq, e.kind, e.version, e.data, e.at_us, e.actor, e.cause,"
+    " e.hash, e.position,"
+    " (SELECT p.hash FROM events p WHERE p.stream = e.stream AND p.seq = e.seq - 1)"
+    " FROM events e JOIN streams s ON s.id = e.stream"
+)
+
+
+def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection with our settings. Errors: the clear form of SQLite's."""
+    uri = f"{Path(path).absolute().as_uri()}{'?mode=ro' if read_only else ''}"
+    try:
+        db = sqlite3.connect(
+            uri,
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        if not read_only:
+            schema_version(
+                db
+            )  # a foreign or newer file is refused before anything is written to it
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            # 16 MB of log before a checkpoint: fewer of the fsyncs that a checkpoint costs.
+            db.execute("PRAGMA wal_autocheckpoint = 4000")
+        db.execute("PRAGMA cache_size = -32000")
+        db.execute("PRAGMA temp_store = MEMORY")
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    return db
+
+
+def event_from_row(row: Row) -> Event:
+    tenant, space, name, seq, kind, version, data, at_us, actor, cause, hash_, position, prev = row
+    return Event(
+        stream=Stream(tenant, space, name),
+        seq=seq,
+        kind=kind,
+        version=version,
+        data=data.encode(),
+        at_us=at_us,
+        actor=actor,
+        cause=cause,
+        prev_hash=prev or GENESIS,
+        hash=hash_,
+        position=position,
+    )
+
+
+class SqliteStore:
+    """`Store` on SQLite. `path` of `:memory:` is a temporary file that `close` removes."""
+
+    def __init__(
+        self, path: str | Path, views: Sequence[View], *, fault: FaultHook | None = None
+    ) -> None:
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        if str(path) == ":memory:":
+            self._scratch = tempfile.TemporaryDirectory(prefix="artelier-")
+            path = Path(self._scratch.name) / "state.db"
+        self.path = Path(path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the folder of the database cannot be made: {error.strerror}",
+                got=str(self.path.parent),
+            ) from error
+        self.views = tuple(views)
+        db = connect(str(self.path))
+        try:
+            migrate(db)
+            install(db, self.views)
+        except sqlite3.Error as error:
+            db.close()
+            raise store_error(error) from error
+        except BaseException:
+            db.close()
+            raise
+        self._write_db = db
+        self._read_db = connect(str(self.path), read_only=True)
+        self._read_lock = threading.Lock()
+        self._listeners: list[Callable[[int, bool], None]] = []
+        self._keys: dict[str, DataKey] = {}
+        self._writer = Writer(db, dispatch(self.views), on_commit=self._tell, fault=fault)
+        self._closed = False
+
+    def _tell(self, position: int, abroad: bool) -> None:
+        for listener in tuple(self._listeners):
+            listener(position, abroad)
+
+    def _rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        if self._closed:
+            raise StoreClosed("the store is closed", hint="Open the kernel again.")
+        try:
+            with self._read_lock:
+                return self._read_db.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise store_error(error) from error
+
+    @property
+    def commits(self) -> int:
+        """Durable commits of this process so far."""
+        return self._writer.commits
+
+    def submit(self, batch: Batch) -> Awaitable[Receipt]:
+        return self._writer.submit(batch)
+
+    async def append(self, batch: Batch) -> Receipt:
+        return await self._writer.submit(batch)
+
+    async def read(self, stream: Stream, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        rows = self._rows(
+            f"{_EVENT} WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.seq > ?"
+            " ORDER BY e.seq LIMIT ?",
+            (*stream, after, limit),
+        )
+        return [event_from_row(row) for row in rows]
+
+    async def read_all(
+        self, *, after: int = 0, limit: int = 1000, tenant: str | None = None
+    ) -> list[Event]:
+        where, parameters = "", [after, limit]
+        if tenant is not None:
+            where, parameters = " AND s.tenant = ?", [after, tenant, limit]
+        rows = self._rows(
+            f"{_EVENT} WHERE e.position > ?{where} ORDER BY e.position LIMIT ?", parameters
+        )
+        return [event_from_row(row) for row in rows]
+
+    async def head(self, stream: Stream) -> tuple[int, bytes]:
+        rows = self._rows(
+            "SELECT e.seq, e.hash FROM events e JOIN streams s ON s.id = e.stream"
+            " WHERE s.tenant = ? AND s.space = ? AND s.name = ? ORDER BY e.seq DESC LIMIT 1",
+            stream,
+        )
+        return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
+
+    async def blob(self, tenant: str, name: bytes) -> bytes:
+        rows = self._rows(
+            "SELECT codec, content, size FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)
+        )
+        if not rows:
+            raise NotFound("no such content", got=blob_ref(name))
+        return unpack(*rows[0])
+
+    async def data_key(self, tenant: str) -> DataKey:
+        if (key := self._keys.get(tenant)) is not None:
+            return key
+
+        def find_or_make(db: sqlite3.Connection) -> DataKey:
+            row = db.execute(
+                "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
+                " ORDER BY key_id LIMIT 1",
+                (tenant,),
+            ).fetchone()
+            if row is not None:
+                return DataKey(*row)
+            secret = secrets.token_bytes(32)
+            key_id = db.execute(
+                "INSERT INTO keys(tenant, secret) VALUES (?, ?)", (tenant, secret)
+            ).lastrowid
+            return DataKey(int(key_id or 0), secret)
+
+        rows = self._rows(
+            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
+            " ORDER BY key_id LIMIT 1",
+            (tenant,),
+        )
+        key = DataKey(*rows[0]) if rows else await self._writer.call(find_or_make)
+        self._keys[tenant] = key
+        return key
+
+    async def add_key(self, tenant: str, secret: bytes) -> DataKey:
+        """Keep the key that names imported content; the same secret is kept once."""
+
+        def add(db: sqlite3.Connection) -> DataKey:
+            row = db.execute(
+                "SELECT key_id FROM keys WHERE tenant = ? AND secret = ?", (tenant, secret)
+            ).fetchone()
+            if row is None:
+                row = db.execute(
+                    "INSERT INTO keys(tenant, subject, secret) VALUES (?, 'import', ?)"
+                    " RETURNING key_id",
+                    (tenant, secret),
+                ).fetchone()
+            return DataKey(row[0], secret)
+
+        return await self._writer.call(add)
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        return self._rows(sql, parameters)
+
+    async def renew(self, holder: str, *, until_us: int) -> None:
+        def extend(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE leases SET expires_us = ? WHERE holder = ?", (until_us, holder))
+
+        await self._writer.call(extend)
+
+    async def root(self) -> tuple[int, bytes]:
+        rows = self._rows(
+            "SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1"
+        )
+        return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
+
+    def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:
+        self._listeners.append(listener)
+
+        def undo() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return undo
+
+    def close(self) -> None:
+        """Commit what is queued and close. Closing twice is harmless."""
+        if self._closed:
+            return
+        self._writer.stop()
+        self._closed = True
+        with self._read_lock:
+            self._read_db.close()
+        self._write_db.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+
+def open_read_only(path: str | Path) -> sqlite3.Connection:
+    """A read-only connection to an existing store, for verify. Errors: `NotFound`, `CorruptStore`."""
+    if not Path(path).is_file():
+        raise NotFound("no such database", got=str(path), hint="Name it with --db.")
+    db = connect(str(path), read_only=True)
+    try:
+        if schema_version(db) == 0:
+            raise CorruptStore("an empty file is no store", got=str(path))
+    except sqlite3.Error as error:
+        db.close()
+        raise store_error(error) from error
+    except BaseException:
+        db.close()
+        raise
+    return db

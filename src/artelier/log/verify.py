@@ -1,0 +1,232 @@
+"""Verification: every chain, every commit root, every blob, every view, from the file alone.
+
+It opens the file read-only, rebuilds the views into a scratch database and compares row by row. A finding
+names what is wrong and where. Without a head from outside, a cut-off tail cannot be excluded (`--head`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artelier.errors import ArtelierError, CorruptStore
+from artelier.log.blobs import DataKey, blob_ref, name_blob, unpack
+from artelier.log.chain import GENESIS, commit_root, event_hash
+from artelier.log.contract import View
+from artelier.log.sqlite import open_read_only
+from artelier.log.views import rebuild
+from artelier.log.writer import store_error
+
+FINDINGS_MAX = 50
+"""A broken file is described by its first findings, not by all of them."""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What verify found. `ok` is true if there are no findings."""
+
+    events: int = 0
+    streams: int = 0
+    blobs: int = 0
+    commits: int = 0
+    views: list[str] = []
+    """Views that were rebuilt and compared."""
+    unchecked: list[str] = []
+    """Tables that no known view owns, and views that could not be rebuilt."""
+    head: str = ""
+    """The newest commit root, hex."""
+    truncation: str = "not excluded"
+    """`excluded` if a head from outside was given and found, else `not excluded`."""
+    findings: list[str] = []
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def found(self, text: str) -> None:
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(text)
+
+
+def verify_store(path: str | Path, views: Sequence[View], *, head: str | None = None) -> Report:
+    """Check a whole store. `head` is a root printed earlier by `artelier head`.
+
+    Errors: `NotFound` if there is no file; `CorruptStore` or `NewerSchema` if it cannot be read as a
+    store at all. Damage inside is in the report.
+    """
+    report = Report()
+    db = open_read_only(path)
+    try:
+        db.execute("BEGIN")  # one snapshot, whoever writes meanwhile
+        names = _check_chains(db, report)
+        _check_commits(db, report, names, head)
+        _check_blobs(db, report)
+        _check_views(db, report, views)
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    finally:
+        db.close()
+    return report
+
+
+def _check_chains(db: sqlite3.Connection, report: Report) -> dict[int, bytes]:
+    """Every event against its stream's chain; full stream names by id."""
+    streams: dict[int, tuple[str, bytes]] = {}
+    for id_, tenant, space, name in db.execute("SELECT id, tenant, space, name FROM streams"):
+        streams[id_] = (name, f"{tenant}/{space}/{name}".encode())
+    report.streams = len(streams)
+    heads: dict[int, tuple[int, bytes]] = {}
+    for stream, seq, kind, version, data, at_us, actor, cause, hash_, position in db.execute(
+        "SELECT stream, seq, kind, version, data, at_us, actor, cause, hash, position"
+        " FROM events ORDER BY position"
+    ):
+        report.events += 1
+        if position != report.events:
+            report.found(f"position {report.events} is missing (next is {position})")
+            report.events = position
+        if stream not in streams:
+            report.found(f"event at position {position} belongs to no stream")
+            continue
+        local, name = streams[stream]
+        last_seq, last_hash = heads.get(stream, (0, GENESIS))
+        if seq != last_seq + 1:
+            report.found(
+                f"{name.decode()}: event {last_seq + 1} is missing or out of order (found {seq})"
+            )
+        try:
+            expected = event_hash(
+                last_hash, stream=local, seq=seq, kind=kind, version=version, data=data.encode(),
+                at_us=at_us, actor=actor, cause=cause,
+            )  # fmt: skip
+        except (msgspec.MsgspecError, UnicodeError, TypeError, AttributeError):
+            expected = b""
+        if expected != hash_:
+            report.found(f"{name.decode()}: event {seq} ({kind}) is not what was written")
+        heads[stream] = (seq, hash_)
+    for id_ in streams.keys() - heads.keys():
+        report.found(f"{streams[id_][1].decode()}: every event of this stream is missing")
+    return {id_: name for id_, (_, name) in streams.items()}
+
+
+def _check_commits(
+    db: sqlite3.Connection, report: Report, names: dict[int, bytes], head: str | None
+) -> None:
+    """Every commit root, contiguous from position 1 to the last event."""
+    root, last, seen = GENESIS, 0, False
+    events = db.execute("SELECT position, hash, stream FROM events ORDER BY position")
+    carried: tuple[Any, ...] | None = None
+    for first, end, stored in db.execute(
+        "SELECT first_position, last_position, root FROM commits ORDER BY first_position"
+    ):
+        report.commits += 1
+        if first != last + 1:
+            report.found(f"the commit row for position {last + 1} is missing (next is {first})")
+        pairs: list[tuple[bytes, bytes]] = []
+        while True:
+            carried = carried or events.fetchone()
+            if carried is None or carried[0] > end:
+                break
+            pairs.append((carried[1], names.get(carried[2], b"")))
+            carried = None
+        root = commit_root(root, pairs)
+        if root != stored:
+            report.found(f"the commit of positions {first}-{end} does not match its events")
+        root, last = stored, end
+        seen = seen or (head is not None and stored.hex() == head)
+    if carried is not None or events.fetchone() is not None:
+        report.found(f"events after position {last} belong to no commit")
+    if report.events < last:
+        report.found(f"events up to position {last} were committed, {report.events} are there")
+    report.head = root.hex()
+    if head is not None:
+        if seen or (head == GENESIS.hex()):
+            report.truncation = "excluded"
+        else:
+            report.found(f"the given head {head} is not in this database: its end was cut off")
+
+
+def _check_blobs(db: sqlite3.Connection, report: Report) -> None:
+    """Every blob against its name, and every reference of an event against the blobs."""
+    keys = {row[0]: row[1] for row in db.execute("SELECT key_id, secret FROM keys")}
+    have: set[tuple[str, bytes]] = set()
+    for tenant, name, key_id, codec, size, stored in db.execute(
+        "SELECT tenant, name, key_id, codec, size, content FROM blobs"
+    ):
+        report.blobs += 1
+        have.add((tenant, bytes(name)))
+        if key_id is not None and key_id not in keys:
+            continue  # its key was dropped: the name is all that is left to check
+        key = DataKey(key_id, keys[key_id] if key_id is not None else b"")
+        try:
+            if name_blob(key, unpack(codec, stored, size)) != name:
+                report.found(f"blob {blob_ref(name)} of {tenant} is not what was written")
+        except CorruptStore as error:
+            report.found(f"blob {blob_ref(name)} of {tenant}: {error.message}")
+    for tenant, space, name, seq, data in db.execute(
+        "SELECT s.tenant, s.space, s.name, e.seq, e.data FROM events e"
+        " JOIN streams s ON s.id = e.stream WHERE instr(e.data, '\"b:')"
+    ):
+        for ref in blob_refs(data):
+            if (tenant, ref) not in have:
+                where = f"{tenant}/{space}/{name}"
+                report.found(f"{where}: event {seq} names content that is missing: {blob_ref(ref)}")
+
+
+def blob_refs(data: str | bytes) -> Iterator[bytes]:
+    """Names of the blobs that some event data refers to, wherever they stand in it."""
+    from artelier.log.blobs import blob_name
+
+    stack: list[Any] = [msgspec.json.decode(data)]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            if len(value) == 45 and value.startswith("b:"):
+                yield blob_name(value)
+        elif isinstance(value, list):
+            stack.extend(value)  # pyright: ignore[reportUnknownArgumentType] - JSON
+        elif isinstance(value, dict):
+            stack.extend(value.values())  # pyright: ignore[reportUnknownArgumentType] - JSON
+
+
+def _check_views(db: sqlite3.Connection, report: Report, views: Sequence[View]) -> None:
+    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    own = {"streams", "events", "blobs", "commits", "keys", "leases", "view_versions"}
+    owned = own | {table for view in views for table in view.tables}
+    report.unchecked = sorted(t for t in tables - owned if not t.startswith("sqlite_"))
+    scratch = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        scratch.execute("BEGIN")
+        rebuild(db, scratch, views)
+    except (ArtelierError, sqlite3.Error) as error:
+        report.found(f"the views cannot be rebuilt: {error}")
+        report.unchecked.extend(view.name for view in views)
+        scratch.close()
+        return
+    for view in views:
+        for table in view.tables:
+            if table not in tables:
+                report.found(f"view {view.name}: table {table} is missing")
+            else:
+                _compare(db, scratch, table, report, view.name)
+        report.views.append(view.name)
+    scratch.close()
+
+
+def _compare(
+    live: sqlite3.Connection, fresh: sqlite3.Connection, table: str, report: Report, view: str
+) -> None:
+    """The rows of one table, in the order of all its columns."""
+    columns = [row[1] for row in fresh.execute(f"PRAGMA table_info({table})")]
+    names = ", ".join(columns)
+    sql = f"SELECT {names} FROM {table} ORDER BY {names}"
+    for row, expected in zip_longest(live.execute(sql), fresh.execute(sql)):
+        if row != expected:
+            shown = dict(zip(columns, row or expected or (), strict=True))
+            what = "has an extra row" if expected is None else "lacks a row"
+            what = "differs from the log" if row and expected else what
+            report.found(f"view {view}: table {table} {what}: {str(shown)[:300]}")
+            return

@@ -1,0 +1,423 @@
+"""The one writer of a process: a thread that commits whole groups of batches with one fsync.
+
+It owns the write connection. Heads, leases and the last position are cached and dropped whenever another
+process has written (`PRAGMA data_version`). Each batch of a group is validated alone; a failed fsync fails
+the whole group. Read next: `contract.py` for what is promised, `sqlite.py` for opening and reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    LeaseHeld,
+    LeaseLost,
+    SequenceConflict,
+    StoreClosed,
+    StoreFull,
+    StoreLocked,
+    StoreUnavailable,
+)
+from artelier.log.blobs import pack
+from artelier.log.chain import GENESIS, commit_root, event_hash
+from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, StreamAppend
+from artelier.log.event import Draft, Stream, decode_data, encode_data
+from artelier.log.views import Dispatch, SqliteTx
+
+GROUP_MAX = 512
+"""Batches per commit: bounds the time a waiter of the same group may lose to others."""
+
+LINGER_FROM = 12
+"""A group at least this large says that many runs are at work; then waiting a little saves fsyncs."""
+
+LINGER_S = 0.020
+"""How long a busy writer waits for its group to grow (measured: 0.03 fsyncs per cycle at 1,000 runs)."""
+
+POLL_S = 0.1
+"""How often an idle writer looks for commits of other processes; half of the promised 200 ms."""
+
+FaultHook = Callable[[str], None]
+
+
+class _Head:
+    """Where a stream stands in this process's view of it."""
+
+    __slots__ = ("hash", "id", "name", "seq")
+
+    def __init__(self, id_: int, name: bytes, seq: int, hash_: bytes) -> None:
+        self.id = id_
+        self.name = name
+        self.seq = seq
+        self.hash = hash_
+
+
+class _Job:
+    """A submitted batch, or a plain function to run inside a transaction of its own."""
+
+    __slots__ = ("batch", "call", "error", "future", "loop", "result")
+
+    def __init__(
+        self, batch: Batch | None, call: Callable[[sqlite3.Connection], Any] | None
+    ) -> None:
+        self.batch = batch
+        self.call = call
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+def _resolve(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():  # its waiter was cancelled; the batch stands as it was decided
+            continue
+        if job.error is None:
+            job.future.set_result(job.result)
+        else:
+            job.future.set_exception(job.error)
+            # A run that ends on the first of several refused batches never looks at the others.
+            job.future.exception()
+
+
+def store_error(error: sqlite3.Error) -> ArtelierError:
+    """The clear error behind one of SQLite's."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(
+            "the disk is full; nothing was written", hint="Free some space and run it again."
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreLocked(
+            "the database is locked by another process",
+            hint="Wait for it to finish, or stop it; nothing was written.",
+        )
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return CorruptStore(
+            f"the database file is damaged: {error}",
+            hint="Run `artelier verify`; restore a backup or import an export.",
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
+        return StoreUnavailable(
+            f"the database cannot be written: {error}",
+            hint="Check the path, its rights and the disk.",
+        )
+    return StoreUnavailable(f"the database refused: {error}")
+
+
+class Writer:
+    """Commits batches in the order they were submitted. `stop()` finishes what is queued."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        table: Dispatch,
+        *,
+        on_commit: Callable[[int, bool], None],
+        fault: FaultHook | None = None,
+    ) -> None:
+        self._db = db
+        self._tx = SqliteTx(db)
+        self._table = table
+        self._on_commit = on_commit
+        self._fault = fault
+        self._queue: deque[_Job] = deque()
+        self._wake = threading.Condition(threading.Lock())
+        self._stopping = False
+        self._heads: dict[Stream, _Head] = {}
+        self._leases: dict[Stream, int] = {}
+        self._position = 0
+        self._root = GENESIS
+        self._data_version = -1
+        self._abroad = False
+        self._last_group = 0
+        self.commits = 0
+        """Group commits so far: each is one durable commit with one fsync of the write-ahead log."""
+        self._thread = threading.Thread(target=self._work, name="artelier-writer", daemon=True)
+        self._thread.start()
+
+    # -- called from event loops
+
+    def submit(self, batch: Batch) -> asyncio.Future[Receipt]:
+        return self._enqueue(_Job(batch, None))
+
+    def call(self, function: Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
+        """Run a function in a write transaction, in order with the batches."""
+        return self._enqueue(_Job(None, function))
+
+    def _enqueue(self, job: _Job) -> asyncio.Future[Any]:
+        with self._wake:
+            if self._stopping:
+                raise StoreClosed("the store is closed", hint="Open the kernel again.")
+            self._queue.append(job)
+            if len(self._queue) == 1 or len(self._queue) >= GROUP_MAX:
+                self._wake.notify()
+        return job.future
+
+    def stop(self) -> None:
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    # -- the thread
+
+    def _work(self) -> None:
+        while (group := self._next_group()) is not None:
+            if group:
+                self._commit(group)
+                self._last_group = len(group)
+            else:
+                self._look_abroad()
+
+    def _next_group(self) -> list[_Job] | None:
+        """The next batches to commit; empty after an idle poll interval; None at the end."""
+        with self._wake:
+            if not self._queue:
+                if self._stopping:
+                    return None
+                self._wake.wait(POLL_S)
+            if self._last_group >= LINGER_FROM and not self._stopping:
+                self._wake.wait_for(self._is_full, LINGER_S)
+            queue = self._queue
+            return [queue.popleft() for _ in range(min(len(queue), GROUP_MAX))]
+
+    def _is_full(self) -> bool:
+        return len(self._queue) >= GROUP_MAX or self._stopping
+
+    def _look_abroad(self) -> None:
+        try:
+            version = self._db.execute("PRAGMA data_version").fetchone()[0]
+            if version == self._data_version:
+                return
+            self._load()
+            self._data_version = version
+        except sqlite3.Error:
+            return  # the next append will say it to somebody who can act on it
+        self._on_commit(self._position, True)
+
+    def _load(self) -> None:
+        """Forget what was cached and read where the store stands."""
+        self._heads.clear()
+        self._leases.clear()
+        row = self._db.execute(
+            "SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1"
+        ).fetchone()
+        self._position, self._root = row if row else (0, GENESIS)
+
+    def _commit(self, group: list[_Job]) -> None:
+        first = self._position
+        try:
+            self._begin()
+            first = self._position
+            hashes: list[tuple[bytes, bytes]] = []
+            for job in group:
+                self._run_one(job, hashes, alone=len(group) == 1)
+            if hashes:
+                self._root = commit_root(self._root, hashes)
+                self._db.execute(
+                    "INSERT INTO commits VALUES (?, ?, ?)", (first + 1, self._position, self._root)
+                )
+            if self._fault:
+                self._fault("commit.before")
+            self._db.execute("COMMIT")
+            self.commits += 1
+            if self._fault:
+                self._fault("commit.after")
+        except BaseException as error:  # a process boundary: every waiter learns of it
+            self._abandon(group, error)
+        self._announce(group, moved=self._position > first)
+
+    def _begin(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        version = self._db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._data_version:
+            self._load()
+            self._data_version = version
+            self._abroad = True
+
+    def _abandon(self, group: list[_Job], error: BaseException) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        self._data_version = -1  # nothing cached can be trusted; read it again
+        clear = store_error(error) if isinstance(error, sqlite3.Error) else error
+        for job in group:
+            job.error = job.error or clear
+
+    def _announce(self, group: list[_Job], *, moved: bool) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in group:
+            loops.setdefault(job.loop, []).append(job)
+        if moved or self._abroad:
+            self._on_commit(self._position, self._abroad)
+            self._abroad = False
+        for loop, jobs in loops.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, jobs)
+            except RuntimeError:
+                continue  # the loop was closed while its batch was written; nobody waits any more
+
+    def _run_one(self, job: _Job, hashes: list[tuple[bytes, bytes]], *, alone: bool) -> None:
+        """Apply one job; a refused one leaves no trace, neither in the tables nor in the caches."""
+        db, position, count = self._db, self._position, len(hashes)
+        if not alone:
+            db.execute("SAVEPOINT job")
+        try:
+            if job.batch is not None:
+                job.result = self._apply(job.batch, hashes)
+            elif job.call is not None:
+                job.result = job.call(db)
+            if not alone:
+                db.execute("RELEASE job")
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.IntegrityError):
+                raise  # the disk or the file failed, not this batch
+            job.error = (
+                CorruptStore(f"a view refused a row: {error}", hint="Run `artelier verify`.")
+                if isinstance(error, sqlite3.IntegrityError)
+                else error
+            )
+            if alone:
+                db.execute("ROLLBACK")
+                db.execute("BEGIN IMMEDIATE")
+            else:
+                db.execute("ROLLBACK TO job")
+                db.execute("RELEASE job")
+            self._position = position
+            del hashes[count:]
+            self._leases.clear()
+            self._heads.clear()  # a stream row created by this batch is gone as well
+
+    # -- one batch
+
+    def _apply(self, batch: Batch, hashes: list[tuple[bytes, bytes]]) -> Receipt:
+        token = self._acquire(batch.acquire) if batch.acquire else None
+        if batch.fence is not None:
+            self._check_fence(batch.fence)
+        if batch.guard is not None:
+            batch.guard(self._tx)
+        for blob in batch.blobs:
+            codec, stored = pack(blob.content)
+            self._db.execute(
+                "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored),
+            )
+        seqs = tuple(self._append(append, hashes) for append in batch.appends)
+        if batch.release is not None:
+            self._release(batch.release, token)
+        return Receipt(seqs=seqs, position=self._position, lease_token=token)
+
+    def _append(self, append: StreamAppend, hashes: list[tuple[bytes, bytes]]) -> int:
+        stream = append.stream
+        head = self._heads.get(stream) or self._find_head(stream)
+        if append.expected_seq is not None and append.expected_seq != head.seq:
+            raise SequenceConflict(
+                f"stream {stream.local} has moved on",
+                expected=append.expected_seq,
+                got=head.seq,
+                stream=stream.local,
+                hint="Read the stream again and decide anew.",
+            )
+        rows: list[tuple[Any, ...]] = []
+        applied: list[Applied] = []
+        for draft in append.events:
+            if isinstance(draft, Draft):
+                data = draft.data
+                kind, version, encoded = data.KIND, data.VERSION, encode_data(data)
+            else:
+                kind, version, encoded = draft.kind, draft.version, draft.data
+                data = decode_data(kind, version, encoded)
+            self._position += 1
+            head.seq += 1
+            head.hash = event_hash(
+                head.hash, stream=stream.local, seq=head.seq, kind=kind, version=version,
+                data=encoded, at_us=draft.at_us, actor=draft.actor, cause=draft.cause,
+            )  # fmt: skip
+            hashes.append((head.hash, head.name))
+            rows.append(
+                (self._position, head.id, head.seq, kind, version, encoded.decode(),
+                 draft.at_us, draft.actor, draft.cause, head.hash)
+            )  # fmt: skip
+            applied.append(
+                Applied(stream, head.id, head.seq, self._position, draft.at_us, draft.actor, data)
+            )
+        self._db.executemany("INSERT INTO events VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+        self._show(applied)
+        return head.seq
+
+    def _show(self, applied: list[Applied]) -> None:
+        table, tx = self._table, self._tx
+        for event in applied:
+            for handler in table.get(type(event.data), ()):
+                handler(event, tx)
+
+    def _find_head(self, stream: Stream) -> _Head:
+        row = self._tx.one(
+            "SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream
+        )
+        name = stream.name.encode()
+        if row is None:
+            id_ = self._db.execute(
+                "INSERT INTO streams(tenant, space, name) VALUES (?, ?, ?)", stream
+            ).lastrowid
+            head = _Head(int(id_ or 0), name, 0, GENESIS)
+        else:
+            last = self._tx.one(
+                "SELECT seq, hash FROM events WHERE stream = ? ORDER BY seq DESC LIMIT 1", row
+            )
+            seq, hash_ = last if last else (0, GENESIS)
+            head = _Head(row[0], name, seq, hash_)
+        if len(self._heads) > 100_000:  # a bound, not a policy: refilled from the index on demand
+            self._heads.clear()
+        self._heads[stream] = head
+        return head
+
+    # -- leases
+
+    def _acquire(self, request: LeaseRequest) -> int:
+        name = request.stream.name
+        row = self._tx.one("SELECT holder, expires_us FROM leases WHERE stream = ?", (name,))
+        if row is not None:
+            holder, expires_us = row
+            mine = holder == request.holder
+            if not mine and expires_us > request.now_us and not request.is_dead(holder):
+                raise LeaseHeld(
+                    f"{request.stream.local} is driven by another process",
+                    got=holder,
+                    hint="Wait for it, or stop that process; its lease ends "
+                    f"{(expires_us - request.now_us) // 1_000_000 + 1} s after its last sign of life.",
+                    holder=holder,
+                )
+            self._db.execute("DELETE FROM leases WHERE stream = ?", (name,))
+        token = self._db.execute(
+            "INSERT INTO leases(stream, holder, expires_us) VALUES (?, ?, ?)",
+            (name, request.holder, request.now_us + request.ttl_us),
+        ).lastrowid
+        self._leases[request.stream] = int(token or 0)
+        return int(token or 0)
+
+    def _check_fence(self, fence: Fence) -> None:
+        token = self._leases.get(fence.stream)
+        if token is None:
+            row = self._tx.one("SELECT token FROM leases WHERE stream = ?", (fence.stream.name,))
+            token = self._leases[fence.stream] = row[0] if row else 0
+        if token != fence.token:
+            raise LeaseLost(
+                f"this process no longer drives {fence.stream.local}",
+                expected=f"token {token}",
+                got=f"token {fence.token}",
+                hint="Another process took it over; nothing was written here.",
+            )
+
+    def _release(self, fence: Fence, token: int | None) -> None:
+        self._leases.pop(fence.stream, None)
+        self._db.execute(
+            "DELETE FROM leases WHERE stream = ? AND token = ?",
+            (fence.stream.name, token if token is not None else fence.token),
+        )

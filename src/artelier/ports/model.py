@@ -1,0 +1,176 @@
+"""What a model is asked and answers, whoever the provider is. No vendor type passes this door."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Literal, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from artelier.errors import InvalidRequest
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: frozenset[str] = frozenset(("system", "user", "assistant", "tool"))
+
+_canonical = msgspec.json.Encoder(order="sorted", decimal_format="string")
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen value with named fields and one canonical JSON form."""
+
+    def canonical(self) -> bytes:
+        """Canonical JSON: sorted keys, UTF-8, no spaces, every field present."""
+        return _canonical.encode(self)
+
+
+class Part(Value, frozen=True, kw_only=True):
+    """A piece of a message. `type` is `text`; other types carry their JSON in `data`."""
+
+    type: str = "text"
+    text: str | None = None
+    data: Any = None
+
+
+class ToolCall(Value, frozen=True, kw_only=True):
+    """A model's wish to call a tool. `arguments` is what the model sent, parsed, or raw text if broken."""
+
+    id: str
+    name: str
+    arguments: Any = msgspec.field(default_factory=dict)
+
+
+class ChatMessage(Value, frozen=True, kw_only=True):
+    """One message of a conversation."""
+
+    role: Role
+    content: str | tuple[Part, ...] = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Only on `assistant` messages."""
+    tool_call_id: str | None = None
+    """Only on `tool` messages: which call this answers."""
+
+    @property
+    def text(self) -> str:
+        """The text of the message, parts joined; other parts are left out."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text or "" for part in self.content)
+
+
+class ToolSchema(Value, frozen=True, kw_only=True):
+    """A tool as a model sees it; `parameters` is a JSON schema of an object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ModelRequest(Value, frozen=True, kw_only=True):
+    """All that an adapter is given for one call. Its `canonical()` bytes are what a manifest renders."""
+
+    model: str
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolSchema, ...] = ()
+    output_schema: dict[str, Any] | None = None
+    """JSON schema of the structured output that is asked for."""
+    params: dict[str, Any] = msgspec.field(default_factory=dict)
+    """`max_output_tokens` (always set by the kernel), `temperature`, `top_p`, `seed`, `stop`, ..."""
+
+
+class Usage(Value, frozen=True, kw_only=True):
+    """Token counts of one call. `input_tokens` includes `cached_input_tokens`."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+class ModelReply(Value, frozen=True, kw_only=True):
+    """What came back. `output` is the parsed structured output if a schema was asked for."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    output: Any = None
+    usage: Usage = Usage()
+    finish_reason: str = "stop"
+    """`stop`, `tool_calls`, `length`, `content_filter`, `cut` (stopped by us) or `other`."""
+
+
+class Delta(Value, frozen=True, kw_only=True):
+    """A piece of streamed text, transient: only the whole reply is recorded."""
+
+    text: str
+
+
+class Price(Value, frozen=True, kw_only=True):
+    """USD per million tokens."""
+
+    input: Decimal = Decimal(0)
+    cached_input: Decimal | None = None
+    """None: cached input costs as much as fresh input."""
+    output: Decimal = Decimal(0)
+    request: Decimal = Decimal(0)
+    """USD per call."""
+
+
+FREE = Price()
+
+
+class ModelPort(Protocol):
+    """Something that answers a `ModelRequest`.
+
+    Errors: `TransientError` (and its children) if a retry may help, `ContextTooLong` if the prompt does
+    not fit, `ModelRefusedCall` or any other `External` for good. Other exceptions count as permanent.
+    """
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply: ...
+
+
+@runtime_checkable
+class StreamingModelPort(Protocol):
+    """A model that can also deliver its text in pieces; the last item is the whole `ModelReply`."""
+
+    def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]: ...
+
+
+@runtime_checkable
+class PricedModelPort(Protocol):
+    """A model that knows its own price (used when no table knows its name)."""
+
+    price: Price | None
+
+
+def message_from(value: ChatMessage | Mapping[str, Any]) -> ChatMessage:
+    """A `ChatMessage` from itself or from a dict of the same keys.
+
+    Errors: `InvalidRequest` that names the wrong key or type.
+    """
+    if isinstance(value, ChatMessage):
+        return value
+    if not isinstance(cast(object, value), Mapping):
+        raise InvalidRequest(
+            "not a chat message", expected="a ChatMessage or a dict", got=type(value).__name__
+        )
+    unknown = set(value) - {"role", "content", "tool_calls", "tool_call_id"}
+    if unknown:
+        raise InvalidRequest(
+            "unknown key in a chat message",
+            expected="role, content, tool_calls, tool_call_id",
+            got=", ".join(sorted(map(str, unknown))),
+        )
+    try:
+        return msgspec.convert({k: v for k, v in value.items() if v is not None}, ChatMessage)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"not a chat message: {error}", got=repr(dict(value))[:200]) from None
+
+
+def messages_from(values: Sequence[ChatMessage | Mapping[str, Any]]) -> tuple[ChatMessage, ...]:
+    return tuple(message_from(value) for value in values)
