@@ -1,0 +1,250 @@
+"""A function's signature as a JSON schema, and arguments checked against it.
+
+pydantic does the work and is imported on the first use of a tool, never at decoration. What a model
+sent stays JSON data (`check`); the typed values a function receives are made from it just before
+the call (`convert`), so that stored arguments and used arguments are the same bytes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from artelier.errors import InvalidArguments, InvalidRequest
+from artelier.ports.tool import ToolContext
+from artelier.tools.complaints import complain
+from artelier.tools.plain import NotJson, plain_json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+ARGUMENTS_BYTES_MAX = 8 * 1024 * 1024
+"""JSON text of one call's arguments. A guess: far above any honest call."""
+
+_CONTEXT_NAME = re.compile(r"(.*\.)?ToolContext(\s*\|\s*None)?")
+# pydantic refuses or shadows some names a parameter may have (`schema`, `copy`, `_x`), so fields
+# are prefixed and the real name is the alias.
+_PREFIX = "arg_"
+
+
+class Parameters:
+    """The parameters of one function: which are for the model, which one is the context."""
+
+    def __init__(self, function: Callable[..., Any], *, names: Mapping[str, Any] | None) -> None:
+        self._function = function
+        self._names = names
+        """The local names at the place of definition, for annotations that are text."""
+        self._signature = _check_signature(function)
+        self._model: type[BaseModel] | None = None
+        self._context: str | None = None
+
+    @property
+    def model(self) -> type[BaseModel]:
+        if self._model is None:
+            self._build()
+        return cast("type[BaseModel]", self._model)
+
+    @property
+    def context(self) -> str | None:
+        """The name of the parameter that receives the `ToolContext`."""
+        if self._model is None:
+            self._build()
+        return self._context
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON schema (draft 2020-12) of the arguments object."""
+        schema = self.model.model_json_schema(by_alias=True)
+        return cast("dict[str, Any]", _tidy(schema))
+
+    def check(self, arguments: Any, *, tool: str) -> dict[str, Any]:
+        """The arguments as JSON data, found to fit. Errors: `InvalidArguments`."""
+        plain = _object(arguments, tool=tool)
+        self._parse(plain, tool=tool)
+        return plain
+
+    def convert(self, arguments: Any, *, tool: str) -> dict[str, Any]:
+        """Typed keyword arguments for the function, without those that were not given."""
+        parsed = self._parse(_object(arguments, tool=tool), tool=tool)
+        return {
+            field.removeprefix(_PREFIX): getattr(parsed, field)
+            for field in type(parsed).model_fields
+            if field in parsed.model_fields_set
+        }
+
+    def defaults(self) -> dict[str, Any]:
+        """The parameters that may be left out, with their default."""
+        return {
+            name: parameter.default
+            for name, parameter in self._signature.parameters.items()
+            if name != self.context and parameter.default is not parameter.empty
+        }
+
+    def _parse(self, plain: dict[str, Any], *, tool: str) -> BaseModel:
+        from pydantic import ValidationError
+
+        raw = msgspec.json.encode(plain)
+        if len(raw) > ARGUMENTS_BYTES_MAX:
+            raise InvalidArguments(
+                f"arguments of `{tool}` are too large",
+                expected=f"at most {ARGUMENTS_BYTES_MAX} bytes of JSON",
+                got=f"{len(raw)} bytes",
+            )
+        try:
+            return self.model.model_validate_json(raw, strict=True, extra="forbid")
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False)
+            raise complain(cast("list[Any]", found), tool=tool, schema=self._summary()) from None
+
+    def _summary(self) -> dict[str, bool]:
+        """Every parameter and whether it is required."""
+        return {str(field.alias): field.is_required() for field in self.model.model_fields.values()}
+
+    def _build(self) -> None:
+        from pydantic import ConfigDict, create_model
+
+        fields: dict[str, Any] = {}
+        for name, parameter in self._signature.parameters.items():
+            if _names_context(parameter.annotation):
+                self._context = name
+                continue
+            hint = self._resolve(name, parameter.annotation)
+            if _is_context(hint):
+                self._context = name
+            else:
+                fields[_PREFIX + name] = (hint, _field(name, parameter.default))
+        config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+        self._model = create_model(self._function.__name__, __config__=config, **fields)
+
+    def _resolve(self, name: str, annotation: Any) -> Any:
+        function = inspect.unwrap(self._function)
+        holder = _Holder()
+        holder.__annotations__ = {name: annotation}
+        try:
+            return typing.get_type_hints(
+                holder,
+                globalns=getattr(function, "__globals__", {}),
+                localns=dict(self._names or {}),
+                include_extras=True,
+            )[name]
+        except NameError as error:
+            raise InvalidRequest(
+                f"parameter `{name}` of tool `{self._function.__name__}` has an unknown annotation",
+                expected="a type that can be imported at run time",
+                got=str(error),
+                hint="Move its import out of `if TYPE_CHECKING`.",
+            ) from None
+
+
+class _Holder:
+    """Something with annotations, so that one can be resolved without the others."""
+
+
+def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
+    signature = inspect.signature(function)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            problem = f"*{name}: a model can only send named arguments"
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            problem = f"{name} before `/`: a model can only send named arguments"
+        elif parameter.annotation is parameter.empty:
+            problem = f"{name} without a type annotation"
+        else:
+            continue
+        raise InvalidRequest(
+            f"`{function.__name__}` can't be a tool",
+            expected="annotated parameters that can be given by name",
+            got=problem,
+            hint="For a method, decorate the bound method: tool(obj.method).",
+        )
+    return signature
+
+
+def _names_context(annotation: Any) -> bool:
+    return (
+        isinstance(annotation, str) and _CONTEXT_NAME.fullmatch(annotation.strip("'\"")) is not None
+    )
+
+
+def _is_context(hint: Any) -> bool:
+    if hint is ToolContext:
+        return True
+    return ToolContext in typing.get_args(hint)
+
+
+def _field(name: str, default: Any) -> Any:
+    from pydantic import Field
+
+    if default is inspect.Parameter.empty:
+        return Field(alias=name)
+    try:
+        plain_json(default)
+    except NotJson:
+        # Such a default can't stand in a schema; the function itself supplies it.
+        return Field(alias=name, default_factory=lambda: None)
+    return Field(alias=name, default=default)
+
+
+def _object(arguments: Any, *, tool: str) -> dict[str, Any]:
+    expected = "a JSON object with the tool's parameters as keys"
+    value = arguments
+    if isinstance(value, str | bytes | bytearray):
+        value = _decode(value, tool=tool, expected=expected)
+    if not isinstance(value, Mapping):
+        raise InvalidArguments(
+            f"arguments of `{tool}` are not an object",
+            expected=expected,
+            got=type(value).__name__,
+        )
+    try:
+        return cast("dict[str, Any]", plain_json(value))
+    except NotJson as error:
+        raise InvalidArguments(
+            f"arguments of `{tool}` are not JSON data: {str(error)[:300]}", expected=expected
+        ) from None
+
+
+def _decode(text: str | bytes | bytearray, *, tool: str, expected: str) -> Any:
+    if len(text) > ARGUMENTS_BYTES_MAX:
+        raise InvalidArguments(
+            f"arguments of `{tool}` are too large",
+            expected=f"at most {ARGUMENTS_BYTES_MAX} bytes of JSON",
+            got=f"{len(text)} bytes",
+        )
+    # Providers send an empty text for a call without arguments.
+    if not text.strip():
+        return {}
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidArguments(
+            f"arguments of `{tool}` are not JSON: {str(error)[:200]}",
+            expected=expected,
+            got=f"{len(text)} characters of text",
+        ) from None
+
+
+def _tidy(node: Any) -> Any:
+    """Without generated titles (tokens that say nothing) and closed against extra keys."""
+    if isinstance(node, list):
+        return [_tidy(item) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key in ("properties", "$defs"):
+            result[key] = {name: _tidy(item) for name, item in value.items()}
+        elif key in ("default", "const", "enum", "examples"):
+            result[key] = value
+        else:
+            result[key] = _tidy(value)
+    if "properties" in result:
+        result["additionalProperties"] = False
+    return result

@@ -1,0 +1,240 @@
+"""A function as a tool: what the decorator makes and what the kernel drives through `ToolPort`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import re
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
+
+from artelier.errors import External, InvalidRequest
+from artelier.ports.model import ToolSchema
+from artelier.ports.tool import Risk, ToolContext
+from artelier.tools.parameters import Parameters
+from artelier.tools.plain import NotJson, plain_json
+from artelier.tools.threads import DaemonThreads
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Trust = Literal["trusted", "untrusted"]
+Hook = Callable[..., Any]
+"""`probe(idempotency_key, arguments)` or `compensate(...)`, async or plain."""
+
+DESCRIPTION_CHARS_MAX = 1_024
+"""The shortest limit among providers for a function's description (OpenAI's)."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every provider accepts as a function's name."""
+
+_threads = DaemonThreads()
+
+
+class ToolResultInvalid(External):
+    """A tool ran, but its result is not JSON data: the result is lost, its effects are not."""
+
+    code = "tool_result_invalid"
+    audience = "programmer"
+
+
+class Tool(Generic[P, R]):
+    """A function with the facts a durable runtime needs; calling it calls the plain function."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        side_effect: bool | None = None,
+        idempotent: bool | None = None,
+        grant: str | None = None,
+        timeout_s: float | None = None,
+        heartbeat_timeout_s: float | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        risk: Risk = "low",
+        trust: Trust = "untrusted",
+        probe: Hook | None = None,
+        compensate: Hook | None = None,
+        names: Mapping[str, Any] | None = None,
+    ) -> None:
+        # First, because it also copies whatever attributes the function carries.
+        functools.update_wrapper(cast("Callable[..., Any]", self), function)
+        self.name: str = _check_name(function, name)
+        self.description: str = _describe(function, description)
+        # Unknown means dangerous: only a tool that says so may be run a second time unasked.
+        self.side_effect: bool = True if side_effect is None else side_effect
+        self.idempotent: bool = bool(idempotent)
+        self.grant: str | None = _check_grant(self.name, grant)
+        self.timeout_s: float | None = _check_seconds(self.name, "timeout_s", timeout_s)
+        self.heartbeat_timeout_s: float | None = _check_seconds(
+            self.name, "heartbeat_timeout_s", heartbeat_timeout_s
+        )
+        self.risk: Risk = _check_choice(self.name, "risk", risk, get_args(Risk))
+        self.trust: str = _check_choice(self.name, "trust", trust, get_args(Trust))
+        self.compensate: Hook | None = compensate
+        """What undoes a completed call."""
+        self.function: Callable[P, R] = function
+        self._probe = probe
+        self._parameters = Parameters(function, names=names)
+        self._schema: ToolSchema | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r}, side_effect={self.side_effect}, idempotent={self.idempotent})"
+
+    @property
+    def schema(self) -> ToolSchema:
+        if self._schema is None:
+            self._schema = ToolSchema(
+                name=self.name,
+                description=self.description,
+                parameters=self._parameters.json_schema(),
+            )
+        return self._schema
+
+    def validate(self, arguments: Any) -> dict[str, Any]:
+        """The arguments as JSON data that fits the schema; a dict or JSON text is accepted.
+
+        Errors: `InvalidArguments`, at most 2 KB of text that names each bad key.
+        """
+        return self._parameters.check(arguments, tool=self.name)
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Run the function; the result is JSON data.
+
+        Errors: `InvalidArguments` before the function is entered, `ToolResultInvalid` after it has
+        returned, and whatever it raises itself.
+        """
+        values: dict[str, Any] = self._parameters.convert(arguments, tool=self.name)
+        if self._parameters.context is not None:
+            values[self._parameters.context] = context
+        result = await _invoke(functools.partial(cast(Hook, self.function), **values))
+        return self._json(result)
+
+    @property
+    def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
+        """Asks the outside world what became of a call; it gets the values the function gets."""
+        return None if self._probe is None else self._run_probe
+
+    async def _run_probe(self, idempotency_key: str, arguments: dict[str, Any]) -> Any:
+        given = self._parameters.convert(arguments, tool=self.name)
+        values = {**self._parameters.defaults(), **given}
+        hook = cast(Hook, self._probe)
+        return self._json(await _invoke(functools.partial(hook, idempotency_key, values)))
+
+    def _json(self, value: Any) -> Any:
+        try:
+            return plain_json(value)
+        except NotJson as error:
+            raise ToolResultInvalid(
+                f"the result of `{self.name}` is not JSON data: {str(error)[:300]}",
+                hint="Return text, numbers, lists, dicts, dataclasses or pydantic models.",
+            ) from None
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    side_effect: bool | None = None,
+    idempotent: bool | None = None,
+    grant: str | None = None,
+    timeout_s: float | None = None,
+    heartbeat_timeout_s: float | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    risk: Risk = "low",
+    trust: Trust = "untrusted",
+    probe: Hook | None = None,
+    compensate: Hook | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
+    """Make a function a tool, bare (`@tool`) or with facts (`@tool(side_effect=False)`).
+
+    `side_effect=False` means read-only. Without `side_effect` or `idempotent` the tool counts as
+    side-effecting and is never repeated unasked. A parameter annotated `ToolContext` is supplied by
+    the kernel and hidden from the model.
+    Errors: `InvalidRequest` for a signature, name or fact that can't be used.
+    """
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    # Types defined inside the calling function can only be found while it runs.
+    names = None if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+    del frame
+
+    def decorate(decorated: Callable[..., Any]) -> Tool[..., Any]:
+        return Tool(decorated, names=names, **facts)
+
+    return decorate if function is None else decorate(function)
+
+
+async def _invoke(function: Callable[[], Any]) -> Any:
+    if not _is_async(function):
+        result = await _threads.run(function)
+        return await result if inspect.isawaitable(result) else result
+    try:
+        return await function()
+    except SystemExit:
+        # A tool may end itself, never the program that drives it.
+        raise RuntimeError("the tool raised SystemExit") from None
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    inner = getattr(function, "func", function)  # Under the partial that holds the arguments.
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
+    )
+
+
+def _check_name(function: Callable[..., Any], name: str | None) -> str:
+    if isinstance(function, Tool | type) or not callable(cast(object, function)):
+        raise InvalidRequest(
+            "this can't be made a tool",
+            expected="a function",
+            got=type(cast(object, function)).__name__,
+        )
+    chosen = name if name is not None else getattr(function, "__name__", "")
+    if not isinstance(cast(object, chosen), str) or not _NAME.fullmatch(chosen):
+        raise InvalidRequest(
+            "not a tool name", expected="1-64 characters of A-Z a-z 0-9 _ -", got=repr(chosen)[:100]
+        )
+    return chosen
+
+
+def _describe(function: Callable[..., Any], description: str | None) -> str:
+    text = description if description is not None else inspect.getdoc(function) or ""
+    first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
+    return " ".join(first.split())[:DESCRIPTION_CHARS_MAX]
+
+
+def _check_grant(name: str, grant: str | None) -> str | None:
+    if grant is not None and (not isinstance(cast(object, grant), str) or not grant.strip()):
+        raise InvalidRequest(f"grant of tool `{name}` is empty", expected="such as 'payments:send'")
+    return grant
+
+
+def _check_seconds(name: str, what: str, seconds: float | None) -> float | None:
+    if seconds is not None and (not math.isfinite(seconds) or seconds <= 0):
+        raise InvalidRequest(
+            f"{what} of tool `{name}` is not a duration",
+            expected="a finite number of seconds above 0, or None",
+            got=seconds,
+        )
+    return seconds
+
+
+def _check_choice(name: str, what: str, value: Any, choices: tuple[str, ...]) -> Any:
+    if value not in choices:
+        raise InvalidRequest(
+            f"{what} of tool `{name}` is unknown", expected=" or ".join(choices), got=repr(value)
+        )
+    return value
