@@ -1,0 +1,83 @@
+"""How many tokens a text has: a cheap estimate, a true upper bound, and what usage teaches.
+
+No tokenizer is loaded: the tables of most are not public or must be downloaded. Assembly of prompts
+uses the estimate (an error costs a little room), reservations use the bound (an error costs money).
+"""
+
+from __future__ import annotations
+
+import math
+
+FRAMING_TOKENS = 768
+"""Tokens a provider may bill that are in no byte of the request.
+
+Chat templates take a few tokens per message, which the JSON around each message outweighs. The tool
+prompt that Anthropic adds is the largest constant known: 264-530 tokens depending on model and tool
+choice (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview); the rest is margin for
+the instructions that ask for structured output where a model has no native support.
+"""
+
+_MODELS_MAX = 1024
+_HALF_LIFE = 32
+_RATIO_MIN, _RATIO_MAX = 0.02, 8.0
+
+
+def estimate_tokens(text: str | bytes) -> int:
+    """About how many tokens `text` has: a quarter of its ASCII characters, more for other scripts.
+
+    A character of two UTF-8 bytes counts 0.6 tokens, of three 0.95, of four 1.3, which is near what
+    byte-pair encodings with 100,000 to 200,000 entries give for Cyrillic, CJK and emoji.
+
+    Cost: O(n) in C; no per-character loop.
+    """
+    if isinstance(text, bytes):
+        size_bytes = len(text)
+        chars = size_bytes if text.isascii() else len(text.decode("utf-8", "replace"))
+    else:
+        chars = len(text)
+        size_bytes = chars if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    # ceil(chars / 4 + 0.35 * extra bytes), in integers so that every machine agrees.
+    return -(-(5 * chars + 7 * max(0, size_bytes - chars)) // 20)
+
+
+def upper_bound_tokens(size_bytes: int, *, framing_tokens: int = FRAMING_TOKENS) -> int:
+    """More tokens than any usual tokenizer makes of `size_bytes` of a request's canonical JSON.
+
+    One token per UTF-8 byte is the hard bound: byte-level BPE (OpenAI, Anthropic, Llama 3, Mistral
+    Tekken, Qwen) starts from single bytes and only ever merges, and SentencePiece with byte fallback
+    (Llama 2, Gemini, Gemma) falls back to one token per byte at worst. The JSON around each message is
+    longer than any chat template. `framing_tokens` covers what a provider adds of its own.
+    """
+    return max(0, size_bytes) + max(0, framing_tokens)
+
+
+class Calibration:
+    """Learns from exact usage how many tokens a character is, per model.
+
+    Old observations fade (half-life: 32 calls), so a switch from English to code is followed. Counts that
+    cannot be true (none, negative, beyond 8 tokens per character) are ignored. Keeps the 1,024 models seen
+    last.
+
+    Cost: O(1) per call, no I/O. The same observations in the same order give the same estimates.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, float]] = {}
+
+    def observe(self, model: str, chars: int, tokens: int) -> None:
+        """Take in one call: `chars` characters of prompt were billed as `tokens`."""
+        if chars <= 0 or not _RATIO_MIN <= tokens / chars <= _RATIO_MAX:
+            return
+        fade = 0.5 ** (1 / _HALF_LIFE)
+        old_chars, old_tokens = self._sums.pop(model, (0.0, 0.0))
+        if len(self._sums) >= _MODELS_MAX:
+            del self._sums[next(iter(self._sums))]
+        self._sums[model] = (old_chars * fade + chars, old_tokens * fade + tokens)
+
+    def estimate(self, model: str, chars: int) -> int:
+        """Tokens of `chars` characters for `model`: learned, or four characters per token."""
+        if chars <= 0:
+            return 0
+        seen_chars, seen_tokens = self._sums.get(model, (4.0, 1.0))
+        # The small term keeps rounding errors of the sums from adding a token.
+        return math.ceil(chars * seen_tokens / seen_chars - 1e-6)
