@@ -1,0 +1,64 @@
+# `make` alone lists the targets. A fresh machine needs Python >= 3.11 with venv, and make; `check` needs Node.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+UV ?= $(or $(shell command -v uv),.tools/bin/uv)
+JOBS ?= 2
+GOAL := Which three regions sold most, and what changed from Q2 to Q3? Write a report.
+
+# Without byte code the first import takes seconds. Python comes from the machine, never from a download.
+export UV_COMPILE_BYTECODE := 1
+export UV_PYTHON_DOWNLOADS := never
+# Pyright is bundled in its wheel; without this it asks the network for a newer one on every call.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+unexport VIRTUAL_ENV
+unexport UV_PROJECT_ENVIRONMENT
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up check format test fast bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.synced ## Make .venv with the locked dependencies (does nothing when it is up to date)
+
+up: setup ## Answer a question about the example data with the offline model
+	@.venv/bin/artelier do "$(GOAL)" --workspace examples/data/sales --model offline
+
+check: setup ## Verify format, lint and types; changes nothing
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@command -v node >/dev/null || { echo "make check: pyright needs Node >= 18 on the PATH; install nodejs" >&2; exit 1; }
+	@.venv/bin/pyright
+
+format: setup ## Fix format, and what lint can fix
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+test: check ## Check, then run all tests, those about the repository included
+	@.venv/bin/pytest -n $(JOBS) --hypothesis-profile=full
+
+fast: setup ## Run the fast tests alone
+	@.venv/bin/pytest -n $(JOBS) -m "not slow"
+
+bench: setup ## Print the table of benchmarks
+	@.venv/bin/artelier bench
+
+clean: ## Remove what setup and the tools made; runs in .artelier stay
+	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis dist
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.synced: pyproject.toml uv.lock $(filter .tools/bin/uv,$(UV))
+	@.venv/bin/python -c "" 2>/dev/null || { $(python_is_new_enough) && $(UV) venv --quiet --clear --python "$(PYTHON)" .venv; }
+	@$(UV) sync --locked
+	@touch $@
+
+.tools/bin/uv:
+	@$(python_is_new_enough)
+	@$(PYTHON) -m venv .tools
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# Syntax of Python 2 too, so that even the oldest interpreter answers with the sentence.
+define python_is_new_enough
+$(PYTHON) -c 'import sys; sys.exit("make setup: expected Python >= 3.11, got %d.%d from $(PYTHON). Say which: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+endef

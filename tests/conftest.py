@@ -1,0 +1,48 @@
+"""What holds for every test: databases left behind verify, and properties are tried without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.verification import is_store, loaded, verify_database, views_of
+
+_SLOW_MACHINE = (HealthCheck.too_slow,)
+
+settings.register_profile(
+    "fast", deadline=None, max_examples=25, suppress_health_check=_SLOW_MACHINE
+)
+settings.register_profile(
+    "full",
+    deadline=None,
+    max_examples=100,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=_SLOW_MACHINE,
+)
+settings.load_profile("fast")  # `--hypothesis-profile=full` comes later and wins
+
+
+@pytest.fixture(autouse=True)
+def databases_verify(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test, every store below its `tmp_path` must verify, views included.
+
+    It is set up first, so that it looks last, after the test's own fixtures have closed their stores.
+    """
+    uses_files = "tmp_path" in request.fixturenames
+    folder: Path | None = request.getfixturevalue("tmp_path") if uses_files else None
+    yield
+    if folder is None or request.node.get_closest_marker("corrupts"):
+        return
+    views = [*views_of(loaded()), *views_of([request.module])]
+    broken = {
+        str(path.relative_to(folder)): findings
+        for path in sorted(folder.rglob("*.db"))
+        if is_store(path) and (findings := verify_database(path, known=views))
+    }
+    if broken:
+        lines = [f"{name}: {finding}" for name, findings in broken.items() for finding in findings]
+        pytest.fail("a database does not verify\n" + "\n".join(lines), pytrace=False)

@@ -1,0 +1,66 @@
+"""`import artelier` is short, sorted and lazy: nothing heavy is loaded until it is used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import artelier
+
+HEAVY = (
+    *("pydantic", "pydantic_ai", "pydantic_monty", "duckdb", "rich", "typer", "genai_prices"),
+    *("numpy", "fastapi", "httpx", "openai", "anthropic"),
+)
+"""Each of these costs more at import than the package may (see the decision on dependencies)."""
+
+
+def in_sorted_order(names: list[str]) -> list[str]:
+    """Constants, then classes, then functions: the order that ruff's RUF022 keeps."""
+    return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+
+
+def modules_loaded_by(code: str) -> set[str]:
+    """What stands in `sys.modules` of a fresh interpreter after some code."""
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_exports_are_sorted_and_unique() -> None:
+    names = list(artelier.__all__)
+
+    assert names == in_sorted_order(names)
+    assert len(names) == len(set(names))
+
+
+def test_each_export_is_there_and_listed() -> None:
+    missing = [name for name in artelier.__all__ if not hasattr(artelier, name)]
+
+    assert missing == []
+    assert set(artelier.__all__) <= set(dir(artelier))
+
+
+def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
+    assert not hasattr(artelier, "NoSuchName")
+
+
+def test_import_loads_no_package_of_its_own_before_use() -> None:
+    loaded = modules_loaded_by("import artelier")
+
+    assert {name for name in loaded if name.startswith("artelier.")} == set()
+
+
+def test_neither_import_nor_exports_load_anything_heavy() -> None:
+    loaded = modules_loaded_by(
+        "import artelier\nfor name in artelier.__all__:\n    getattr(artelier, name)"
+    )
+
+    assert loaded & set(HEAVY) == set()
+
+
+def test_a_loaded_module_is_seen() -> None:
+    assert "colorsys" in modules_loaded_by("import colorsys")
+    assert "colorsys" not in modules_loaded_by("pass")

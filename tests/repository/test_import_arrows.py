@@ -1,0 +1,241 @@
+"""Imports point one way: the order of the packages in `docs/architecture.md`, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.repository.sources import ROOT, Import, Source, imports, sources
+
+LAYERS: tuple[frozenset[str], ...] = tuple(
+    frozenset(layer.split())
+    for layer in (
+        "errors money ids clock",
+        "ports",
+        "log",
+        "ledger",
+        "sandbox",
+        "artifacts",
+        "tokens",
+        "kernel",
+        "models",
+        "tools",
+        "memory",
+        "context",
+        "actions",
+        "cycle",
+        "operations",
+        "agents",
+        "missions",
+        "world",
+        "app",
+        "server",
+        "cli",
+    )
+)
+"""A package may import those above it and itself; the names of one row may import each other."""
+
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+FACES = {"server", "cli"}
+"""The only packages that import `app`; `testing` and the lazy exports of the root may too."""
+
+TESTING_USERS = ("artelier.cli.torture", "artelier.cli.bench")
+"""The only modules that import `artelier.testing`, and only inside a function."""
+
+CORE = {"log", "ledger", "kernel"}
+CORE_THIRD_PARTIES = {"msgspec"}
+
+
+def package_of(module: str) -> str:
+    """`artelier.log.event` is in `log`; `artelier` itself is the package `root`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "root"
+
+
+def target_of(item: Import, root: Path) -> str:
+    """The module an import reaches: `from artelier import log` reaches `artelier.log`."""
+    if item.module == "artelier" and item.name:
+        place = root / "artelier" / item.name
+        if place.is_dir() or place.with_suffix(".py").is_file():
+            return item.dotted
+    return item.module
+
+
+def check_arrows(root: Path) -> list[str]:
+    """Every import below `root/artelier` that points the wrong way."""
+    return [
+        f"{source.where(item.node)} {source.module} imports {target_of(item, root)}: {reason}"
+        for source in sources(root)
+        for item in imports(source)
+        if (reason := _refusal(source, item, root))
+    ]
+
+
+def _refusal(source: Source, item: Import, root: Path) -> str | None:
+    if item.module.partition(".")[0] != "artelier":
+        return None
+    importer = package_of(source.module)
+    target = package_of(target_of(item, root))
+    if importer == target or importer == "testing":
+        return None
+    if target == "testing":
+        return _testing_refusal(source, item)
+    if importer == "root":
+        return None if target in RANK else "it has no place in the order of packages"
+    if importer == "__main__":
+        return None if target == "cli" else "it starts the command line and nothing else"
+    if importer not in RANK:
+        return f"{importer} has no place in the order of packages"
+    if target in {"app", "root"}:
+        return None if importer in FACES else "only server and cli import the public Kernel"
+    if target not in RANK:
+        return f"{target} has no place in the order of packages"
+    if RANK[target] > RANK[importer]:
+        return f"{target} stands below {importer}"
+    return None
+
+
+def _testing_refusal(source: Source, item: Import) -> str | None:
+    allowed = any(
+        source.module == user or source.module.startswith(user + ".") for user in TESTING_USERS
+    )
+    if not allowed:
+        return "only the commands torture and bench import testing"
+    return None if item.lazy else "testing is imported inside a function, on use"
+
+
+def check_private_names(root: Path) -> list[str]:
+    """Every import of an underscore name or module of another package."""
+    return [
+        f"{source.where(item.node)} {source.module} imports the private {item.dotted}"
+        for source in sources(root)
+        for item in imports(source)
+        if item.module.partition(".")[0] == "artelier"
+        and package_of(source.module) != package_of(target_of(item, root))
+        and any(_is_private(part) for part in item.dotted.split("."))
+    ]
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+def check_core_dependencies(root: Path) -> list[str]:
+    """Every third party that the log, the ledger or the kernel imports, msgspec apart."""
+    known = sys.stdlib_module_names | CORE_THIRD_PARTIES | {"artelier"}
+    return [
+        f"{source.where(item.node)} {source.module} imports {item.module}"
+        for source in sources(root)
+        if package_of(source.module) in CORE
+        for item in imports(source)
+        if item.module.partition(".")[0] not in known
+    ]
+
+
+def test_imports_follow_the_order_of_packages() -> None:
+    assert check_arrows(ROOT / "src") == []
+
+
+def test_nothing_imports_private_names_of_another_package() -> None:
+    assert check_private_names(ROOT / "src") == []
+
+
+def test_core_imports_the_standard_library_and_one_codec() -> None:
+    assert check_core_dependencies(ROOT / "src") == []
+
+
+def test_every_package_has_a_place_in_the_order() -> None:
+    places = {*RANK, "testing", "__init__", "__main__"}
+    here = {
+        source.path.parts[1].removesuffix(".py")
+        for source in sources(ROOT / "src")
+        if source.path.parts[0] == "artelier"
+    }
+
+    assert here - places == set()
+    assert "errors" in here
+
+
+def plant(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / "artelier" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+WRONG_ARROWS = [
+    ("log/event.py", "from artelier.kernel import runs", "kernel stands below log"),
+    ("log/event.py", "from ..kernel import runs", "kernel stands below log"),
+    ("log/event.py", "def f():\n    import artelier.kernel.runs", "kernel stands below log"),
+    ("log/event.py", "from artelier import kernel", "kernel stands below log"),
+    ("log/event.py", "x = import_module('artelier.kernel')", "kernel stands below log"),
+    ("errors.py", "from artelier.ports import model", "ports stands below errors"),
+    ("ports/tool.py", "if TYPE_CHECKING:\n    from artelier.log import Event", "log stands below"),
+    ("world/tick.py", "from artelier.app import Kernel", "only server and cli"),
+    ("world/tick.py", "from artelier import Kernel", "only server and cli"),
+    ("world/tick.py", "import artelier", "only server and cli"),
+    ("server/app.py", "from artelier.cli import main", "cli stands below server"),
+    ("cli/torture.py", "from artelier.testing import simulator", "inside a function"),
+    ("cli/runs.py", "def f():\n    from artelier.testing import fake", "only the commands"),
+    ("__init__.py", "from artelier.testing import simulator", "only the commands"),
+    ("plans/a.py", "from artelier.log import Event", "plans has no place"),
+    ("cli/runs.py", "from artelier.plans import a", "plans has no place"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "reason"), WRONG_ARROWS)
+def test_a_wrong_arrow_is_found(tmp_path: Path, name: str, text: str, reason: str) -> None:
+    root = plant(tmp_path, {"kernel/__init__.py": "", name: text})
+
+    found = check_arrows(root)
+
+    assert len(found) == 1
+    assert reason in found[0]
+    assert found[0].startswith(f"artelier/{name}:")
+
+
+def test_right_arrows_are_accepted(tmp_path: Path) -> None:
+    root = plant(
+        tmp_path,
+        {
+            "__init__.py": "def __getattr__(name):\n    from artelier.app import Kernel",
+            "__main__.py": "from artelier.cli import main",
+            "ids.py": "from artelier.errors import InvalidRequest",
+            "kernel/runs.py": "from artelier.log import Event\nfrom . import steps\nimport json",
+            "cli/up.py": "from artelier.server import serve\nfrom artelier import Kernel",
+            "cli/torture.py": "def f():\n    from artelier.testing import simulator",
+            "testing/simulator.py": "from artelier.cli import main\nfrom artelier.app import Kernel",
+        },
+    )
+
+    assert check_arrows(root) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from artelier.log import _fold",
+        "from artelier.log._chain import link",
+        "import artelier.log._chain",
+        "from ..log import _fold",
+    ],
+)
+def test_a_private_name_of_another_package_is_found(tmp_path: Path, text: str) -> None:
+    elsewhere = plant(tmp_path / "elsewhere", {"kernel/runs.py": text})
+    at_home = plant(tmp_path / "home", {"log/runs.py": text})
+
+    assert len(check_private_names(elsewhere)) == 1
+    assert check_private_names(at_home) == []
+
+
+def test_a_third_party_in_the_core_is_found(tmp_path: Path) -> None:
+    text = "import json\nimport msgspec\ndef f():\n    from pydantic import BaseModel\n"
+    root = plant(tmp_path, {"kernel/runs.py": text, "server/wire.py": text})
+
+    assert check_core_dependencies(root) == [
+        "artelier/kernel/runs.py:4 artelier.kernel.runs imports pydantic"
+    ]

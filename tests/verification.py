@@ -1,0 +1,61 @@
+"""Which databases a test left behind, and whether they still are what was written."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+from artelier.errors import ArtelierError
+from artelier.log import View, verify_store
+
+STORE_TABLES = {"streams", "events", "commits"}
+
+
+def is_store(path: Path) -> bool:
+    """Whether a file is a database with a log in it; other databases are none of our business."""
+    db = sqlite3.connect(path)
+    try:
+        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.DatabaseError:
+        return False
+    finally:
+        db.close()
+    return tables >= STORE_TABLES
+
+
+def verify_database(path: Path, *, known: Iterable[View] | None = None) -> list[str]:
+    """What is wrong with a store: chains, commits, blobs, and every view that somebody defines.
+
+    Views are found by the names stored in the database: among `known`, else among the constants of all
+    loaded modules of the package. One that is found nowhere is left out, as `artelier verify` would do.
+    """
+    by_name = {view.name: view for view in (views_of(loaded()) if known is None else known)}
+    try:
+        views = [by_name[name] for name in stored_views(path) if name in by_name]
+        return verify_store(path, views).findings
+    except ArtelierError as error:
+        return [str(error)]
+
+
+def stored_views(path: Path) -> list[str]:
+    """Names of the views of a store, in the order in which they were installed."""
+    db = sqlite3.connect(path)
+    try:
+        return [row[0] for row in db.execute("SELECT name FROM view_versions ORDER BY rowid")]
+    finally:
+        db.close()
+
+
+def loaded() -> Iterator[ModuleType]:
+    return (module for name, module in list(sys.modules.items()) if name.startswith("artelier."))
+
+
+def views_of(modules: Iterable[ModuleType]) -> Iterator[View]:
+    """Every `View`, and every view in a tuple or list, that a module holds as a constant."""
+    for module in modules:
+        for value in list(vars(module).values()):
+            members = value if isinstance(value, tuple | list) else (value,)
+            yield from (member for member in members if isinstance(member, View))
