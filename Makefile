@@ -46,7 +46,7 @@ bench: setup ## Print the table of benchmarks
 
 clean: ## Remove what setup and the tools made; runs in .artelier stay
 	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis dist
-	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.synced: pyproject.toml uv.lock $(filter .tools/bin/uv,$(UV))
 	@.venv/bin/python -c "" 2>/dev/null || { $(python_is_new_enough) && $(UV) venv --quiet --clear --python "$(PYTHON)" .venv; }
