@@ -1,0 +1,122 @@
+"""One run in the worker, cut into turns: from the start, or an answer of the host, to the next call.
+
+Between turns nothing is held: the paused interpreter is a few kilobytes of bytes in this process
+and its worker serves others. So runs that call runs need no more workers than one.
+
+The library's synchronous interface is driven in threads on purpose: its asyncio one can abort the
+whole process when the interpreter exits soon after its last call.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from artelier.ports.sandbox import SandboxLimits
+
+if TYPE_CHECKING:
+    import pydantic_monty
+
+SUSPENSIONS_MAX = 1_000
+"""Names looked up and host functions called in one turn."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class HostCall(NamedTuple):
+    """The code waits for a function of the host."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    paused: bytes
+
+
+class Done(NamedTuple):
+    """The code has ended: the value of its last expression, unchecked."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """All that a run needs in any of its turns."""
+
+    code: str
+    inputs: dict[str, Any]
+    functions: Mapping[str, Callable[..., Any]]
+    limits: SandboxLimits
+    at_us: int | None
+    """The frozen clock; None: code that asks for the time gets an error."""
+    seed: int | str
+    printed: pydantic_monty.CollectString = field(repr=False)
+
+
+def start(pool: pydantic_monty.Monty, feed: Feed) -> HostCall | Done:
+    """The first turn. Blocks; errors: whatever the interpreter raises."""
+    with _checkout(pool, feed) as session:
+        snapshot = session.feed_start(
+            feed.code,
+            inputs=feed.inputs,
+            external_lookup=_lookup(feed),
+            print_callback=feed.printed,
+        )
+        return _advance(snapshot, feed)
+
+
+def proceed(
+    pool: pydantic_monty.Monty, feed: Feed, paused: bytes, answer: Mapping[str, Any]
+) -> HostCall | Done:
+    """The next turn: `answer` is `{return_value}` or `{exc_type, message}`."""
+    with _checkout(pool, feed) as session:
+        snapshot = session.load_snapshot(
+            paused, external_lookup=_lookup(feed), print_callback=feed.printed
+        )
+        return _advance(cast(Any, snapshot).resume(answer), feed)
+
+
+def _advance(snapshot: pydantic_monty.SyncSnapshot, feed: Feed) -> HostCall | Done:
+    import pydantic_monty
+
+    while not isinstance(snapshot, pydantic_monty.MontyComplete):
+        if isinstance(snapshot, pydantic_monty.FunctionSnapshot) and not snapshot.is_os_function:
+            name = snapshot.function_name
+            if name in feed.functions:
+                return HostCall(name, snapshot.args, snapshot.kwargs, snapshot.dump())
+        # Everything else (clock, files, environment, imports, unknown names) gets the interpreter's
+        # own refusal, because no handler was given.
+        snapshot = snapshot.resume_auto()
+    return Done(snapshot.output)
+
+
+def _checkout(pool: pydantic_monty.Monty, feed: Feed) -> pydantic_monty.MontySession:
+    limits = feed.limits
+    clock = (
+        "call_host" if feed.at_us is None else _EPOCH + datetime.timedelta(microseconds=feed.at_us)
+    )
+    return pool.checkout(
+        limits={
+            "max_feed_duration_secs": limits.time_ms / 1000,
+            "max_memory": limits.memory_bytes,
+            "max_recursion_depth": limits.depth,
+            "max_suspensions": SUSPENSIONS_MAX,
+        },
+        os_policy={
+            "datetime": clock,
+            "timezone": "utc",
+            "sleep": "zero",
+            "process_time": "zero",
+            "random_start": {"seed": feed.seed},
+        },
+    )
+
+
+def _lookup(feed: Feed) -> dict[str, Any]:
+    """Stand-ins that make the names of the host's functions known inside."""
+    return dict.fromkeys(feed.functions, _never)
+
+
+def _never(*args: Any, **kwargs: Any) -> None:
+    raise AssertionError("a host function is answered between turns, never within one")

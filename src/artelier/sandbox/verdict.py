@@ -1,0 +1,104 @@
+"""The interpreter's failures as `SandboxError`: a reason, a line and one bounded sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from artelier.ports.sandbox import SandboxLimits
+from artelier.sandbox.errors import Reason, SandboxError
+from artelier.sandbox.language import check_code
+
+if TYPE_CHECKING:
+    import pydantic_monty
+
+MESSAGE_CHARS_MAX = 500
+
+_OVER_BYTES = re.compile(r"memory limit exceeded: \d+ bytes > (\d+) bytes")
+_UNSUPPORTED = re.compile(
+    r"The monty syntax parser does not yet support |Wildcard imports |cannot reassign read-only "
+    r"|class member .* shadows|external function .* cannot suspend"
+)
+
+
+def judge(error: pydantic_monty.MontyError, *, code: str, limits: SandboxLimits) -> SandboxError:
+    """What an interpreter error means to the caller; never holds paths or traces of the host."""
+    import pydantic_monty
+
+    if isinstance(error, pydantic_monty.MontySyntaxError):
+        return _with_advice("syntax", error.display("msg"), code=code, line=_line(error))
+    if isinstance(error, pydantic_monty.MontyCrashedError):
+        return _crash(error, limits=limits)
+    if not isinstance(error, pydantic_monty.MontyRuntimeError):
+        return SandboxError("the sandbox broke its own rules", reason="crashed")
+    return _raised(error, code=code, limits=limits)
+
+
+def _crash(error: pydantic_monty.MontyCrashedError, *, limits: SandboxLimits) -> SandboxError:
+    if error.timed_out:
+        return timed_out(limits)
+    return SandboxError(
+        "the sandbox's worker process died",
+        reason="crashed",
+        hint="It has been replaced; nothing of the code's work is left.",
+    )
+
+
+def timed_out(limits: SandboxLimits, *, line: int | None = None) -> SandboxError:
+    return SandboxError(
+        f"the code ran longer than {limits.time_ms} ms and was stopped",
+        reason="timeout",
+        line=line,
+    )
+
+
+def _raised(
+    error: pydantic_monty.MontyRuntimeError, *, code: str, limits: SandboxLimits
+) -> SandboxError:
+    raised, line = error.exception(), _line(error)
+    text = str(raised)
+    if isinstance(raised, TimeoutError) and text.startswith(("feed time limit", "turn time limit")):
+        return timed_out(limits, line=line)
+    if isinstance(raised, MemoryError):
+        return _exceeded(text, line=line, limits=limits)
+    if isinstance(raised, NotImplementedError) and _UNSUPPORTED.match(text):
+        plain = text.removeprefix("The monty syntax parser does not yet support ")
+        return _with_advice("unsupported", f"not supported: {plain}", code=code, line=line)
+    if isinstance(raised, ModuleNotFoundError):
+        return _with_advice("unsupported", text, code=code, line=line)
+    return SandboxError(_where(error.display("type-msg"), line), reason="error", line=line)
+
+
+def _exceeded(text: str, *, line: int | None, limits: SandboxLimits) -> SandboxError:
+    over = _OVER_BYTES.match(text)
+    # Printed text is bounded by a limit of its own, whose error differs only in the number.
+    if over and int(over[1]) == limits.output_bytes != limits.memory_bytes:
+        return SandboxError(
+            f"the code printed more than {limits.output_bytes} bytes", reason="output", line=line
+        )
+    return SandboxError(
+        f"the code needed more than {limits.memory_bytes} bytes of memory and was stopped",
+        reason="memory",
+        line=line,
+    )
+
+
+def _with_advice(reason: Reason, text: str, *, code: str, line: int | None) -> SandboxError:
+    """The checker explains better, and by line; its word is used if it found something."""
+    problems = check_code(code)
+    if reason == "syntax":
+        problems = tuple(problem for problem in problems if "not Python" in problem.message)
+    if not problems:
+        return SandboxError(_where(text, line), reason=reason, line=line)
+    shown = "; ".join(str(problem) for problem in problems[:3])[:MESSAGE_CHARS_MAX]
+    return SandboxError(shown, reason=reason, line=problems[0].line)
+
+
+def _where(text: str, line: int | None) -> str:
+    cut = text if len(text) <= MESSAGE_CHARS_MAX else text[:MESSAGE_CHARS_MAX] + "..."
+    return cut if line is None else f"line {line}: {cut}"
+
+
+def _line(error: pydantic_monty.MontyRuntimeError | pydantic_monty.MontySyntaxError) -> int | None:
+    frames = error.traceback()
+    return frames[-1].line if frames else None

@@ -1,0 +1,70 @@
+"""Hostile code gets nothing, stops in time and leaves the pool usable."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from artelier.sandbox import MontySandbox, SandboxError
+
+from .attempts import BOMBS, ESCAPES, HARMLESS, Attempt
+
+CANARY = "canary-8c1f"
+SECONDS_MAX = 5.0
+"""An attack is stopped after 0.2 s, or a second later if the worker must be killed; the rest is slack
+for a loaded machine."""
+
+
+def helper(*args: object, **kwargs: object) -> None:
+    """A function of the host."""
+
+
+def test_corpus_is_large_enough():
+    assert len(ESCAPES) >= 60
+    assert len(BOMBS) >= 60
+
+
+@pytest.mark.parametrize("attempt", ESCAPES, ids=lambda attempt: attempt.name)
+def test_escape_gets_nothing_of_the_host(
+    sandbox: MontySandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: Attempt
+):
+    secret = tmp_path / "secret.txt"
+    secret.write_text(CANARY)
+    monkeypatch.setenv("ARTELIER_CANARY", CANARY)
+    code = attempt.code.format(canary=secret)
+
+    try:
+        result = asyncio.run(sandbox.run(code, functions={"helper": helper}))
+    except SandboxError as error:
+        outcome = str(error)
+        assert attempt.name not in HARMLESS
+    else:
+        outcome = repr(result)
+        assert result.value == HARMLESS[attempt.name]
+
+    assert CANARY not in outcome
+    assert secret.read_text() == CANARY
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.parametrize(("attempt", "reasons"), BOMBS, ids=[attempt.name for attempt, _ in BOMBS])
+def test_bomb_is_stopped_by_a_limit(sandbox: MontySandbox, attempt: Attempt, reasons: str):
+    started = time.monotonic()
+
+    with pytest.raises(SandboxError) as caught:
+        asyncio.run(sandbox.run(attempt.code, functions={"helper": helper}))
+
+    assert time.monotonic() - started < SECONDS_MAX
+    assert caught.value.reason in reasons.split()
+    assert len(str(caught.value)) < 1_000
+
+
+def test_pool_works_after_all_attacks(sandbox: MontySandbox):
+    async def several() -> list[object]:
+        results = await asyncio.gather(*(sandbox.run(f"{n} * 2") for n in range(10)))
+        return [result.value for result in results]
+
+    assert asyncio.run(several()) == [n * 2 for n in range(10)]

@@ -1,0 +1,120 @@
+"""The checker says what the interpreter will refuse, by line, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from artelier.sandbox import CodeProblem, MontySandbox, SandboxError, check_code
+
+SPOKEN = (
+    "x = 1\nx",
+    "def f(a, /, b=2, *args, c, **kwargs): return a + b + c\nf(1, c=3)",
+    "class A:\n    'Doc.'\n    n: int = 1\n    m = n + 1\n    def get(self): return self.m\nA().get()",
+    "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nP(1).x",
+    "[x * 2 for x in range(3) if x]",
+    "{k: v for k, v in {'a': 1}.items()}",
+    "sum(x for x in range(3))",
+    "match [1, 2]:\n    case [a, b]: r = a + b\nr",
+    "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    r = str(e)\nelse: r = ''\nfinally: pass\nr",
+    "class C:\n    def __enter__(self): return 1\n    def __exit__(self, *a): pass\nwith C() as c: r = c\nr",
+    "def f():\n    n = 1\n    def g():\n        nonlocal n\n        n += 1\n    g()\n    return n\nf()",
+    "async def f(): return 1\nawait f()",
+    "import json, math\njson.dumps([math.pi])",
+    "from collections import Counter, deque\ndict(Counter('aab'))",
+    "from __future__ import annotations\n1",
+    "(lambda a: a if a else 0)(1)",
+    "if (n := 3) > 2: r = f'{n:>4}'\nr",
+    "a, *b = [1, 2, 3]\nb",
+    "import re\nre.findall('a+', 'aab')",
+)
+
+REFUSED = (
+    ("class A(dict): pass", 1),
+    ("x = 1\nclass A(metaclass=type): pass", 2),
+    ("class A:\n    @property\n    def n(self): return 1", 2),
+    ("class A:\n    @staticmethod\n    def n(): return 1", 2),
+    ("class A:\n    x = 1\n    if x: y = 2", 3),
+    ("class A:\n    class B: pass", 2),
+    ("class A:\n    a, b = 1, 2", 2),
+    ("def f():\n    yield 1", 2),
+    ("def f():\n    x = yield from []", 2),
+    ("x = [1]\ndel x[0]", 2),
+    ("async def f(x):\n    async with x: pass", 2),
+    ("async def f(x):\n    async for y in x: pass", 2),
+    ("async def f(x):\n    return [y async for y in x]", 2),
+    ("try:\n    pass\nexcept* ValueError:\n    pass", 1),
+    ("from math import *", 1),
+    ("import socket", 1),
+    ("import os, subprocess", 1),
+    ("from urllib.request import urlopen", 1),
+    ("from . import x", 1),
+    ("x = = 1", 1),
+    ("x = 1\n  y = 2", 2),
+    ("x = '\x00", 1),
+)
+
+
+@pytest.mark.parametrize("code", SPOKEN)
+def test_what_the_checker_accepts_runs(sandbox: MontySandbox, code: str):
+    assert check_code(code) == ()
+    asyncio.run(sandbox.run(code))
+
+
+@pytest.mark.parametrize(("code", "line"), REFUSED)
+def test_what_the_checker_refuses_does_not_run(sandbox: MontySandbox, code: str, line: int):
+    problems = check_code(code)
+
+    assert [problem.line for problem in problems] == [line]
+    assert problems[0].message
+    with pytest.raises(SandboxError) as caught:
+        asyncio.run(sandbox.run(code))
+    assert caught.value.reason in ("syntax", "unsupported", "error")
+
+
+@pytest.mark.parametrize(
+    "name", ["super", "issubclass", "globals", "vars", "dir", "compile", "input", "delattr"]
+)
+def test_missing_builtin_is_named_unless_the_code_or_the_host_has_it(
+    sandbox: MontySandbox, name: str
+):
+    code = f"{name}()"
+
+    (problem,) = check_code(code)
+
+    assert problem.message.startswith(f"{name} does not exist here")
+    assert check_code(code, names=(name,)) == ()
+    assert check_code(f"def {name}(): return 1\n{code}") == ()
+    with pytest.raises(SandboxError, match=f"name '{name}' is not defined"):
+        asyncio.run(sandbox.run(code))
+
+
+def test_several_problems_come_in_the_order_of_lines():
+    problems = check_code("import socket\ndef f():\n    yield 1\nclass A(f): pass\ndel f")
+
+    assert [problem.line for problem in problems] == [1, 3, 4, 5]
+    assert str(problems[1]) == "line 3: yield is not supported; build and return a list"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "(" * 50_000,
+        "x = " + "-" * 100_000 + "1",
+        "x" + ".a" * 50_000,
+        "#" * 300_000,
+        "\ud800",
+        "\x00",
+    ],
+)
+def test_code_that_no_parser_takes_is_one_problem(code: str):
+    problems = check_code(code)
+
+    assert len(problems) == 1
+    assert isinstance(problems[0], CodeProblem)
+    assert len(problems[0].message) < 300
+
+
+def test_number_of_problems_is_bounded():
+    assert len(check_code("import socket\n" * 1_000)) == 20
