@@ -1,0 +1,230 @@
+"""A `ModelRequest` in the terms of `pydantic-ai`: messages, tools, output mode and settings.
+
+Imported only when a call is made, since `pydantic_ai` costs more than a second of CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.messages import ModelRequest as VendorRequest
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.tools import ToolDefinition
+
+from artelier.errors import InvalidRequest
+from artelier.models.output import output_text
+from artelier.ports.model import ChatMessage, ModelRequest, ToolCall
+
+OUTPUT_TOOL = "final_result"
+"""The tool through which a model without native structured output gives its output."""
+
+WRAPPED = "value"
+"""The key under which an output that is no object travels: providers take only objects."""
+
+OutputMode = Literal["native", "tool", "prompted"]
+
+_SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""What every provider takes as the id of a tool call: OpenAI allows 40 characters, Anthropic these."""
+
+_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+# Models older than structured output, which the profiles of pydantic-ai do not tell apart.
+_NO_NATIVE_OUTPUT = re.compile(r"gpt-3\.5|gpt-4(-|$)|o1-(mini|preview)|chatgpt-4o")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How structured output is asked for, and whether it is wrapped into an object."""
+
+    mode: OutputMode
+    schema: dict[str, Any]
+    is_wrapped: bool
+
+
+def output_of(request: ModelRequest, profile: Mapping[str, Any]) -> Output | None:
+    """The most reliable way this model has to give the output asked for; None if none is asked."""
+    if request.output_schema is None:
+        return None
+    model = request.model.rpartition(":")[2]
+    if profile.get("supports_json_schema_output") and not _NO_NATIVE_OUTPUT.match(model):
+        mode: OutputMode = "native"
+    else:
+        mode = "tool" if profile.get("supports_tools", True) else "prompted"
+    schema, is_wrapped = _as_object(request.output_schema)
+    return Output(mode=mode, schema=schema, is_wrapped=is_wrapped)
+
+
+def parameters_of(request: ModelRequest, output: Output | None) -> ModelRequestParameters:
+    tools = [
+        ToolDefinition(
+            name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
+        )
+        for tool in request.tools
+    ]
+    if output is None:
+        return ModelRequestParameters(function_tools=tools)
+    title = _NAME.sub("_", str(output.schema.get("title") or "output"))[:60]
+    if output.mode == "tool":
+        answer = ToolDefinition(
+            name=OUTPUT_TOOL,
+            description="Give the final result. Call it once, when the result is complete.",
+            parameters_json_schema=output.schema,
+            kind="output",
+        )
+        return ModelRequestParameters(
+            function_tools=tools,
+            output_tools=[answer],
+            output_mode="tool",
+            allow_text_output=False,
+        )
+    return ModelRequestParameters(
+        function_tools=tools,
+        output_mode=output.mode,
+        output_object=OutputObjectDefinition(json_schema=output.schema, name=title),
+    )
+
+
+def messages_of(request: ModelRequest, profile: Mapping[str, Any]) -> list[ModelMessage]:
+    """The conversation. Everything between two assistant messages becomes one vendor request.
+
+    A system message after the beginning stays in its place: as such where the provider takes it there,
+    else as a user message inside `<system>` tags. Moved to the front, it would change the prefix that
+    providers cache, and the meaning.
+
+    Errors: `InvalidRequest` for a part that is no text, or a tool result that answers no call.
+    """
+    conversion = _Conversion(
+        takes_late_system=bool(profile.get("supports_inline_system_prompts")),
+        id_chars=cast("int | None", profile.get("tool_call_id_length")),
+    )
+    for message in request.messages:
+        conversion.add(message)
+    return conversion.messages
+
+
+class _Conversion:
+    def __init__(self, *, takes_late_system: bool, id_chars: int | None) -> None:
+        self.messages: list[ModelMessage] = []
+        self._takes_late_system = takes_late_system
+        self._id_chars = id_chars
+        self._has_begun = False
+        self._tool_names: dict[str, str] = {}
+
+    def add(self, message: ChatMessage) -> None:
+        if message.role == "assistant":
+            self._has_begun = True
+            self.messages.append(ModelResponse(parts=self._response_parts(message)))
+            return
+        last = self.messages[-1] if self.messages else None
+        part = self._request_part(message)
+        if isinstance(last, VendorRequest):
+            last.parts = [*last.parts, part]
+        else:
+            self.messages.append(VendorRequest(parts=[part]))
+
+    def _request_part(self, message: ChatMessage) -> ModelRequestPart:
+        text = _text_of(message)
+        if message.role == "system" and not self._has_begun:
+            return SystemPromptPart(content=text)
+        self._has_begun = True
+        if message.role == "system":
+            if self._takes_late_system:
+                return SystemPromptPart(content=text)
+            return UserPromptPart(content=f"<system>\n{text}\n</system>")
+        if message.role == "tool":
+            return self._tool_result(message, text)
+        return UserPromptPart(content=text)
+
+    def _tool_result(self, message: ChatMessage, text: str) -> ToolReturnPart:
+        name = self._tool_names.get(message.tool_call_id or "")
+        if name is None or message.tool_call_id is None:
+            raise InvalidRequest(
+                "a tool message answers no tool call",
+                expected="the id of a tool call in an earlier assistant message",
+                got=repr(message.tool_call_id)[:80],
+                hint="Keep a tool call and its result together when messages are left out.",
+            )
+        return ToolReturnPart(
+            tool_name=name, content=text, tool_call_id=self._id(message.tool_call_id)
+        )
+
+    def _response_parts(self, message: ChatMessage) -> Sequence[ModelResponsePart]:
+        text = _text_of(message)
+        parts: list[ModelResponsePart] = [TextPart(content=text)] if text else []
+        for call in message.tool_calls:
+            self._tool_names[call.id] = call.name
+            parts.append(
+                ToolCallPart(
+                    tool_name=call.name, args=_arguments(call), tool_call_id=self._id(call.id)
+                )
+            )
+        return parts
+
+    def _id(self, call_id: str) -> str:
+        """An id that the provider takes; the same id always becomes the same."""
+        if self._id_chars is not None:
+            if len(call_id) == self._id_chars and call_id.isascii() and call_id.isalnum():
+                return call_id
+            return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[: self._id_chars]
+        if _SAFE_ID.fullmatch(call_id):
+            return call_id
+        return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _arguments(call: ToolCall) -> str | dict[str, Any]:
+    """Arguments as the model sent them: an object, or broken text (which is sent back as such)."""
+    arguments = cast(object, call.arguments)
+    if isinstance(arguments, dict):
+        return cast(dict[str, Any], arguments)
+    return arguments if isinstance(arguments, str) else output_text(arguments)
+
+
+def _text_of(message: ChatMessage) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    texts: list[str] = []
+    for part in message.content:
+        if part.type == "text":
+            texts.append(part.text or "")
+        elif part.type == "json":
+            texts.append(output_text(part.data))
+        else:
+            raise InvalidRequest(
+                "a message holds a part that providers are not sent",
+                expected="parts of type text or json",
+                got=repr(part.type)[:80],
+            )
+    return "".join(texts)
+
+
+def _as_object(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """A schema of an object: itself, or itself under one key, with its definitions at the top."""
+    kind = schema.get("type")
+    if kind == "object" or (kind is None and ("$ref" in schema or "properties" in schema)):
+        return schema, False
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
+    wrapped: dict[str, Any] = {
+        "type": "object",
+        "properties": {WRAPPED: inner},
+        "required": [WRAPPED],
+        "additionalProperties": False,
+    }
+    if "$defs" in schema:
+        wrapped["$defs"] = schema["$defs"]
+    return wrapped, True

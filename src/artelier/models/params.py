@@ -1,0 +1,96 @@
+"""The parameters of a call: which there are, what each may be, and what `pydantic-ai` calls them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from artelier.errors import InvalidRequest
+
+TIMEOUT_S = 600.0
+"""How long a call may take unless its parameters say otherwise; reasoning models need minutes."""
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _stops(value: object) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list | tuple)
+        and all(isinstance(item, str) for item in cast(list[object], value))
+    )
+
+
+def _effort(value: object) -> bool:
+    return isinstance(value, bool) or value in ("minimal", "low", "medium", "high", "xhigh")
+
+
+def _choice(value: object) -> bool:
+    return value in ("auto", "none", "required")
+
+
+_KNOWN: dict[str, tuple[str, Callable[[object], bool], str]] = {
+    "max_output_tokens": ("max_tokens", _count, "a whole number of at least 0"),
+    "temperature": ("temperature", _number, "a number"),
+    "top_p": ("top_p", _number, "a number"),
+    "top_k": ("top_k", _count, "a whole number of at least 0"),
+    "seed": ("seed", _count, "a whole number of at least 0"),
+    "stop": ("stop_sequences", _stops, "a text or a list of texts"),
+    "presence_penalty": ("presence_penalty", _number, "a number"),
+    "frequency_penalty": ("frequency_penalty", _number, "a number"),
+    "parallel_tool_calls": ("parallel_tool_calls", _flag, "true or false"),
+    "tool_choice": ("tool_choice", _choice, "auto, none or required"),
+    "thinking": ("thinking", _effort, "true, false, minimal, low, medium, high or xhigh"),
+}
+
+_TIMEOUTS = ("timeout_s", "timeout")
+
+
+def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Vendor settings of `params`; a value of None counts as not given.
+
+    Errors: `InvalidRequest` for a parameter that nobody knows, or of the wrong type.
+    """
+    settings: dict[str, Any] = {"timeout": timeout_s_of(params), "max_retries": 0}
+    for name, value in params.items():
+        if value is None or name in _TIMEOUTS:
+            continue
+        if name not in _KNOWN:
+            raise InvalidRequest(
+                "unknown model parameter",
+                expected=", ".join((*_KNOWN, _TIMEOUTS[0])),
+                got=repr(name)[:80],
+            )
+        vendor_name, is_valid, expected = _KNOWN[name]
+        if not is_valid(value):
+            raise InvalidRequest(
+                f"model parameter {name!r} has a wrong value",
+                expected=expected,
+                got=repr(value)[:80],
+            )
+        if name == "stop":
+            value = [value] if isinstance(value, str) else list(cast(list[str], value))
+        settings[vendor_name] = value
+    return settings
+
+
+def timeout_s_of(params: Mapping[str, Any]) -> float:
+    """Seconds a call may take in all, connecting and reading included."""
+    value = next((params[name] for name in _TIMEOUTS if params.get(name) is not None), TIMEOUT_S)
+    if not _number(value) or value <= 0:
+        raise InvalidRequest(
+            "model parameter 'timeout_s' has a wrong value",
+            expected="a number of seconds above 0",
+            got=repr(value)[:80],
+        )
+    return float(value)

@@ -1,0 +1,239 @@
+"""A provider as a `ModelPort`: `pydantic-ai`'s models below, our values above, its agent loop nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from artelier.models.params import settings_of, timeout_s_of
+from artelier.models.vendors import NO_KEY, Build, Endpoint, openai_chat
+from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
+from artelier.tokens.names import split_name
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model, ModelRequestParameters
+
+    from artelier.models.failures import Call
+    from artelier.models.mapping import Output
+
+_MODELS_MAX = 64
+_LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "::1"))
+
+
+class _Prepared:
+    """A request in the vendor's terms."""
+
+    __slots__ = ("messages", "model", "output", "parameters", "settings")
+
+    def __init__(
+        self,
+        *,
+        model: Model[Any],
+        messages: list[ModelMessage],
+        settings: dict[str, Any],
+        parameters: ModelRequestParameters,
+        output: Output | None,
+    ) -> None:
+        self.model = model
+        self.messages = messages
+        self.settings = settings
+        self.parameters = parameters
+        self.output = output
+
+    def arguments(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "messages": self.messages,
+            "model_settings": self.settings,
+            "model_request_parameters": self.parameters,
+            "instrument": False,
+        }
+
+
+class _Connection:
+    """The HTTP client of one event loop, and the vendor's models that use it."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+        self.models: dict[str, Model[Any]] = {}
+
+
+class ProviderModel:
+    """Answers with any model of one provider; which one, the request's name says.
+
+    `model` fixes the name that is sent, whatever the request's name is. Retries are the kernel's: one
+    call here is one HTTP request at most. Cancelling the coroutine closes the connection.
+
+    Units:  `timeout_s` of the request's parameters covers the whole call (600 s unless given).
+    Errors: `RateLimited`, `ProviderUnavailable`, `ModelTimeout`, `ModelReplyBroken` (a retry may help);
+            `ContextTooLong`, `ModelRefusedCall`, `External` for a reply above 32 MB; `InvalidRequest` if
+            the request cannot be put in the provider's terms, before anything is sent.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        endpoint: Endpoint,
+        *,
+        key_name: str,
+        model: str | None = None,
+        price: Price | None = None,
+    ) -> None:
+        self.price = price
+        self._build = build
+        self._endpoint = endpoint
+        self._key_name = key_name
+        self._model = model
+        # An HTTP connection belongs to the event loop that opened it.
+        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connection]
+        self._connections = WeakKeyDictionary()
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        prepared = await self._prepare(request)
+        from pydantic_ai.direct import model_request
+
+        from artelier.models.failures import failure_of
+        from artelier.models.replies import reply_of
+
+        call = self._call(request)
+        try:
+            async with asyncio.timeout(call.timeout_s):
+                response = await model_request(**prepared.arguments())
+            return reply_of(response, request=request, output=prepared.output)
+        except Exception as error:  # a vendor's code may raise anything over a hostile reply
+            raise failure_of(error, call) from None
+
+    async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
+        """The text as it comes, then the whole reply. Closing the iterator closes the connection."""
+        prepared = await self._prepare(request)
+        from pydantic_ai.direct import model_request_stream
+
+        from artelier.models.failures import failure_of
+        from artelier.models.replies import reply_of
+
+        call = self._call(request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + call.timeout_s
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    response = await stack.enter_async_context(
+                        model_request_stream(**prepared.arguments())
+                    )
+                events = aiter(response)
+                while True:
+                    # Time counts while we wait for the provider, never while our caller works.
+                    async with asyncio.timeout_at(deadline):
+                        event = await anext(events, None)
+                    if event is None:
+                        break
+                    if text := _text_in(event):
+                        yielded_at = loop.time()
+                        yield Delta(text=text)
+                        deadline += loop.time() - yielded_at
+                reply = reply_of(response.get(), request=request, output=prepared.output)
+            except Exception as error:  # as in complete()
+                raise failure_of(error, call) from None
+        yield reply
+
+    async def aclose(self) -> None:
+        """Close the connections that this event loop opened."""
+        connection = self._connections.pop(asyncio.get_running_loop(), None)
+        if connection is not None:
+            await connection.http.aclose()
+
+    async def _prepare(self, request: ModelRequest) -> _Prepared:
+        settings = settings_of(request.params)
+        model = await self._vendor_model(self._wire_name(request))
+        from artelier.models import mapping
+
+        profile: dict[str, Any] = dict(model.profile)
+        output = mapping.output_of(request, profile)
+        return _Prepared(
+            model=model,
+            messages=mapping.messages_of(request, profile),
+            settings=settings,
+            parameters=mapping.parameters_of(request, output),
+            output=output,
+        )
+
+    async def _vendor_model(self, name: str) -> Model[Any]:
+        loop = asyncio.get_running_loop()
+        connection = self._connections.get(loop)
+        if connection is not None and name in connection.models:
+            return connection.models[name]
+        # The first import takes more than a second: other runs of this loop go on meanwhile.
+        await asyncio.to_thread(importlib.import_module, "artelier.models.mapping")
+        from artelier.models.http_client import open_client
+
+        connection = self._connections.get(loop)  # another call may have been faster
+        if connection is None:
+            connection = _Connection(open_client(self._endpoint.base_url))
+            self._connections[loop] = connection
+        model = await asyncio.to_thread(self._build, name, self._endpoint, connection.http)
+        if len(connection.models) >= _MODELS_MAX:
+            connection.models.clear()
+        connection.models[name] = model
+        return model
+
+    def _wire_name(self, request: ModelRequest) -> str:
+        return self._model or split_name(request.model)[1]
+
+    def _call(self, request: ModelRequest) -> Call:
+        from artelier.models.failures import Call
+
+        return Call(
+            model=f"{self._endpoint.provider}:{self._wire_name(request)}",
+            key_name=self._key_name,
+            secret=self._endpoint.api_key,
+            timeout_s=timeout_s_of(request.params),
+        )
+
+
+def openai_compatible(
+    base_url: str,
+    *,
+    api_key: str | None = None,
+    model: str | None = None,
+    price: Price | None = None,
+) -> ProviderModel:
+    """A model port for any server that speaks Chat Completions, for use in `models={...}`.
+
+    `base_url` ends before `/chat/completions`. `model` is the name the server knows; without it, the
+    part of the request's name after the colon is sent. Without a `price`, the tenant's table decides;
+    a server on this machine is free.
+    """
+    endpoint = Endpoint(
+        provider="openai-compatible", api_key=api_key or NO_KEY, base_url=base_url, is_custom=True
+    )
+    return ProviderModel(
+        openai_chat,
+        endpoint,
+        key_name="the api_key given to openai_compatible()",
+        model=model,
+        price=price if price is not None else local_price(base_url),
+    )
+
+
+def local_price(base_url: str | None) -> Price | None:
+    """Free on this machine; elsewhere unknown."""
+    host = urlsplit(base_url).hostname if base_url else None
+    return FREE if host in _LOCAL_HOSTS else None
+
+
+def _text_in(event: object) -> str:
+    """The piece of answer text in a vendor's stream event; empty for reasoning and tool calls."""
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""

@@ -1,0 +1,201 @@
+"""From the name of a model to the port that answers, checked before any money is reserved."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from artelier.errors import InvalidConfig, MissingKey, UnknownModel
+from artelier.models.vendors import NO_KEY, VENDORS, Endpoint, Vendor
+from artelier.ports.model import ModelPort
+from artelier.tokens.names import BUILT_IN, canonical_name, split_name
+
+if TYPE_CHECKING:
+    from artelier.models.provider import ProviderModel
+
+_NAME_CHARS_MAX = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Resolved(NamedTuple):
+    """The canonical name of a model, and who answers for it."""
+
+    name: str
+    port: ModelPort
+
+
+class ModelRegistry:
+    """Models by name: what the caller brought, then what is built in, then the providers.
+
+    `overrides` is one port that answers every name, or a mapping from a name (`offline`, `gpt-4o-mini`,
+    `openai:gpt-4o-mini`), a provider (`openai` or `openai:`) or any prefix of canonical names to a port.
+    Exact names win over providers, providers over prefixes, longer prefixes over shorter ones.
+
+    `environ` is where keys and base URLs are read, at each `resolve`.
+
+    Errors: `InvalidConfig` if something given is no model.
+    """
+
+    def __init__(
+        self,
+        overrides: Mapping[str, ModelPort] | ModelPort | None = None,
+        *,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._environ = environ
+        self._every: ModelPort | None = None
+        self._exact: dict[str, ModelPort] = {}
+        self._prefixes: dict[str, ModelPort] = {}
+        self._built: dict[tuple[str, Endpoint], ProviderModel] = {}
+        self._offline: ModelPort | None = None
+        if overrides is None:
+            return
+        if not isinstance(overrides, Mapping):
+            self._every = _checked("every model", overrides)
+            return
+        for key, port in overrides.items():
+            self._prefixes[key.strip()] = self._exact[canonical_name(key)] = _checked(key, port)
+
+    def resolve(self, name: str) -> Resolved:
+        """Who answers for `name`.
+
+        Errors: `UnknownModel` for a name or provider that nobody knows or that is not installed;
+        `MissingKey` if the provider's key is not in the environment.
+        """
+        canonical = self._checked_name(name)
+        port = self._every or self._override(canonical)
+        if port is None and canonical == "offline":
+            port = self._offline_model()
+        return Resolved(canonical, port if port is not None else self._provider(canonical))
+
+    def providers(self) -> dict[str, str]:
+        """Each known provider with its state: `ready`, or what is missing and how to get it."""
+        states: dict[str, str] = {}
+        for provider, vendor in VENDORS.items():
+            try:
+                _check_installed(provider, vendor)
+                self._endpoint(provider, vendor)
+            except (UnknownModel, MissingKey) as error:
+                states[provider] = str(error)
+            else:
+                states[provider] = "ready"
+        return states
+
+    def _override(self, canonical: str) -> ModelPort | None:
+        if (exact := self._exact.get(canonical)) is not None:
+            return exact
+        provider, _ = split_name(canonical)
+        for key in (provider, f"{provider}:"):
+            if key in self._prefixes:
+                return self._prefixes[key]
+        keys = [
+            key
+            for key in self._prefixes
+            if canonical.startswith(key) or canonical.startswith(canonical_name(key))
+        ]
+        return self._prefixes[max(keys, key=len)] if keys else None
+
+    def _checked_name(self, name: object) -> str:
+        if (
+            not isinstance(name, str)
+            or not name.strip()
+            or len(name) > _NAME_CHARS_MAX
+            or _CONTROL.search(name)
+        ):
+            raise UnknownModel(
+                "not the name of a model",
+                expected=f"a name such as {self._known()}",
+                got=repr(name)[:80],
+            )
+        return canonical_name(name)
+
+    def _offline_model(self) -> ModelPort:
+        if self._offline is None:
+            from artelier.models.offline import OfflineModel
+
+            self._offline = OfflineModel()
+        return self._offline
+
+    def _provider(self, canonical: str) -> ModelPort:
+        provider, model = split_name(canonical)
+        vendor = VENDORS.get(provider)
+        if vendor is None or not model:
+            raise UnknownModel(
+                f"no model is called {canonical!r}",
+                expected=self._known(),
+                got=repr(canonical),
+                hint="Pass it in models={...} if it is your own."
+                if canonical in BUILT_IN
+                else "Write it as provider:model, or pass your own in models={...}.",
+            )
+        _check_installed(provider, vendor)
+        endpoint = self._endpoint(provider, vendor)
+        built = self._built.get((provider, endpoint))
+        if built is None:
+            from artelier.models.provider import ProviderModel, local_price
+
+            price = local_price(endpoint.base_url) if not vendor.needs_key else None
+            built = ProviderModel(vendor.build, endpoint, key_name=vendor.key_names[0], price=price)
+            self._built[provider, endpoint] = built
+        return built
+
+    def _endpoint(self, provider: str, vendor: Vendor) -> Endpoint:
+        key = next((k for n in vendor.key_names if (k := self._environ.get(n, "").strip())), "")
+        named_url = self._environ.get(vendor.base_url_name or "", "").strip()
+        if not key and vendor.needs_key and not named_url:
+            raise MissingKey(
+                f"{provider}: needs a key",
+                expected=f"the environment variable {' or '.join(vendor.key_names)}",
+                got="nothing",
+                hint="Set it, or use --model offline to try things out without a provider.",
+            )
+        if not key.isascii() or not key.isprintable() or " " in key:
+            # Sent in a header; an HTTP library would quote it in its error.
+            raise MissingKey(
+                f"{provider}: the key is not usable",
+                expected=f"printable ASCII without spaces in {vendor.key_names[0]}",
+                got=f"{len(key)} characters with others among them",
+            )
+        if named_url and not re.match(r"https?://[^\s/]", named_url):
+            raise InvalidConfig(
+                f"{vendor.base_url_name} is not a URL",
+                expected="http://... or https://...",
+                got=repr(named_url)[:80],
+            )
+        return Endpoint(
+            provider=provider,
+            api_key=key or NO_KEY,
+            base_url=named_url or vendor.base_url,
+            is_custom=bool(named_url),
+        )
+
+    def _known(self) -> str:
+        mine = sorted(key for key in self._prefixes)
+        return ", ".join([*mine, "offline", *(f"{name}:<model>" for name in VENDORS)])
+
+
+def _check_installed(provider: str, vendor: Vendor) -> None:
+    for module in ("pydantic_ai", vendor.module):
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:  # the parent of a dotted name
+            found = None
+        if found is None:
+            raise UnknownModel(
+                f"{provider}: is not installed",
+                expected=f"the extra {vendor.extra!r}",
+                got=f"no module {module}",
+                hint=f"uv add 'artelier[{vendor.extra}]' (or pip install).",
+            )
+
+
+def _checked(key: str, port: object) -> ModelPort:
+    if not callable(getattr(port, "complete", None)):
+        raise InvalidConfig(
+            f"what models= has for {key!r} is no model",
+            expected="an object with an async complete(request)",
+            got=repr(port)[:80],
+        )
+    return cast(ModelPort, port)
