@@ -1,1 +1,98 @@
-"""Artelier: a durable runtime for LLM agents."""
+"""Artelier: a durable runtime for LLM agents.
+
+Everything an agent thinks with, does and makes is an artifact; everything that happens is an event; every
+prompt is a pure function of both, with a manifest that explains it. Names load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel, TenantKernel
+    from artelier.errors import ArtelierError, RunStopped, RunSuspended
+    from artelier.kernel import (
+        AgentResult,
+        Approval,
+        Limits,
+        ModelResult,
+        Policy,
+        Run,
+        Tenant,
+        TenantContext,
+        ToolResult,
+    )
+    from artelier.ports.model import (
+        ChatMessage,
+        ModelReply,
+        ModelRequest,
+        Price,
+        ToolCall,
+        Usage,
+    )
+    from artelier.ports.tool import ToolContext
+    from artelier.tools import tool
+
+__all__ = [
+    "AgentResult",
+    "Approval",
+    "ArtelierError",
+    "ChatMessage",
+    "Kernel",
+    "Limits",
+    "ModelReply",
+    "ModelRequest",
+    "ModelResult",
+    "Policy",
+    "Price",
+    "Run",
+    "RunStopped",
+    "RunSuspended",
+    "Tenant",
+    "TenantContext",
+    "TenantKernel",
+    "ToolCall",
+    "ToolContext",
+    "ToolResult",
+    "Usage",
+    "tool",
+]
+
+_HOME = {
+    "Kernel": "app",
+    "TenantKernel": "app",
+    "ArtelierError": "errors",
+    "RunStopped": "errors",
+    "RunSuspended": "errors",
+    "AgentResult": "kernel",
+    "Approval": "kernel",
+    "Limits": "kernel",
+    "ModelResult": "kernel",
+    "Policy": "kernel",
+    "Run": "kernel",
+    "Tenant": "kernel",
+    "TenantContext": "kernel",
+    "ToolResult": "kernel",
+    "ChatMessage": "ports.model",
+    "ModelReply": "ports.model",
+    "ModelRequest": "ports.model",
+    "Price": "ports.model",
+    "ToolCall": "ports.model",
+    "Usage": "ports.model",
+    "ToolContext": "ports.tool",
+    "tool": "tools",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'artelier' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"artelier.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

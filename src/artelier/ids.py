@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import secrets
 from typing import NamedTuple, NewType
 
 from artelier.errors import InvalidRequest
+
+VERSION = "0.1.0"
+"""Of this distribution; written into every run that it starts."""
 
 RunId = NewType("RunId", str)
 TenantId = NewType("TenantId", str)
@@ -52,3 +56,8 @@ def check_run_id(value: object) -> RunId:
 def stream_name(scope: Scope, local: str) -> str:
     """The stored name of a stream: `<tenant>/<space>/<type>:<id>`."""
     return f"{scope.tenant}/{scope.space}/{local}"
+
+
+def fresh_secret(size_bytes: int) -> bytes:
+    """Unguessable bytes; the default source of data keys, which nothing recorded depends on."""
+    return secrets.token_bytes(size_bytes)

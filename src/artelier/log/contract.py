@@ -134,6 +134,10 @@ class Store(Protocol):
         """Queue a batch now; the awaitable resolves when it is durable or refused."""
         ...
 
+    def submit_all(self, batches: Sequence[Batch]) -> list[Awaitable[Receipt]]:
+        """Queue several batches next to each other: each is decided alone, one commit serves them all."""
+        ...
+
     async def append(self, batch: Batch) -> Receipt: ...
 
     async def read(self, stream: Stream, *, after: int = 0, limit: int = 1000) -> list[Event]:

@@ -6,7 +6,6 @@ are bounded, never wait for writers, and see everything that was committed befor
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 import tempfile
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from artelier.errors import CorruptStore, NotFound, StoreClosed, StoreUnavailable
+from artelier.ids import fresh_secret
 from artelier.log.blobs import DataKey, blob_ref, unpack
 from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, Receipt, Row, View
@@ -81,8 +81,14 @@ class SqliteStore:
     """`Store` on SQLite. `path` of `:memory:` is a temporary file that `close` removes."""
 
     def __init__(
-        self, path: str | Path, views: Sequence[View], *, fault: FaultHook | None = None
+        self,
+        path: str | Path,
+        views: Sequence[View],
+        *,
+        entropy: Callable[[int], bytes] = fresh_secret,
+        fault: FaultHook | None = None,
     ) -> None:
+        self._entropy = entropy
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if str(path) == ":memory:":
             self._scratch = tempfile.TemporaryDirectory(prefix="artelier-")
@@ -135,6 +141,9 @@ class SqliteStore:
     def submit(self, batch: Batch) -> Awaitable[Receipt]:
         return self._writer.submit(batch)
 
+    def submit_all(self, batches: Sequence[Batch]) -> list[Awaitable[Receipt]]:
+        return list(self._writer.submit_all(batches))
+
     async def append(self, batch: Batch) -> Receipt:
         return await self._writer.submit(batch)
 
@@ -185,7 +194,7 @@ class SqliteStore:
             ).fetchone()
             if row is not None:
                 return DataKey(*row)
-            secret = secrets.token_bytes(32)
+            secret = self._entropy(32)
             key_id = db.execute(
                 "INSERT INTO keys(tenant, secret) VALUES (?, ?)", (tenant, secret)
             ).lastrowid

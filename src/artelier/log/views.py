@@ -89,9 +89,7 @@ def install(db: sqlite3.Connection, views: Sequence[View]) -> None:
     Errors: `UnknownEvent` if a rebuild meets an event of a newer Artelier; nothing was changed then.
     """
     check_views(views)
-    have = {
-        name: version for name, version in db.execute("SELECT name, version FROM view_versions")
-    }
+    have: dict[str, int] = dict(db.execute("SELECT name, version FROM view_versions").fetchall())
     if all(have.get(view.name) == view.version for view in views):
         return
     newer = [view.name for view in views if have.get(view.name, 0) > view.version]

@@ -11,7 +11,7 @@ import asyncio
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from artelier.errors import (
@@ -147,18 +147,25 @@ class Writer:
     def submit(self, batch: Batch) -> asyncio.Future[Receipt]:
         return self._enqueue(_Job(batch, None))
 
+    def submit_all(self, batches: Sequence[Batch]) -> list[asyncio.Future[Receipt]]:
+        return self._enqueue_all([_Job(batch, None) for batch in batches])
+
     def call(self, function: Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
         """Run a function in a write transaction, in order with the batches."""
         return self._enqueue(_Job(None, function))
 
     def _enqueue(self, job: _Job) -> asyncio.Future[Any]:
+        return self._enqueue_all([job])[0]
+
+    def _enqueue_all(self, jobs: list[_Job]) -> list[asyncio.Future[Any]]:
         with self._wake:
             if self._stopping:
                 raise StoreClosed("the store is closed", hint="Open the kernel again.")
-            self._queue.append(job)
-            if len(self._queue) == 1 or len(self._queue) >= GROUP_MAX:
+            was_empty = not self._queue
+            self._queue.extend(jobs)
+            if was_empty or len(self._queue) >= GROUP_MAX:
                 self._wake.notify()
-        return job.future
+        return [job.future for job in jobs]
 
     def stop(self) -> None:
         with self._wake:

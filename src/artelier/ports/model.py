@@ -37,7 +37,7 @@ class ToolCall(Value, frozen=True, kw_only=True):
 
     id: str
     name: str
-    arguments: Any = msgspec.field(default_factory=dict)
+    arguments: Any = msgspec.field(default_factory=dict[str, Any])
 
 
 class ChatMessage(Value, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class ModelRequest(Value, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     output_schema: dict[str, Any] | None = None
     """JSON schema of the structured output that is asked for."""
-    params: dict[str, Any] = msgspec.field(default_factory=dict)
+    params: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """`max_output_tokens` (always set by the kernel), `temperature`, `top_p`, `seed`, `stop`, ..."""
 
 

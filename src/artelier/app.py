@@ -1,0 +1,531 @@
+"""The public `Kernel`: wires every package and holds no logic of its own.
+
+Read next: `kernel/run.py` for what a run can do, `docs/architecture.md` for where everything is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from artelier.artifacts import MOVING as ARTIFACT_MOVING
+from artelier.artifacts import Artifacts, Provenance, artifacts_view
+from artelier.clock import Clock, SystemClock
+from artelier.errors import InvalidRequest, NotFound
+from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
+from artelier.kernel import (
+    CAPPING,
+    MOVING,
+    Limits,
+    Manifest,
+    ModelResult,
+    Opening,
+    OpenRun,
+    Policy,
+    Renderer,
+    Run,
+    RunCore,
+    Services,
+    Tenant,
+    Tenants,
+    TenantState,
+    ToolResult,
+    commands,
+    kernel_view,
+    queries,
+)
+from artelier.ledger import ledger_view
+from artelier.log import Event, EventData, Report, SqliteStore, View, verify_store
+from artelier.models.registry import ModelRegistry
+from artelier.ports.model import ModelPort, ModelRequest, Price
+from artelier.ports.tool import ToolPort
+from artelier.tokens import Prices, Window, Windows
+
+VIEWS: tuple[View, ...] = (
+    ledger_view([*MOVING, *ARTIFACT_MOVING], CAPPING),
+    kernel_view,
+    artifacts_view,
+)
+"""Every shipped view, in the order in which they see an event."""
+
+RENEW_S = 10.0
+"""Seconds between signs of life of the runs of this process; a third of a lease."""
+
+
+class Kernel:
+    """One store and everything that runs on it. `Kernel.open` makes one."""
+
+    def __init__(self, store: SqliteStore, services: Services, registry: ModelRegistry) -> None:
+        self._store = store
+        self._services = services
+        self.models = registry
+        self.tenants = Tenants(services)
+        self._detached: dict[tuple[str, str], tuple[OpenRun, Run]] = {}
+        self._renewing: asyncio.Task[None] | None = None
+        self._controls_seen = 0
+        self._unlisten = store.listen(self._committed)
+        self._loops: set[asyncio.AbstractEventLoop] = set()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path = "./.artelier/state.db",
+        *,
+        models: Mapping[str, ModelPort] | ModelPort | None = None,
+        tools: Iterable[ToolPort] = (),
+        policy: Policy | None = None,
+        prices: Mapping[str, Price] | None = None,
+        windows: Mapping[str, Window] | None = None,
+        clock: Clock | None = None,
+        environ: Mapping[str, str] | None = None,
+        fault: Any = None,
+    ) -> Kernel:
+        """Open a store, creating and migrating it.
+
+        `path`: a path, `sqlite:///...` or `:memory:`. `models`: names or prefixes to ports, laid over the
+        built-in ones. `prices` and `windows` override the tables, by model name.
+        Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`; nothing is changed by a refusal.
+        """
+        clock = clock or SystemClock()
+        registry = ModelRegistry(models, environ=os.environ if environ is None else environ)
+        table = _by_name(tools)
+        price_table, window_table = Prices(prices, clock=clock), Windows(windows)
+        store = SqliteStore(_file_of(path), VIEWS, fault=fault)
+        services = Services(
+            store=store,
+            clock=clock,
+            holder=_holder(),
+            is_dead=_is_dead,
+            resolve=registry.resolve,
+            tools=table,
+            price_of=price_table.price_of,
+            window_of=window_table.of,
+            policy=policy or Policy.local(),
+            code_version=VERSION,
+            fault=fault,
+        )
+        return cls(store, services, registry)
+
+    # The handle
+
+    @property
+    def services(self) -> Services:
+        """For the packages that build on the kernel."""
+        return self._services
+
+    @property
+    def store(self) -> SqliteStore:
+        return self._store
+
+    def for_tenant(self, tenant: Tenant | str | None = None) -> TenantKernel:
+        """The kernel bound to one tenant."""
+        return TenantKernel(self, tenant)
+
+    def run(self, run_id: str, *, tenant: Tenant | str | None = None, **opening: Any) -> OpenRun:
+        """`async with kernel.run(id) as run:` starts a run, or resumes it where it stopped.
+
+        `on_wait="suspend"` raises `RunSuspended` instead of waiting in process; `replay` is `strict` or
+        `allow_prompt_drift`; `limits` caps the run; `grants` narrows the tenant's.
+        """
+        return self.for_tenant(tenant).run(run_id, **opening)
+
+    async def step_model(
+        self, *, run_id: str, tenant: Tenant | str | None = None, **call: Any
+    ) -> ModelResult:
+        """One model step of a run that stays open until the kernel is closed."""
+        run = await self._detached_run(run_id, tenant)
+        return await run.step_model(**call)
+
+    async def step_tool(
+        self, name: str, arguments: Any = None, *, run_id: str,
+        tenant: Tenant | str | None = None, **call: Any,
+    ) -> ToolResult:  # fmt: skip
+        """One tool step of a run that stays open until the kernel is closed."""
+        run = await self._detached_run(run_id, tenant)
+        return await run.step_tool(name, arguments, **call)
+
+    async def _detached_run(self, run_id: str, tenant: Tenant | str | None) -> Run:
+        state = await self.tenants.open(tenant)
+        active = self._services.active.get((state.id, run_id))
+        held = self._detached.get((state.id, run_id))
+        if held is None and active is not None:
+            return Run(active)
+        if held is None:
+            opened = self.run(run_id, tenant=tenant)
+            held = self._detached[state.id, run_id] = (opened, await opened.__aenter__())
+        return held[1]
+
+    async def signal(
+        self, run_id: str, name: str, data: Any = None, *, tenant: Tenant | str | None = None
+    ) -> None:
+        """Hand data to the next `wait_for(name)` of a run."""
+        await self.for_tenant(tenant).signal(run_id, name, data)
+
+    # The log
+
+    async def events(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+        """Durable events of all tenants by position; with `follow`, new ones as they are committed."""
+        changed, loop = asyncio.Event(), asyncio.get_running_loop()
+        undo = self._store.listen(lambda *_: loop.call_soon_threadsafe(changed.set))
+        try:
+            while True:
+                changed.clear()
+                events = await self._store.read_all(after=after)
+                for event in events:
+                    after = event.position
+                    yield event
+                if not events and not follow:
+                    return
+                if not events:
+                    await changed.wait()
+        finally:
+            undo()
+
+    async def head(self) -> str:
+        """The newest commit root, hex: keep it elsewhere, and `verify(head=...)` finds truncation."""
+        return (await self._store.root())[1].hex()
+
+    def verify(self, *, head: str | None = None) -> Report:
+        """Check every chain, commit, blob and view of this store."""
+        return verify_store(self._store.path, VIEWS, head=head)
+
+    # Housekeeping
+
+    def _committed(self, position: int, abroad: bool) -> None:
+        """From the writer's thread: another process may have given commands or changed a tenant."""
+        if not abroad:
+            return
+        for loop in tuple(self._loops):
+            try:
+                loop.call_soon_threadsafe(self._look_at_controls)
+            except RuntimeError:
+                self._loops.discard(loop)
+
+    def _look_at_controls(self) -> None:
+        self.tenants.forget_idle()
+        for core in tuple(self._services.active.values()):
+            core.loop.call_soon_threadsafe(core.nudge)
+
+    def keep_alive(self) -> None:
+        """Renew the leases of this kernel as long as runs are at work in the current loop."""
+        loop = asyncio.get_running_loop()
+        self._loops.add(loop)
+        if self._renewing is None or self._renewing.done():
+            self._renewing = loop.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        idle = 0
+        while idle < 2:
+            await asyncio.sleep(RENEW_S)
+            idle = 0 if self._services.active else idle + 1
+            until_us = self._services.clock.now_us() + 3 * int(RENEW_S * 1_000_000)
+            await self._store.renew(self._services.holder, until_us=until_us)
+
+    async def aclose(self) -> None:
+        """Leave detached runs resumable, then close."""
+        for opened, _ in tuple(self._detached.values()):
+            await opened.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
+        self._detached.clear()
+        self.close()
+
+    def close(self) -> None:
+        """Commit what is queued and close the store."""
+        self._unlisten()
+        if self._renewing is not None and not self._renewing.done():
+            loop = self._renewing.get_loop()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._renewing.cancel)
+        self._store.close()
+
+    def __enter__(self) -> Kernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class TenantKernel:
+    """The kernel as one tenant sees it: nothing of another tenant is there."""
+
+    def __init__(self, kernel: Kernel, tenant: Tenant | str | None) -> None:
+        self._kernel = kernel
+        self._services = kernel.services
+        self._tenant = tenant
+
+    @property
+    def id(self) -> str:
+        if isinstance(self._tenant, Tenant):
+            return self._tenant.id
+        return self._tenant or DEFAULT_TENANT
+
+    async def state(self) -> TenantState:
+        """The stored tenant, created on first use. Errors: `TenantConflict`."""
+        return await self._kernel.tenants.open(self._tenant)
+
+    def run(
+        self,
+        run_id: str,
+        *,
+        on_wait: str = "await",
+        replay: str = "strict",
+        limits: Limits | None = None,
+        grants: Iterable[str] | None = None,
+        parent: Run | None = None,
+        **more: Any,
+    ) -> OpenRun:
+        """See `Kernel.run`. Errors at the door: `InvalidRequest`."""
+        if on_wait not in ("await", "suspend"):
+            raise InvalidRequest("on_wait", expected="'await' or 'suspend'", got=repr(on_wait))
+        if replay not in ("strict", "allow_prompt_drift"):
+            raise InvalidRequest(
+                "replay policy", expected="'strict' or 'allow_prompt_drift'", got=repr(replay)
+            )
+        opening = Opening(
+            run_id=check_run_id(run_id), on_wait=on_wait, replay=replay, limits=limits,
+            grants=None if grants is None else tuple(sorted(grants)),
+            parent=parent.core if parent is not None else None, **more,
+        )  # fmt: skip
+        self._kernel.keep_alive()
+        return OpenRun(self._services, self.state, opening, self._store_result)
+
+    async def _store_result(self, core: RunCore, key: str, content: bytes) -> str:
+        """A large tool result as an artifact of the run, in the batch of its event."""
+        space = self._artifacts(f"run:{core.run_id}")
+        append, blobs, artifact = await space.plan_write(
+            f"runs/{_artifact_id(core.run_id)}/{_artifact_id(key)}", kind="document",
+            content=content.decode(), provenance=Provenance(run_id=core.run_id, step=key),
+        )  # fmt: skip
+        core.writer.note_aside(append, blobs)
+        return f"{artifact.id}@{artifact.version}"
+
+    # Artifacts
+
+    def _artifacts(self, principal: str, space: str = MAIN_SPACE) -> Artifacts:
+        return Artifacts(self._services.store, self._services.clock, self.id, space, principal)
+
+    def as_principal(self, principal: str, *, world: str | None = None) -> Space:
+        """What one principal of this tenant can do with artifacts and money."""
+        space = MAIN_SPACE if world is None else f"world:{world}"
+        return Space(self._kernel, self, principal, self._artifacts(principal, space), space)
+
+    # Runs
+
+    async def runs(
+        self, *, status: str | None = None, after: int = 0, limit: int = 100
+    ) -> dict[str, Any]:
+        return await queries.list_runs(
+            self._services, self.id, status=status, after=after, limit=limit
+        )
+
+    async def show(self, run_id: str) -> dict[str, Any]:
+        return await queries.show_run(self._services, self.id, run_id)
+
+    async def steps(self, run_id: str) -> list[dict[str, Any]]:
+        return await queries.steps(self._services, self.id, run_id)
+
+    async def tree(self, run_id: str) -> dict[str, Any]:
+        return await queries.tree(self._services, self.id, run_id)
+
+    async def cost(self, run_id: str) -> dict[str, Any]:
+        return await queries.cost(self._services, self.id, run_id)
+
+    async def approvals(self, run_id: str | None = None) -> list[dict[str, Any]]:
+        return await queries.approvals(self._services, self.id, run_id=run_id)
+
+    async def manifest(self, run_id: str, key: str) -> Manifest:
+        """What a prompt was made of. Errors: `NotFound`."""
+        return await (await Renderer.open(self._services, self.id, run_id)).manifest(key)
+
+    async def render(self, run_id: str, key: str) -> ModelRequest:
+        """The exact request of a model step. Errors: `NotFound`, `CorruptStore`."""
+        return await (await Renderer.open(self._services, self.id, run_id)).render(key)
+
+    # Commands
+
+    async def pause(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+        return await self._give(run_id, "pause", by=by, payload=note or None)
+
+    async def resume(self, run_id: str, *, by: str = "operator") -> EventData:
+        """Let a paused run go on; one that nobody drives becomes `pending`."""
+        return await self._give(run_id, "resume", by=by)
+
+    async def cancel(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+        return await self._give(run_id, "cancel", by=by, payload=note or None)
+
+    async def stop(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+        """Cancel the call in flight and pause; what was produced is kept with its cost."""
+        return await self._give(run_id, "stop", by=by, payload=note or None)
+
+    async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
+        """Reopen a failed run: its failed steps are executed again."""
+        return await self._give(run_id, "retry", by=by)
+
+    async def inject(self, run_id: str, note: str, *, by: str = "operator") -> EventData:
+        return await self._give(run_id, "inject", by=by, payload=note)
+
+    async def signal(
+        self, run_id: str, name: str, data: Any = None, *, by: str = "operator"
+    ) -> EventData:
+        return await self._give(run_id, "signal", by=by, key=name, payload=data)
+
+    async def approve(
+        self,
+        run_id: str,
+        step: str | None = None,
+        *,
+        deny: bool = False,
+        arguments: Any = None,
+        note: str = "",
+        by: str = "operator",
+    ) -> EventData:
+        """Answer an approval. Without `step`, the run's only open one.
+
+        Errors: `NotFound` if none is open, `InvalidRequest` if several are.
+        """
+        if step is None:
+            step = await self._only_approval(run_id)
+        decision = "deny" if deny else "edit" if arguments is not None else "approve"
+        return await self._give(
+            run_id, "answer", by=by, key=step, choice=decision,
+            payload={"arguments": arguments, "note": note},
+        )  # fmt: skip
+
+    async def _only_approval(self, run_id: str) -> str:
+        found = await self.approvals(run_id)
+        if not found:
+            await self.show(run_id)
+            raise NotFound(f"run {run_id!r} waits for no approval")
+        if len(found) > 1:
+            raise InvalidRequest(
+                f"run {run_id!r} waits for several approvals",
+                expected="one of their steps: " + ", ".join(item["step"] for item in found),
+            )
+        return found[0]["step"]
+
+    async def reconcile(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        succeeded: Any = None,
+        failed: str | None = None,
+        retry: bool = False,
+        probe: bool = False,
+        by: str = "operator",
+    ) -> EventData:
+        """Settle a step whose outcome is unknown: it succeeded with this result, failed with this message,
+        is to be retried with the same idempotency key, or its tool's probe is asked.
+
+        Errors: `Conflict` if the step has no unknown outcome; `NotFound` if the tool has no probe.
+        """
+        from artelier.kernel import reconcile
+
+        return await reconcile.reconcile(
+            self._services, await self.state(), run_id, step, succeeded=succeeded, failed=failed,
+            retry=retry, probe=probe, by=by,
+        )  # fmt: skip
+
+    async def _give(self, run_id: str, verb: str, **command: Any) -> EventData:
+        await self.state()
+        self._kernel.keep_alive()
+        return await commands.give(self._services, self.id, run_id, verb, **command)
+
+
+class Space:
+    """What one principal does in one space: `space.artifacts`, `space.ledger`."""
+
+    def __init__(
+        self, kernel: Kernel, tenant: TenantKernel, principal: str, artifacts: Artifacts, space: str
+    ) -> None:
+        self.artifacts = artifacts
+        self.ledger = Money(kernel.services, tenant.id, space, principal)
+
+
+class Money:
+    """Balances and transfers of one principal."""
+
+    def __init__(self, services: Services, tenant: str, space: str, principal: str) -> None:
+        self._services = services
+        self._tenant = tenant
+        self._space = space
+        self._principal = principal
+
+    async def balance(self, asset: str = "scrip") -> int:
+        """In the asset's smallest unit."""
+        from artelier.artifacts import account_of
+
+        rows = await self._services.store.query(
+            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
+            " AND asset = ?",
+            (self._tenant, self._space, account_of(self._principal), asset),
+        )
+        return rows[0][0] if rows else 0
+
+
+def _artifact_id(text: str) -> str:
+    return text.replace("::", ":")[-56:]
+
+
+def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
+    table: dict[str, ToolPort] = {}
+    for tool in tools:
+        if tool.name in table:
+            raise InvalidRequest("two tools have one name", got=tool.name)
+        table[tool.name] = tool
+    return table
+
+
+def _file_of(path: str | Path) -> str:
+    text = str(path)
+    if text.startswith("sqlite:///"):
+        return text.removeprefix("sqlite:///")
+    if "://" in text:
+        raise InvalidRequest(
+            "this version opens SQLite files",
+            expected="a path or sqlite:///path",
+            got=text.partition("://")[0] + "://...",
+        )
+    return text
+
+
+# Which process holds a lease: enough to see on the same machine that it is gone.
+
+
+def _boot() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+        return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return "-"
+
+
+def _born(pid: int) -> str:
+    """When a process was started, so that a reused pid is not taken for the old process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return "-"
+
+
+def _holder() -> str:
+    pid = os.getpid()
+    return "|".join((socket.gethostname(), _boot(), str(pid), _born(pid), fresh_secret(6).hex()))
+
+
+def _is_dead(holder: str) -> bool:
+    """Whether the process of a holder on this machine is gone; unknown for other machines."""
+    parts = holder.partition("/")[0].split("|")
+    if len(parts) != 5 or parts[0] != socket.gethostname() or parts[1] != _boot():
+        return False
+    pid = int(parts[2])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return _born(pid) != parts[3]

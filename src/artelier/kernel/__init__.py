@@ -1,0 +1,45 @@
+"""Runs and steps: durable, governed, replayable. Agents, operations and worlds stand on this."""
+
+from artelier.kernel.budget import Reservation
+from artelier.kernel.conversation import Conversation
+from artelier.kernel.core import RunCore, TenantState, run_row
+from artelier.kernel.events import CAPPING, MOVING, DroppedRecord
+from artelier.kernel.lifecycle import Opening, OpenRun
+from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
+from artelier.kernel.policy import Policy
+from artelier.kernel.prompts import Renderer
+from artelier.kernel.results import AgentResult, Approval, Limits, ModelResult, ToolResult
+from artelier.kernel.run import Run
+from artelier.kernel.services import Services
+from artelier.kernel.tenants import Tenant, TenantContext, Tenants
+from artelier.kernel.view import kernel_view
+
+__all__ = [
+    "CAPPING",
+    "MOVING",
+    "AgentResult",
+    "Approval",
+    "Conversation",
+    "DroppedRecord",
+    "FixedPart",
+    "Limits",
+    "Manifest",
+    "ModelResult",
+    "OpenRun",
+    "Opening",
+    "Policy",
+    "Prompt",
+    "RangePart",
+    "Renderer",
+    "Reservation",
+    "Run",
+    "RunCore",
+    "Services",
+    "Tenant",
+    "TenantContext",
+    "TenantState",
+    "Tenants",
+    "ToolResult",
+    "kernel_view",
+    "run_row",
+]

@@ -1,0 +1,144 @@
+"""The one writer of a run's stream: orders what parallel steps record, and says when it is durable.
+
+Notes ride with the next batch and are flushed at the latest when the run's code next yields to the event
+loop; so a model's reply and the tool call that follows it share one commit, and nothing waits for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+from artelier.clock import Clock
+from artelier.errors import Exhausted
+from artelier.log import Batch, Blob, Draft, EventData, Fence, Receipt, Store, Stream, StreamAppend
+
+
+class Actor:
+    """Appends to one run's stream under its lease. Not safe outside the event loop that made it."""
+
+    def __init__(self, store: Store, clock: Clock, stream: Stream, fence: Fence, name: str) -> None:
+        self._store = store
+        self._clock = clock
+        self.stream = stream
+        self.fence = fence
+        self.name = name
+        self._drafts: list[Draft] = []
+        self._blobs: list[Blob] = []
+        self._side: list[StreamAppend] = []
+        self._scheduled = False
+        self._unconfirmed: set[asyncio.Future[Receipt]] = set()
+        self.failure: BaseException | None = None
+        """Why a batch that nobody waited for was refused; the run cannot go on."""
+
+    def note(
+        self,
+        data: EventData,
+        blobs: Sequence[Blob] = (),
+        *,
+        actor: str | None = None,
+        cause: str | None = None,
+    ) -> None:
+        """Record with the next batch."""
+        self._drafts.append(Draft(data, self._clock.now_us(), actor or self.name, cause))
+        self._blobs.extend(blobs)
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush_soon)
+
+    def note_aside(self, append: StreamAppend, blobs: Sequence[Blob]) -> None:
+        """Record in another stream (an artifact's) in the same batch as the notes."""
+        self._side.append(append)
+        self._blobs.extend(blobs)
+
+    def _flush_soon(self) -> None:
+        self._scheduled = False
+        if self._drafts:
+            self.flush()
+
+    def _take(self) -> Batch | None:
+        if not self._drafts and not self._side:
+            return None
+        appends = [StreamAppend(self.stream, self._drafts)] if self._drafts else []
+        batch = Batch(appends=[*appends, *self._side], blobs=self._blobs, fence=self.fence)
+        self._drafts, self._blobs, self._side = [], [], []
+        return batch
+
+    def flush(self) -> None:
+        """Queue what was noted; a refusal is found at the next commit."""
+        batch = self._take()
+        if batch is not None:
+            self._watch(self._store.submit(batch))
+
+    def _watch(self, waiting: Awaitable[Receipt]) -> None:
+        assert isinstance(waiting, asyncio.Future)
+        self._unconfirmed.add(waiting)
+        waiting.add_done_callback(self._confirmed)
+
+    def _confirmed(self, future: asyncio.Future[Receipt]) -> None:
+        self._unconfirmed.discard(future)
+        self._confirmed_error(future)
+
+    def _confirmed_error(self, future: asyncio.Future[Receipt]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self.failure = self.failure or error
+
+    async def commit(
+        self,
+        *data: EventData,
+        blobs: Sequence[Blob] = (),
+        refusable: bool = False,
+        release: bool = False,
+        actor: str | None = None,
+        cause: str | None = None,
+    ) -> int:
+        """Make these events, and all that was noted before them, durable; the seq of the last of them.
+
+        With `refusable`, a refusal by a limit or an account takes back only these events, not the notes.
+        Errors: what refused the batch, or an earlier unwatched one.
+        """
+        self._check()
+        notes = self._take() if refusable else None
+        now = self._clock.now_us()
+        self._drafts.extend(Draft(item, now, actor or self.name, cause) for item in data)
+        self._blobs.extend(blobs)
+        batch = self._take()
+        if batch is None and not release:
+            await self.settled()
+            return 0
+        batch = batch or Batch(fence=self.fence)
+        if release:
+            batch = Batch(
+                appends=batch.appends, blobs=batch.blobs, fence=batch.fence, release=self.fence
+            )
+        try:
+            if notes is not None:
+                noted, waiting = self._store.submit_all((notes, batch))
+                self._watch(noted)
+                receipt = await waiting
+            else:
+                receipt = await self._store.submit(batch)
+        except Exhausted:
+            if not refusable:
+                self.failure = self.failure or RuntimeError("a batch was refused")
+            raise
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
+        # Batches are decided in order, so every earlier one is decided by now.
+        for future in self._unconfirmed:
+            if future.done():
+                self._confirmed_error(future)
+        self._check()
+        return receipt.seqs[0] if receipt.seqs else 0
+
+    async def settled(self) -> None:
+        """Return when every queued batch is durable. Errors: the first refusal."""
+        while self._unconfirmed:
+            await asyncio.wait(tuple(self._unconfirmed))
+            await asyncio.sleep(0)
+        self._check()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure

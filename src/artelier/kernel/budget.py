@@ -1,0 +1,166 @@
+"""Money and room for a call: an upper bound is reserved with the request and settled with the reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from artelier.errors import Exhausted, InsufficientFunds, PriceUnknown
+from artelier.kernel.core import RunCore
+from artelier.ledger import Count, Moving, Posting
+from artelier.money import USD
+from artelier.ports.model import FREE, Price, Usage
+from artelier.tokens import cost_microusd, upper_bound_microusd, upper_bound_tokens
+
+UNLIMITED = "source:unlimited"
+TENANT = "tenant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What is held while a call is in flight."""
+
+    price: Price | None
+    """None: nobody knows it, and the tenant allows that."""
+    amount: int
+    """Micro-dollars."""
+    source: str
+    """The account that pays and gets back what is left."""
+    hold: str
+    reserved: dict[tuple[str, str], int]
+    """What each capped (scope, unit) has reserved."""
+
+    @property
+    def postings(self) -> tuple[Posting, ...]:
+        return (Posting(self.source, self.hold, USD, self.amount),) if self.amount else ()
+
+    @property
+    def counts(self) -> tuple[Count, ...]:
+        return tuple(
+            Count(scope, unit, reserve=amount) for (scope, unit), amount in self.reserved.items()
+        )
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit or an account can refuse it."""
+        return bool(self.reserved) or (self.amount > 0 and self.source == TENANT)
+
+
+def price_for(core: RunCore, model: str, port: object) -> Price | None:
+    """The price of a model. Errors: `PriceUnknown` unless the tenant allows that."""
+    price = core.services.price_of(model)
+    if price is None:
+        price = getattr(port, "price", None)
+    if price is None and not core.tenant.allow_unknown_price:
+        raise PriceUnknown(
+            f"no price is known for model {model!r}, so nothing can be reserved for it",
+            hint="Set it under [prices] in artelier.toml, or allow unknown prices for this tenant"
+            " (`artelier tenants update ID --allow-unknown-price`).",
+        )
+    return price
+
+
+def reserve(
+    core: RunCore, *, price: Price | None, size_bytes: int, max_output_tokens: int
+) -> Reservation:
+    """The most that a call of this size can cost and count."""
+    input_max = upper_bound_tokens(size_bytes)
+    amount = 0
+    if price is not None and price is not FREE and price != FREE:
+        amount = upper_bound_microusd(
+            price, input_tokens_max=input_max, max_output_tokens=max_output_tokens
+        )
+    bounds = {"usd": amount, "tokens": input_max + max_output_tokens, "steps": 1}
+    reserved = {
+        (scope, unit): bounds[unit] for scope, unit in sorted(core.capped) if bounds.get(unit)
+    }
+    return Reservation(
+        price=price, amount=amount, source=UNLIMITED if core.tenant.budget is None else TENANT,
+        hold=f"hold:{core.run_id}", reserved=reserved,
+    )  # fmt: skip
+
+
+def held(core: RunCore, *, price: Price | None, request: Moving) -> Reservation:
+    """The reservation that a recorded request made."""
+    posting = request.postings[0] if request.postings else None
+    return Reservation(
+        price=price,
+        amount=posting.amount if posting else 0,
+        source=posting.source if posting else UNLIMITED,
+        hold=posting.target if posting else f"hold:{core.run_id}",
+        reserved={(count.scope, count.unit): count.reserve for count in request.counts},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """How a reservation ended. `overrun` is what the provider billed beyond its own maximum."""
+
+    cost: int
+    overrun: int
+    postings: tuple[Posting, ...]
+    counts: tuple[Count, ...]
+
+    @property
+    def moves(self) -> dict[str, Any]:
+        return {"postings": self.postings, "counts": self.counts}
+
+
+def settle(reservation: Reservation, *, usage: Usage, cost: int | None = None) -> Settlement:
+    """Pay what a call cost and give back the rest. `cost` overrides what the usage would cost."""
+    if cost is None:
+        price = reservation.price
+        cost = 0 if price is None or price == FREE else cost_microusd(price, usage)
+    paid = min(cost, reservation.amount)
+    postings: list[Posting] = []
+    if paid:
+        postings.append(Posting(reservation.hold, "spent", USD, paid))
+    if reservation.amount > paid:
+        rest = reservation.amount - paid
+        postings.append(Posting(reservation.hold, reservation.source, USD, rest))
+    overrun = cost - paid
+    if overrun:
+        postings.append(Posting("source:overrun", "overrun", USD, overrun))
+        postings.append(Posting("overrun", "spent", USD, overrun))
+    used = {"usd": cost, "tokens": usage.input_tokens + usage.output_tokens, "steps": 1}
+    counts = tuple(
+        Count(scope, unit, reserve=-amount, use=used[unit])
+        for (scope, unit), amount in reservation.reserved.items()
+    )
+    return Settlement(cost=cost, overrun=overrun, postings=tuple(postings), counts=counts)
+
+
+async def siblings_hold(core: RunCore) -> bool:
+    """Whether calls of this tenant hold money that may come back."""
+    rows = await core.store.query(
+        "SELECT 1 FROM accounts WHERE tenant = ? AND account LIKE 'hold:%' AND balance > 0 LIMIT 1",
+        (core.tenant.id,),
+    )
+    return bool(rows)
+
+
+async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) -> None:
+    """Try to reserve; while siblings hold money, wait for it (bounded); else end the drive.
+
+    Errors: `RunSuspended` with status `budget_exhausted`.
+    """
+    deadline_us = core.clock.now_us() + int(core.policy.funds_wait_s * 1_000_000)
+    event = core.services.settled.setdefault(core.tenant.id, asyncio.Event())
+    while True:
+        event.clear()
+        try:
+            await attempt()
+            return
+        except Exhausted as error:
+            patient = isinstance(error, InsufficientFunds) and await siblings_hold(core)
+            if not patient or core.clock.now_us() >= deadline_us:
+                await core.refused(error)
+        await core.boundary()
+        waiting = asyncio.ensure_future(event.wait())
+        # Money held by another process comes back unannounced: look again after a while.
+        sleeping = asyncio.ensure_future(core.clock.sleep(0.1))
+        await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        sleeping.cancel()

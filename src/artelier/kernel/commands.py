@@ -1,0 +1,305 @@
+"""What people ask of a run: appended to its control stream by anyone, turned into effects by its writer.
+
+If a process drives the run, it reads the command and writes the effect. If none does, the command's own
+process takes the lease, writes the effect and gives the lease back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, cast
+
+from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
+from artelier.kernel import events as ev
+from artelier.kernel.core import RunCore, run_row
+from artelier.kernel.manifest import canonical
+from artelier.kernel.results import FINAL
+from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    EventData,
+    Fence,
+    LeaseRequest,
+    StreamAppend,
+    control_stream,
+    make_blob,
+    run_stream,
+)
+
+VERBS = frozenset(
+    (
+        "pause",
+        "resume",
+        "cancel",
+        "stop",
+        "inject",
+        "answer",
+        "signal",
+        "reconcile",
+        "retry",
+        "limit",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a command's effect depends on."""
+
+    status: str
+    driven: bool
+    """Whether some process drives the run and will go on by itself."""
+    open_approvals: frozenset[str]
+    unresolved: frozenset[str]
+
+
+def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
+    """The effect of a command; a command that makes no sense now is refused with a code. Pure."""
+    verb, status, queued = command.verb, standing.status, not standing.driven
+    refused = _refusal(standing, command)
+    if refused:
+        return ev.CommandRefused(command=seq, code=refused)
+    if verb == "pause":
+        return ev.RunPaused(command=seq, note=command.payload)
+    if verb == "stop":
+        return ev.RunPaused(command=seq, stopped=True, note=command.payload)
+    if verb == "resume":
+        return ev.RunResumed(command=seq, queued=queued)
+    if verb == "cancel":
+        return ev.RunCancelled(command=seq, note=command.payload)
+    if verb == "retry":
+        return ev.RunReopened(command=seq, queued=queued)
+    if verb == "inject":
+        assert command.payload is not None
+        return ev.NoteInjected(command=seq, text=command.payload)
+    if verb == "signal":
+        return ev.SignalReceived(command=seq, name=command.key, data=command.payload)
+    if verb == "answer":
+        return ev.ApprovalGiven(
+            command=seq, queued=queued, key=command.key, decision=command.choice,
+            answer=command.payload,
+        )  # fmt: skip
+    if verb == "reconcile":
+        return ev.ToolReconciled(
+            command=seq, queued=queued, key=command.key, answer=command.choice,
+            result=command.payload,
+        )  # fmt: skip
+    raise InvalidRequest("unknown command", got=f"{verb} on a run that is {status}")
+
+
+def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
+    verb, status = command.verb, standing.status
+    if verb == "retry":
+        return "" if status == "failed" else "not_failed"
+    if status in FINAL:
+        return "run_ended"
+    if verb == "answer" and command.key not in standing.open_approvals:
+        return "no_such_approval"
+    if verb == "reconcile" and command.key not in standing.unresolved:
+        return "no_such_unknown_outcome"
+    if verb == "resume" and standing.driven and status != "paused":
+        return "not_paused"
+    return ""
+
+
+REFUSALS = {
+    "not_failed": "only a failed run can be retried",
+    "run_ended": "the run has ended",
+    "no_such_approval": "no approval of that step is open",
+    "no_such_unknown_outcome": "that step has no unknown outcome",
+    "not_paused": "the run is not paused",
+}
+
+
+# The driver's side
+
+
+async def obey(core: RunCore) -> None:
+    """Read new commands of a run that this process drives, and write their effects."""
+    events = await core.store.read(core.control, after=core.control_seq, limit=100)
+    for given in events:
+        writer = core.actor
+        if given.seq <= core.control_seq or writer is None:
+            continue
+        core.control_seq = given.seq
+        command = cast(ev.CommandGiven, given.decode())
+        standing = await _standing(core.services, core.tenant.id, core.run_id, driven=True)
+        effect = decide(standing, command, given.seq)
+        seq = await writer.commit(
+            effect, actor=given.actor, cause=f"{core.control.local}@{given.seq}"
+        )
+        _take_effect(core, effect, seq=seq, by=given.actor)
+    if len(events) == 100:
+        core.nudged = True
+
+
+def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None:
+    if isinstance(effect, ev.RunPaused):
+        core.paused = True
+        if effect.stopped:
+            core.stopping = True
+            core.interrupt(everything=True)
+            if not core.in_flight:
+                core.stopping = False
+    elif isinstance(effect, ev.RunResumed):
+        core.paused = False
+    elif isinstance(effect, ev.RunCancelled):
+        core.cancelled_reason = "cancelled"
+        core.status = "cancelled"
+        core.interrupt(everything=False)
+    elif isinstance(effect, ev.NoteInjected):
+        core.notes.append((seq, effect.text))
+    elif isinstance(effect, ev.SignalReceived):
+        core.signals.append((seq, effect.name, effect.data))
+    elif isinstance(effect, ev.ApprovalGiven):
+        core.answers[effect.key] = (effect, by, core.clock.now_us())
+    core.changed.set()
+
+
+async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> Standing:
+    row = await run_row(services, tenant, run_id)
+    approvals = await services.store.query(
+        "SELECT key FROM approvals WHERE run = ? AND decision IS NULL", (row["id"],)
+    )
+    unresolved = await services.store.query(
+        "SELECT key FROM steps WHERE run = ? AND status = 'unknown'", (row["id"],)
+    )
+    return Standing(
+        status=row["status"], driven=driven,
+        open_approvals=frozenset(key for (key,) in approvals),
+        unresolved=frozenset(key for (key,) in unresolved),
+    )  # fmt: skip
+
+
+# The asker's side
+
+
+async def give(
+    services: Services,
+    tenant: str,
+    run_id: str,
+    verb: str,
+    *,
+    by: str,
+    key: str = "",
+    choice: str = "",
+    payload: Any = None,
+) -> EventData:
+    """Give a command and return its effect.
+
+    Errors: `NotFound`; `Conflict` if the run refuses it; `LeaseHeld` if another process drives the run
+    and does not react within five seconds (the command stands and is obeyed when it does).
+    """
+    if verb not in VERBS:
+        raise InvalidRequest("unknown command", expected=", ".join(sorted(VERBS)), got=verb)
+    await run_row(services, tenant, run_id)
+    data_key = await services.store.data_key(tenant)
+    blobs: list[Blob] = []
+    ref = None
+    if payload is not None:
+        ref, blob = make_blob(tenant, data_key, canonical(payload))
+        blobs.append(blob)
+    stream = control_stream(tenant, run_id)
+    command = ev.CommandGiven(verb=verb, key=key, choice=choice, payload=ref)
+    receipt = await services.store.append(
+        Batch(
+            appends=[StreamAppend(stream, [Draft(command, services.clock.now_us(), by)])],
+            blobs=blobs,
+        )
+    )
+    seq = receipt.seqs[0]
+    core = services.active.get((tenant, run_id))
+    if core is not None:
+        core.loop.call_soon_threadsafe(core.nudge)
+    else:
+        await _apply_if_idle(services, tenant, run_id)
+    effect = await _effect(services, tenant, run_id, seq)
+    if isinstance(effect, ev.RunCancelled | ev.RunPaused):
+        await _cascade(services, tenant, run_id, verb, by=by)
+    if isinstance(effect, ev.CommandRefused):
+        raise Conflict(
+            f"run {run_id}: {REFUSALS.get(effect.code, effect.code)}", refusal=effect.code
+        )
+    return effect
+
+
+async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
+    """Take the lease, write the effects of all unread commands, give the lease back."""
+    stream = run_stream(tenant, run_id)
+    row = await run_row(services, tenant, run_id)
+    standing = await _standing(services, tenant, run_id, driven=False)
+    events = await services.store.read(
+        control_stream(tenant, run_id), after=row["control_seq"], limit=100
+    )
+    drafts: list[Draft] = []
+    for given in events:
+        effect = decide(standing, cast(ev.CommandGiven, given.decode()), given.seq)
+        drafts.append(
+            Draft(effect, services.clock.now_us(), given.actor, f"control:{run_id}@{given.seq}")
+        )
+        if not isinstance(effect, ev.CommandRefused | ev.NoteInjected | ev.SignalReceived):
+            break  # what follows depends on the new status: decided in the next round
+    if not drafts:
+        return
+    head, _ = await services.store.head(stream)
+    request = LeaseRequest(
+        stream=stream, holder=f"{services.holder}/command", now_us=services.clock.now_us(),
+        ttl_us=LEASE_TTL_US, is_dead=services.is_dead,
+    )  # fmt: skip
+    try:
+        await services.store.append(
+            Batch(
+                appends=[StreamAppend(stream, drafts, expected_seq=head)],
+                acquire=request,
+                release=Fence(stream=stream, token=0),
+            )
+        )
+    except (LeaseHeld, Conflict):
+        return  # somebody drives it, or was faster: they read the command
+    if len(drafts) < len(events):
+        await _apply_if_idle(services, tenant, run_id)
+
+
+async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> EventData:
+    """Wait until a command was obeyed. Errors: `LeaseHeld` after five seconds."""
+    stream = run_stream(tenant, run_id)
+    cause = f"control:{run_id}@{seq}"
+    deadline_us = services.clock.now_us() + 5_000_000
+    while True:
+        row = await run_row(services, tenant, run_id)
+        if row["control_seq"] >= seq:
+            rows = await services.store.query(
+                "SELECT e.kind, e.version, e.data FROM events e WHERE e.stream = ? AND e.cause = ?"
+                " ORDER BY e.seq DESC LIMIT 1",
+                (row["id"], cause),
+            )
+            if rows:
+                from artelier.log.event import decode_data
+
+                return decode_data(rows[0][0], rows[0][1], rows[0][2].encode())
+            raise NotFound(f"the effect of command {seq} on {stream.local} is missing")
+        if services.clock.now_us() >= deadline_us:
+            raise LeaseHeld(
+                f"run {run_id} is driven by a process that has not reacted yet",
+                hint="The command is recorded and takes effect at its next step.",
+            )
+        if (tenant, run_id) not in services.active:
+            await _apply_if_idle(services, tenant, run_id)
+        await asyncio.sleep(0.02)
+
+
+async def _cascade(services: Services, tenant: str, run_id: str, verb: str, *, by: str) -> None:
+    """Children end, pause and stop with their parent."""
+    rows = await services.store.query(
+        "SELECT run FROM runs WHERE tenant = ? AND parent = ? AND status NOT IN"
+        " ('completed', 'failed', 'cancelled')",
+        (tenant, run_id),
+    )
+    for (child,) in rows:
+        try:
+            await give(services, tenant, child, verb, by=by)
+        except Conflict:
+            continue  # it ended meanwhile

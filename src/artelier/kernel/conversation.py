@@ -1,0 +1,154 @@
+"""An append-only conversation of a run: numbered messages, each stored once, however many prompts show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Protocol
+
+from artelier.errors import InvalidRequest
+from artelier.kernel.events import Added, Entry
+from artelier.kernel.manifest import RangePart, message_of_reply, message_of_result
+from artelier.kernel.results import ModelResult, ToolResult
+from artelier.log import Blob, BlobRef
+from artelier.ports.model import ChatMessage, message_from
+
+
+class Keep(Protocol):
+    """Makes content into a blob that rides with the next batch; None if it is stored already."""
+
+    def __call__(self, content: bytes, /) -> tuple[BlobRef, Blob | None]: ...
+
+
+class Conversation:
+    """Append messages and step results; hand it to `step_model` as `messages`.
+
+    Cost: O(1) per message; a prompt costs what it shows (`tail(n)` shows the last n).
+    """
+
+    def __init__(
+        self, name: str, *, keep: Keep, count: int = 0, limit_bytes: int = 1 << 62
+    ) -> None:
+        self.name = name
+        self._keep = keep
+        self._limit_bytes = limit_bytes
+        self._first = count + 1
+        """Number of the first message held in memory; earlier ones are only in the store."""
+        self._messages: list[ChatMessage] = []
+        self._new: list[tuple[Entry, Blob | None]] = []
+        self._digest = sha256(name.encode())
+        self._digested = 0
+
+    def __len__(self) -> int:
+        return self._first - 1 + len(self._messages)
+
+    def append(self, item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult) -> None:
+        """Add a message, a model's reply or a tool's result. Errors: `InvalidRequest` for anything else."""
+        if isinstance(item, ModelResult):
+            if item.reply is None or not item.key:
+                raise InvalidRequest("a result that no step produced cannot be appended")
+            message, entry, blob = message_of_reply(item.reply), Entry("r", item.key), None
+        elif isinstance(item, ToolResult):
+            call = item.call_id or item.key
+            message = message_of_result(item.shown or item.content, call)
+            if item.shown is None:
+                entry, blob = Entry("t", item.key, call), None
+            else:
+                ref, blob = self._keep(message.canonical())
+                entry = Entry("m", ref)
+        else:
+            message = message_from(item)
+            ref, blob = self._keep(message.canonical())
+            entry = Entry("m", ref)
+        self._messages.append(message)
+        self._new.append((entry, blob))
+
+    def restore(self, first: int, messages: list[ChatMessage]) -> None:
+        """Hold stored messages from number `first` on in memory (resume of a built-in loop)."""
+        assert not self._new, "restore before the first append"
+        self._first = first
+        self._messages = messages
+
+    @property
+    def digest(self) -> str:
+        """Running SHA-256 over the messages held in memory, hex; equal conversations have equal digests."""
+        for message in self._messages[self._digested :]:
+            self._digest.update(message.canonical())
+        self._digested = len(self._messages)
+        return self._digest.copy().hexdigest()
+
+    def tail(self, count: int) -> RangePart:
+        """The last `count` messages (all, if there are fewer), as a part of a prompt."""
+        return self.range(max(1, len(self) - count + 1), len(self))
+
+    def all(self) -> RangePart:
+        return self.range(1, len(self))
+
+    def range(self, start: int, end: int, *, tag: str = "conversation") -> RangePart:
+        """Messages `start..end`, inclusive, from 1. Errors: `InvalidRequest` if they are not in memory."""
+        if not self._first <= start <= end <= len(self):
+            raise InvalidRequest(
+                f"conversation {self.name!r} cannot show this range",
+                expected=f"numbers within {self._first}..{len(self)}",
+                got=f"{start}..{end}",
+            )
+        messages = tuple(self._messages[start - self._first : end - self._first + 1])
+        return RangePart(tag=tag, conversation=self.name, start=start, end=end, messages=messages)
+
+    def messages(self, start: int, end: int) -> list[ChatMessage]:
+        return self._messages[start - self._first : end - self._first + 1]
+
+    def take_new(self) -> tuple[Added, list[Blob]] | None:
+        """What was appended since the last request, to be recorded with the next one."""
+        if not self._new:
+            return None
+        entries = tuple(entry for entry, _ in self._new)
+        blobs = [blob for _, blob in self._new if blob is not None]
+        self._new = []
+        return Added(self.name, len(self) - len(entries) + 1, entries), blobs
+
+    def rebase(self) -> None:
+        """What is recorded under this name is not what stands here: go on under a new name."""
+        base, _, generation = self.name.partition("~")
+        self.name = f"{base}~{int(generation or 1) + 1}"
+        self._first = 1
+        self._new = []
+        for message in self._messages:
+            ref, blob = self._keep(message.canonical())
+            self._new.append((Entry("m", ref), blob))
+
+    def forget_new(self) -> None:
+        """On replay: what was appended is recorded already."""
+        self._new = []
+
+
+class PlainLists:
+    """Messages handed over as plain lists: finds what is already stored, so that only news is written.
+
+    Cost: O(n) per request in the length of the list; a conversation handle costs O(1).
+    """
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+        self._conversation: Conversation | None = None
+        self._index: dict[bytes, int] = {}
+        self._known: list[bytes] = []
+        self._generation = 0
+
+    def parts(self, messages: tuple[ChatMessage, ...]) -> tuple[RangePart, Conversation]:
+        """The list as a range of a conversation that holds it."""
+        encoded = [message.canonical() for message in messages]
+        start = self._index.get(encoded[0]) if encoded else None
+        known = self._known[start:] if start is not None else []
+        if start is None or known != encoded[: len(known)]:
+            self._generation += 1
+            self._conversation = self._make(f"list-{self._generation}")
+            self._known, self._index, start = [], {}, 0
+            known = []
+        conversation = self._conversation
+        assert conversation is not None
+        for message, content in zip(messages[len(known) :], encoded[len(known) :], strict=True):
+            self._index[content] = len(self._known)
+            self._known.append(content)
+            conversation.append(message)
+        return conversation.range(start + 1, start + len(messages)), conversation

@@ -1,0 +1,331 @@
+"""A run at work: its identity, its flags, its writer, its history, and what people told it.
+
+`Run` (run.py) is the door for users; the step modules work on this. One `RunCore` lives in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from artelier.errors import (
+    AmbiguousStepKey,
+    Exhausted,
+    NotFound,
+    RunEnded,
+    RunStopped,
+    RunSuspended,
+)
+from artelier.kernel import events as ev
+from artelier.kernel.actor import Actor
+from artelier.kernel.conversation import Conversation, PlainLists
+from artelier.kernel.history import History, Recorded
+from artelier.kernel.manifest import canonical
+from artelier.kernel.policy import granted
+from artelier.kernel.results import FINAL
+from artelier.kernel.services import Services
+from artelier.log import Blob, BlobRef, DataKey, Stream, blob_name, control_stream, make_blob
+from artelier.ports.model import ToolSchema
+from artelier.ports.tool import ToolPort
+
+branch_key: contextvars.ContextVar[tuple[RunCore, str] | None] = contextvars.ContextVar(
+    "branch_key", default=None
+)
+"""Whose steps the current task makes under which parent key; a run started inside has its own."""
+
+STOPPED = "artelier: stopped by a command"
+
+
+@dataclass(slots=True, kw_only=True)
+class TenantState:
+    """A tenant as the kernel sees it while a run is at work."""
+
+    id: str
+    grants: tuple[str, ...]
+    budget: int | None
+    allow_unknown_price: bool
+    key: DataKey
+
+
+@dataclass(slots=True)
+class Keys:
+    """Hands out step keys and knows which steps of a parent are in flight."""
+
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+    in_flight: dict[str, int] = field(default_factory=dict[str, int])
+
+    def take(self, parent: str, key: str | None) -> str:
+        """The step's full key. Errors: `AmbiguousStepKey` for an implicit one beside a running step."""
+        busy = self.in_flight.get(parent, 0)
+        if key is None:
+            if busy:
+                raise AmbiguousStepKey(
+                    "two steps without a key are in flight at once; their order is not defined",
+                    expected="an explicit key, run.branch(name), or run.gather(...)",
+                    got=f"{busy + 1} steps under {parent or 'the run'}",
+                )
+            number = self.counters.get(parent, 0) + 1
+            self.counters[parent] = number
+            key = str(number)
+        self.in_flight[parent] = busy + 1
+        return f"{parent}/{key}" if parent else key
+
+    def done(self, parent: str) -> None:
+        self.in_flight[parent] -= 1
+
+
+ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
+
+
+class RunCore:
+    """The state and services of one run that this process drives."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        run_id: str,
+        tenant: TenantState,
+        stream: Stream,
+        history: History,
+        on_wait: str,
+        replay: str,
+        grants: tuple[str, ...],
+        tools: Mapping[str, ToolPort],
+    ) -> None:
+        self.services = services
+        self.store = services.store
+        self.clock = services.clock
+        self.policy = services.policy
+        self.run_id = run_id
+        self.tenant = tenant
+        self.stream = stream
+        self.history = history
+        self.on_wait = on_wait
+        self.replay = replay
+        self.grants = grants
+        self.tools = tools
+        self.actor: Actor | None = None
+        """None while a finished run is only replayed."""
+        self.status = "running"
+        self.keys = Keys()
+        self.control_seq = 0
+        self.scopes: tuple[str, ...] = (f"run:{run_id}",)
+        """Limit scopes that this run counts in: its own, its ancestors', the tenant's."""
+        self.capped: frozenset[tuple[str, str]] = frozenset()
+        """(scope, unit) pairs that have a cap."""
+        self.deadline_us: int | None = None
+        self.children: set[str] = set()
+        self.paused = False
+        self.stopping = False
+        self.cancelled_reason: str | None = None
+        self.changed = asyncio.Event()
+        """Set whenever a command took effect."""
+        self.answers: dict[str, tuple[ev.ApprovalGiven, str, int]] = {}
+        self.signals: list[tuple[int, str, BlobRef | None]] = []
+        self.notes: list[tuple[int, BlobRef]] = []
+        """Injected notes that no `notes` step has taken: `(seq, text)`."""
+        self.conversations: dict[str, Conversation] = {}
+        self.lists = PlainLists(self.conversation)
+        self.in_flight: dict[asyncio.Task[Any], bool] = {}
+        """Tasks inside a model or tool call; the value says whether a cancel may interrupt it."""
+        self.listening = False
+        self.nudged = False
+        self.loop = asyncio.get_running_loop()
+        self.store_result: ResultStore | None = None
+        """Writes a large tool result as an artifact in the batch of its event; gives its ref."""
+        self.overrun = 0
+        """Micro-dollars that a provider billed beyond its own maximum; the run stops for it."""
+        self._visible: tuple[ToolSchema, ...] | None = None
+        self._stored: dict[bytes, BlobRef] = {}
+
+    # Content
+
+    def keep(self, content: bytes) -> tuple[BlobRef, Blob | None]:
+        """A reference to content, and the blob if this run has not stored the same bytes lately."""
+        known = self._stored.get(content)
+        if known is not None:
+            return known, None
+        ref, blob = make_blob(self.tenant.id, self.tenant.key, content)
+        if (
+            len(content) <= 4096
+        ):  # small content repeats (system prompts, arguments); large does not
+            if len(self._stored) >= 256:
+                self._stored.clear()
+            self._stored[content] = ref
+        return ref, blob
+
+    def keep_json(self, value: Any) -> tuple[BlobRef, list[Blob]]:
+        ref, blob = self.keep(canonical(value))
+        return ref, [blob] if blob is not None else []
+
+    async def load(self, ref: str) -> bytes:
+        return await self.store.blob(self.tenant.id, blob_name(ref))
+
+    async def load_json(self, ref: str | None) -> Any:
+        return None if ref is None else msgspec.json.decode(await self.load(ref))
+
+    def conversation(self, name: str = "main") -> Conversation:
+        """The run's conversation of that name; made on first use."""
+        found = self.conversations.get(name)
+        if found is None:
+            found = self.conversations[name] = Conversation(name, keep=self.keep)
+        return found
+
+    # Steps
+
+    @property
+    def parent_key(self) -> str:
+        """Parent key of the steps that the current task makes in this run."""
+        current = branch_key.get()
+        return current[1] if current is not None and current[0] is self else ""
+
+    def begin(self, key: str | None) -> tuple[str, str]:
+        """`(parent, full key)` of a step that starts now; `end` must follow."""
+        parent = self.parent_key
+        return parent, self.keys.take(parent, key)
+
+    def end(self, parent: str) -> None:
+        self.keys.done(parent)
+
+    def visible_tools(self) -> tuple[ToolSchema, ...]:
+        """Schemas of the tools that this run may call, in the registry's order."""
+        if self._visible is None:
+            self._visible = tuple(
+                tool.schema
+                for tool in self.tools.values()
+                if granted(self.grants, tool.grant or f"tools:{tool.name}")
+            )
+        return self._visible
+
+    async def recorded(self, key: str) -> Recorded | None:
+        """What the log has of a step, if anything."""
+        return None if self.history.at_end else await self.history.find(key)
+
+    @property
+    def writer(self) -> Actor:
+        """Errors: `RunEnded` if the run is finished and only replayed."""
+        if self.actor is None:
+            raise RunEnded(
+                f"run {self.run_id} is {self.status}; it takes no new steps",
+                hint="Use `artelier retry` on a failed run, or fork it.",
+            )
+        return self.actor
+
+    async def boundary(self) -> None:
+        """Between steps: obey commands, limits of time, and pauses.
+
+        Errors: `RunStopped` after a cancel; `RunSuspended` for a pause with `on_wait="suspend"` and when
+        the time is up.
+        """
+        if self.cancelled_reason is not None:
+            raise RunStopped(self.run_id, reason=self.cancelled_reason)
+        if self.overrun:
+            self.overrun = 0
+            await self.exhaust(scope="tenant", unit="usd", reason="overrun")
+        while self.paused:
+            if self.on_wait == "suspend":
+                raise RunSuspended(self.run_id, status="paused")
+            await self.wait_change(None)
+            if self.cancelled_reason is not None:
+                raise RunStopped(self.run_id, reason=self.cancelled_reason)
+        if self.deadline_us is not None and self.clock.now_us() >= self.deadline_us:
+            await self.exhaust(scope=self.scopes[0], unit="ms", reason="deadline")
+
+    async def wait_change(self, seconds: float | None) -> None:
+        """Return when a command took effect or after that much time of the run's clock."""
+        if self.changed.is_set():
+            self.changed.clear()
+            return
+        waiting = asyncio.ensure_future(self.changed.wait())
+        sleeping = None if seconds is None else asyncio.ensure_future(self.clock.sleep(seconds))
+        tasks = [task for task in (waiting, sleeping) if task is not None]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+        self.changed.clear()
+
+    async def exhaust(self, *, scope: str, unit: str, reason: str = "") -> None:
+        """End the drive because a limit is reached; the run stays resumable. Raises `RunSuspended`."""
+        await self.writer.commit(ev.RunExhausted(scope=scope, unit=unit, reason=reason))
+        self.status = "budget_exhausted"
+        raise RunSuspended(
+            self.run_id, status="budget_exhausted", reason=reason or f"{unit} of {scope}"
+        )
+
+    async def refused(self, error: Exhausted) -> None:
+        """A reservation was refused for good."""
+        facts = error.facts
+        await self.exhaust(
+            scope=str(facts.get("scope", "tenant")), unit=str(facts.get("unit", "usd")),
+            reason=error.code,
+        )  # fmt: skip
+
+    def came_back(self) -> None:
+        """Money or room under a limit was given back: wake calls of this tenant that wait for it."""
+        event = self.services.settled.get(self.tenant.id)
+        if event is not None:
+            event.set()
+
+    # Commands
+
+    def nudge(self) -> None:
+        """Somebody appended to the control stream (callable from the loop's thread only)."""
+        self.nudged = True
+        if not self.listening and self.actor is not None:
+            self.listening = True
+            task = self.loop.create_task(self._listen())
+            _background.add(task)
+            task.add_done_callback(_background.discard)
+
+    async def _listen(self) -> None:
+        from artelier.kernel.commands import obey
+
+        try:
+            while self.nudged and self.actor is not None:
+                self.nudged = False
+                await obey(self)
+        finally:
+            self.listening = False
+
+    def interrupt(self, *, everything: bool) -> None:
+        """Cancel calls in flight: all of them, or only those whose repetition does no harm."""
+        for task, harmless in list(self.in_flight.items()):
+            if everything or harmless:
+                task.cancel(STOPPED)
+
+    @property
+    def control(self) -> Stream:
+        return control_stream(self.tenant.id, self.run_id)
+
+
+_background: set[asyncio.Task[Any]] = set()
+"""Keeps listening tasks alive until they are done; the event loop holds tasks only weakly."""
+
+
+async def run_row(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+    """The view row of a run. Errors: `NotFound`, also for another tenant's run."""
+    rows = await services.store.query(
+        f"SELECT {', '.join(RUN_COLUMNS)} FROM runs WHERE tenant = ? AND run = ?", (tenant, run_id)
+    )
+    if not rows:
+        raise NotFound(f"no run {run_id!r}", hint="`artelier runs list` shows the runs there are.")
+    return dict(zip(RUN_COLUMNS, rows[0], strict=True))
+
+
+RUN_COLUMNS = (
+    "id", "tenant", "run", "status", "reason", "loop", "agent", "model", "parent", "parent_step",
+    "origin", "origin_seq", "goal", "settings", "tools", "result", "message", "replay", "started_us",
+    "ended_us", "steps", "input_tokens", "cached_input_tokens", "output_tokens", "cost", "control_seq",
+)  # fmt: skip
+
+
+def is_final(status: str) -> bool:
+    return status in FINAL

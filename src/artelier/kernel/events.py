@@ -1,0 +1,431 @@
+"""Every event of runs, their control streams and tenants: what happened, in typed data.
+
+Text of people, models and tools is behind a `BlobRef`; what stands here inline is names, numbers and hashes.
+The table in `docs/events.md` is generated from these classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from artelier.ledger import Capping, Moving
+from artelier.log import BlobRef, EventData, event
+
+
+class Effect(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """An event that a command led to. `command` is the command's seq in the control stream, 0 if none."""
+
+    command: int = 0
+    queued: bool = False
+    """True if nobody drives the run at that moment, so that it waits for a worker or `resume`."""
+
+
+# A run's life
+
+
+@event("run.started")
+class RunStarted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A run begins. `loop` names the built-in loop that drives it; empty for hand-written code."""
+
+    loop: str = ""
+    agent: str = ""
+    model: str = ""
+    goal: BlobRef | None = None
+    settings: BlobRef | None = None
+    """JSON that a built-in loop needs to drive the run again in another process."""
+    tools: BlobRef | None = None
+    """JSON list of `{name, hash, schema}`: the tools that this run sees."""
+    grants: tuple[str, ...] = ()
+    parent: str | None = None
+    parent_step: str | None = None
+    replay: str = "strict"
+    code: str = ""
+    """Version of Artelier that started it."""
+
+
+@event("run.forked")
+class RunForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A run begins as a branch of another: its history is the origin's up to and including `at`."""
+
+    origin: str
+    at: int
+    changes: BlobRef | None = None
+    """JSON of what differs from the origin (`model`, refs, steering)."""
+
+
+@event("run.resumed")
+class RunResumed(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """A run goes on: after a pause, a wait in another process, or a crash."""
+
+
+@event("run.paused")
+class RunPaused(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """A person paused the run. `stopped` tells that the call in flight was cancelled as well."""
+
+    stopped: bool = False
+    note: BlobRef | None = None
+
+
+@event("run.suspended")
+class RunSuspendedEvent(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The process that drove the run left it in a resumable status."""
+
+    status: str
+    reason: str = ""
+
+
+@event("run.exhausted")
+class RunExhausted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A limit was reached before anything was spent; the run goes on when the limit is raised."""
+
+    scope: str
+    unit: str
+    reason: str = ""
+
+
+@event("run.completed")
+class RunCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    result: BlobRef | None = None
+    """Canonical JSON of the result."""
+
+
+@event("run.failed")
+class RunFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    reason: str
+    """A stable code: an error's code, `max_iterations`, `stuck`, `deadline`, ..."""
+    message: BlobRef | None = None
+    result: BlobRef | None = None
+
+
+@event("run.cancelled")
+class RunCancelled(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    note: BlobRef | None = None
+
+
+@event("run.reopened")
+class RunReopened(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """A failed run may go on: its failed steps are executed again when they are asked for."""
+
+
+@event("command.refused")
+class CommandRefused(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """A command had no effect; `code` says why."""
+
+    code: str
+
+
+@event("note.injected")
+class NoteInjected(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    text: BlobRef
+
+
+@event("prompt.drifted")
+class PromptDrifted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """On replay a step asked for something else than was recorded, and the policy allows it."""
+
+    key: str
+    section: str
+
+
+@event("tools.changed")
+class ToolsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    tools: BlobRef
+
+
+@event("limit.set")
+class LimitSet(Capping, frozen=True, kw_only=True, omit_defaults=True):
+    """A cap of this run or tenant."""
+
+
+@event("cycle.completed")
+class CycleCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A built-in loop ended a cycle; `state` is all it needs to go on, of bounded size."""
+
+    cycle: int
+    state: dict[str, Any] = {}
+
+
+# Prompts and models
+
+
+class PartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One part of a prompt in its manifest: stored content, or a range of a conversation."""
+
+    tag: str
+    blob: BlobRef | None = None
+    """Canonical JSON list of messages (or the text of an `attach` part)."""
+    conversation: str | None = None
+    start: int = 0
+    end: int = 0
+    """Numbers of the first and last message, inclusive, from 1."""
+    tokens: int = 0
+    """Estimate."""
+    stability: str = "append_only"
+    src: tuple[str, ...] = ()
+    attach: bool = False
+    """Appended to the last message instead of standing as one."""
+    trust: str = "trusted"
+    cut: str = ""
+    """How it was shortened to fit: `start`, `end`, `middle` or empty."""
+
+
+class DroppedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part that was left out, and why."""
+
+    tag: str
+    why: str
+    tokens: int = 0
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """A new message of a conversation, by reference to what is already recorded."""
+
+    form: str
+    """`m`: a stored message; `r`: the reply of a model step; `t`: the result of a tool step."""
+    ref: str
+    """A blob reference for `m`, a step key otherwise."""
+    call: str = ""
+    """For `t`: the id of the call that it answers."""
+
+
+class Added(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """Messages that a conversation got since the run's previous request."""
+
+    conversation: str
+    start: int
+    """Number of the first one."""
+    entries: tuple[Entry, ...] = ()
+
+
+@event("context.assembled")
+class ContextAssembled(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The manifest of one prompt: together with blob and message rows it renders the same bytes again."""
+
+    key: str
+    head: BlobRef
+    """JSON of `{model, params, tools, output_schema, parts}`: what stays equal from step to step."""
+    parts: tuple[PartRecord, ...] = ()
+    """The parts after the head's."""
+    added: tuple[Added, ...] = ()
+    dropped: tuple[DroppedRecord, ...] = ()
+    pii: dict[str, int] = {}
+    request: str
+    """`h:` and the keyed hash of the canonical request."""
+
+
+@event("model.requested")
+class ModelRequested(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A model is about to be called. Money that it may cost is held."""
+
+    key: str
+    model: str
+
+
+@event("model.attempted")
+class ModelAttempted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A try failed in a passing way; another follows after `wait_ms`."""
+
+    key: str
+    attempt: int
+    code: str
+    wait_ms: int
+
+
+@event("model.completed")
+class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    reply: BlobRef
+    input_tokens: int = 0
+    """Includes `cached_input_tokens`."""
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+    """Micro-dollars."""
+    unpriced: bool = False
+    """True if nobody knows the price and the tenant allows that; `cost` is then no amount."""
+
+
+@event("model.failed")
+class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A model step ended without a reply. `family`: transient, permanent, policy, timeout, cancelled."""
+
+    key: str
+    family: str
+    code: str
+    message: BlobRef | None = None
+    cost: int = 0
+
+
+# Tools and computed steps
+
+
+@event("tool.requested")
+class ToolRequested(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool is about to be entered. A side-effecting one is entered only when this is durable."""
+
+    key: str
+    name: str
+    arguments: BlobRef
+    side_effect: bool = False
+    """True if it must not be repeated unasked."""
+
+
+@event("tool.refused")
+class ToolRefused(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A call was not dispatched: unknown tool, bad arguments, no grant. The result is a readable error."""
+
+    key: str
+    name: str
+    code: str
+    result: BlobRef
+
+
+@event("tool.completed")
+class ToolCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    result: BlobRef
+    is_error: bool = False
+    ms: int = 0
+    artifact: str = ""
+    """Ref of the artifact that holds a large result."""
+    settled_by: str = ""
+    """`probe` if the outcome was found by asking the outside system."""
+
+
+@event("tool.retried")
+class ToolRetried(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool is entered again with the same idempotency key: it may be repeated, or a person said so."""
+
+    key: str
+
+
+@event("tool.charged")
+class ToolCharged(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool spends real money of the run's budget."""
+
+    key: str
+    cost: int
+
+
+@event("tool.unresolved")
+class ToolUnresolved(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """What a side-effecting call did is not known; the run waits until somebody settles it."""
+
+    key: str
+    code: str
+
+
+@event("tool.reconciled")
+class ToolReconciled(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody settled an unknown outcome: `succeeded`, `failed` (with a result) or `retry`."""
+
+    key: str
+    answer: str
+    result: BlobRef | None = None
+
+
+@event("step.completed")
+class StepCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A computed value, journaled."""
+
+    key: str
+    result: BlobRef
+    took: int = 0
+    """Seq of the newest injected note that this step has handed to the run's code."""
+
+
+@event("step.failed")
+class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    code: str
+    message: BlobRef | None = None
+
+
+# People and time
+
+
+@event("approval.requested")
+class ApprovalRequested(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    question: BlobRef
+    """JSON of `{question, details}`."""
+    expires_us: int | None = None
+
+
+@event("approval.given")
+class ApprovalGiven(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer to one approval, by a person or by the clock (`expired`)."""
+
+    key: str
+    decision: str
+    """`approve`, `deny`, `edit` or `expired`."""
+    answer: BlobRef | None = None
+    """JSON of `{arguments, note}`."""
+
+
+@event("wait.started")
+class WaitStarted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The run waits for a time, or for a signal with a name (or both, whichever comes first)."""
+
+    key: str
+    name: str = ""
+    until_us: int | None = None
+
+
+@event("wait.ended")
+class WaitEnded(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    outcome: str
+    """`elapsed`, `signalled` or `timeout`."""
+    signal: int = 0
+    """Seq of the `signal.received` that ended it."""
+    data: BlobRef | None = None
+
+
+@event("signal.received")
+class SignalReceived(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    data: BlobRef | None = None
+
+
+@event("command.given")
+class CommandGiven(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """In a control stream: somebody wants something of a run."""
+
+    verb: str
+    """`pause resume cancel stop inject answer signal reconcile retry limit`."""
+    key: str = ""
+    """The step or name that it is about."""
+    choice: str = ""
+    payload: BlobRef | None = None
+    """JSON; its shape depends on the verb."""
+
+
+# Tenants
+
+
+@event("tenant.created")
+class TenantCreated(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    grants: tuple[str, ...] = ()
+    budget: int | None = None
+    """Micro-dollars, None without a limit."""
+    allow_unknown_price: bool = False
+
+
+@event("tenant.updated")
+class TenantUpdated(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """The newest settings, all of them."""
+
+    grants: tuple[str, ...] = ()
+    budget: int | None = None
+    allow_unknown_price: bool = False
+
+
+MOVING: list[type[Moving]] = [
+    ModelRequested, ModelCompleted, ModelFailed, ToolCompleted, ToolCharged, TenantCreated, TenantUpdated,
+]  # fmt: skip
+"""Kinds that the ledger's view must see."""
+
+CAPPING: list[type[Capping]] = [LimitSet]

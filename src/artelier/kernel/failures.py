@@ -1,0 +1,52 @@
+"""How failures are classified, recorded and raised again on replay."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+import msgspec
+
+from artelier import errors
+from artelier.errors import ArtelierError
+from artelier.kernel.core import RunCore
+
+
+def family_of(error: BaseException) -> str:
+    """`transient`, `timeout`, `policy`, `budget`, `cancelled` or `permanent`."""
+    if isinstance(error, errors.ModelTimeout | TimeoutError):
+        return "timeout"
+    if isinstance(error, errors.TransientError):
+        return "transient"
+    if isinstance(error, errors.Refused):
+        return "policy"
+    if isinstance(error, errors.Exhausted):
+        return "budget"
+    if isinstance(error, asyncio.CancelledError | errors.RunStopped):
+        return "cancelled"
+    return "permanent"
+
+
+def _by_code() -> dict[str, type[ArtelierError]]:
+    found: dict[str, type[ArtelierError]] = {}
+    pending: list[type[ArtelierError]] = [ArtelierError]
+    while pending:
+        cls = pending.pop()
+        found.setdefault(cls.code, cls)
+        pending.extend(cls.__subclasses__())
+    return found
+
+
+class RecordedError(ArtelierError):
+    """A recorded failure whose class is not ours: its name is in `facts["name"]`."""
+
+    code = "recorded_error"
+
+
+async def raise_recorded(core: RunCore, code: str, message: str | None) -> NoReturn:
+    """Raise a recorded failure again, as the class that its code names."""
+    text = code if message is None else msgspec.json.decode(await core.load(message), type=str)
+    cls = _by_code().get(code)
+    if cls is None:
+        raise RecordedError(text, name=code)
+    raise cls(text)

@@ -1,0 +1,126 @@
+"""What a run has recorded, read forward in pages as its code asks for it again.
+
+A fork's history is its origin's up to the fork, then its own. A built-in loop starts at its snapshot, so
+that resuming costs the same at any age.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from artelier.kernel import events as ev
+from artelier.log import EventData, Store, Stream
+
+PAGE = 500
+"""Events per read: about 10 ms of folding, so that other runs of the loop get their turn."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Recorded:
+    """A step as the log has it."""
+
+    key: str
+    kind: str
+    request: EventData | None = None
+    context: ev.ContextAssembled | None = None
+    outcome: EventData | None = None
+    status: str = "requested"
+    """`requested`, `completed`, `failed`, `unknown`, `retry` (a person decided so) or `open`."""
+    actor: str = ""
+    at_us: int = 0
+    inherited: bool = False
+    """True if it belongs to the origin of a fork: its request is not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of history: a stream from `after` (exclusive) up to `upto` (inclusive)."""
+
+    stream: Stream
+    after: int
+    upto: int
+    inherited: bool
+
+
+class History:
+    """Finds recorded steps by key. Cost: each event is read once, however many steps are asked for."""
+
+    def __init__(self, store: Store, segments: list[Segment]) -> None:
+        self._store = store
+        self._segments = segments
+        self._steps: dict[str, Recorded] = {}
+        self._contexts: dict[str, ev.ContextAssembled] = {}
+        self._skipped = any(segment.after for segment in segments)
+
+    @property
+    def at_end(self) -> bool:
+        """True when everything recorded has been read and asked for."""
+        return not self._segments and not self._steps
+
+    async def find(self, key: str) -> Recorded | None:
+        """The record of a step and its outcome so far; None if the run has never asked for it."""
+        while self._segments:
+            step = self._steps.get(key)
+            if step is not None and step.status in ("completed",):
+                break
+            await self._read_page()
+        return self._steps.pop(key, None)
+
+    async def _read_page(self) -> None:
+        segment = self._segments[0]
+        events = await self._store.read(segment.stream, after=segment.after, limit=PAGE)
+        for stored in events:
+            if stored.seq <= segment.upto:
+                self._fold(stored.decode(), stored.actor, stored.at_us, segment.inherited)
+        if len(events) < PAGE or events[-1].seq >= segment.upto:
+            self._segments.pop(0)
+        else:
+            self._segments[0] = Segment(
+                segment.stream, events[-1].seq, segment.upto, segment.inherited
+            )
+
+    def _fold(self, data: EventData, actor: str, at_us: int, inherited: bool) -> None:
+        if isinstance(data, ev.ContextAssembled):
+            self._contexts[data.key] = data
+        elif isinstance(data, ev.RunReopened):
+            for step in self._steps.values():
+                if step.status == "failed":
+                    step.status, step.outcome = "open", None
+        elif (kind := _REQUESTS.get(type(data))) is not None:
+            key = cast(ev.ModelRequested, data).key
+            self._steps[key] = Recorded(
+                key=key, kind=kind, request=data, context=self._contexts.pop(key, None),
+                actor=actor, at_us=at_us, inherited=inherited,
+            )  # fmt: skip
+        elif (outcome := _OUTCOMES.get(type(data))) is not None:
+            key = cast(ev.ModelCompleted, data).key
+            step = self._steps.setdefault(
+                key, Recorded(key=key, kind=outcome[0], inherited=inherited)
+            )
+            step.outcome, step.status = data, outcome[1]
+            step.actor, step.at_us = actor, at_us
+            if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
+                step.outcome, step.status = None, "open"
+            if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
+                step.status = "retry"
+
+
+_REQUESTS: dict[type[EventData], str] = {
+    ev.ModelRequested: "model",
+    ev.ToolRequested: "tool",
+    ev.ApprovalRequested: "approval",
+    ev.WaitStarted: "wait",
+}
+_OUTCOMES: dict[type[EventData], tuple[str, str]] = {
+    ev.ModelCompleted: ("model", "completed"),
+    ev.ModelFailed: ("model", "failed"),
+    ev.ToolCompleted: ("tool", "completed"),
+    ev.ToolRefused: ("tool", "completed"),
+    ev.ToolUnresolved: ("tool", "unknown"),
+    ev.ToolReconciled: ("tool", "completed"),
+    ev.StepCompleted: ("compute", "completed"),
+    ev.StepFailed: ("compute", "failed"),
+    ev.ApprovalGiven: ("approval", "completed"),
+    ev.WaitEnded: ("wait", "completed"),
+}

@@ -1,0 +1,425 @@
+"""How a run is opened, resumed and closed: lease, history, status, and an honest end in every case."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    LeaseLost,
+    NotFound,
+    RunStopped,
+    RunSuspended,
+    SequenceConflict,
+    StoreUnavailable,
+)
+from artelier.kernel import events as ev
+from artelier.kernel.actor import Actor
+from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
+from artelier.kernel.history import History, Segment
+from artelier.kernel.manifest import canonical
+from artelier.kernel.policy import narrow
+from artelier.kernel.results import Limits
+from artelier.kernel.run import Run
+from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    Fence,
+    LeaseRequest,
+    StreamAppend,
+    make_blob,
+    run_stream,
+)
+from artelier.money import parse_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a caller wants a run opened. What only concerns a new run is ignored when it exists."""
+
+    run_id: str
+    on_wait: str = "await"
+    replay: str = "strict"
+    limits: Limits | None = None
+    grants: tuple[str, ...] | None = None
+    parent: RunCore | None = None
+    parent_step: str | None = None
+    loop: str = ""
+    agent: str = ""
+    model: str = ""
+    goal: Any = None
+    settings: Any = None
+    from_snapshot: bool = False
+    """A built-in loop resumes from its newest snapshot instead of reading its whole history."""
+    read_only: bool = False
+    """Only replay: take no lease and record nothing."""
+    principal: str = "kernel"
+
+
+class OpenRun:
+    """`async with` this to drive a run."""
+
+    def __init__(
+        self,
+        services: Services,
+        find_tenant: Callable[[], Awaitable[TenantState]],
+        opening: Opening,
+        store_result: ResultStore | None = None,
+    ) -> None:
+        self._services = services
+        self._find_tenant = find_tenant
+        self._found: TenantState | None = None
+        self._opening = opening
+        self._store_result = store_result
+        self._run: Run | None = None
+        self.snapshot: dict[str, Any] | None = None
+        """The state a built-in loop left, if it resumes."""
+
+    @property
+    def _tenant(self) -> TenantState:
+        assert self._found is not None
+        return self._found
+
+    async def __aenter__(self) -> Run:
+        opening = self._opening
+        tenant = self._found = await self._find_tenant()
+        try:
+            row = await run_row(self._services, tenant.id, opening.run_id)
+        except NotFound:
+            row = None
+        core = await (self._create() if row is None else self._resume(row))
+        core.store_result = self._store_result
+        self._run = Run(core)
+        if core.actor is not None:
+            self._services.active[tenant.id, opening.run_id] = core
+            core.nudge()
+        return self._run
+
+    # A new run
+
+    async def _create(self) -> RunCore:
+        opening, tenant = self._opening, self._tenant
+        if opening.read_only:
+            raise NotFound(f"no run {opening.run_id!r} to replay")
+        stream = run_stream(tenant.id, opening.run_id)
+        grants = tenant.grants if opening.grants is None else narrow(tenant.grants, opening.grants)
+        if opening.parent is not None:
+            grants = narrow(opening.parent.grants, grants)
+        core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
+        blobs: list[Blob] = []
+        started = ev.RunStarted(
+            loop=opening.loop, agent=opening.agent, model=opening.model,
+            goal=self._keep(opening.goal, blobs), settings=self._keep(opening.settings, blobs),
+            tools=self._keep(tool_list(core), blobs) if core.tools else None, grants=grants,
+            parent=opening.parent.run_id if opening.parent else None,
+            parent_step=opening.parent_step, replay=opening.replay,
+            code=self._services.code_version,
+        )  # fmt: skip
+        caps = _caps(opening.limits, opening.run_id)
+        now = self._services.clock.now_us()
+        drafts = [Draft(data, now, opening.principal) for data in (started, *caps)]
+        try:
+            receipt = await self._services.store.append(
+                Batch(
+                    appends=[StreamAppend(stream, drafts, expected_seq=0)], blobs=blobs,
+                    acquire=self._lease(),
+                )
+            )  # fmt: skip
+        except SequenceConflict:
+            raise Conflict(
+                f"run {opening.run_id!r} was started by another process meanwhile",
+                hint="Open it again to resume it when that process is done.",
+            ) from None
+        self._attach(core, receipt.lease_token or 0)
+        core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
+        if opening.limits is not None and opening.limits.wall_s is not None:
+            core.deadline_us = now + int(opening.limits.wall_s * 1_000_000)
+        self._services.at("run.started")
+        return core
+
+    def _keep(self, value: Any, blobs: list[Blob]) -> Any:
+        if value is None:
+            return None
+        ref, blob = make_blob(self._tenant.id, self._tenant.key, canonical(value))
+        blobs.append(blob)
+        return ref
+
+    # A run that exists
+
+    async def _resume(self, row: dict[str, Any]) -> RunCore:
+        opening, tenant = self._opening, self._tenant
+        stream = run_stream(tenant.id, opening.run_id)
+        final = is_final(row["status"]) or opening.read_only
+        token = 0
+        if not final:
+            receipt = await self._services.store.append(Batch(acquire=self._lease()))
+            token = receipt.lease_token or 0
+            row = await run_row(self._services, tenant.id, opening.run_id)
+        head, _ = await self._services.store.head(stream)
+        after = 0
+        if opening.from_snapshot and not final:
+            after = await self._snapshot(row["id"])
+        segments = await _segments(self._services, tenant.id, opening.run_id, head, after)
+        grants = await _grants(self._services, tenant.id, row)
+        core = self._core(
+            History(self._services.store, segments), grants=grants,
+            replay=opening.replay if opening.replay != "strict" else row["replay"],
+        )  # fmt: skip
+        core.status = row["status"]
+        if final:
+            return core
+        self._attach(core, token)
+        core.control_seq = row["control_seq"]
+        core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
+        core.deadline_us = await _deadline(self._services, tenant.id, row)
+        core.signals = [
+            (seq, name, data)
+            for seq, name, data in await self._services.store.query(
+                "SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (row["id"],)
+            )
+        ]
+        core.notes = await _unread_notes(self._services, row["id"], after)
+        if row["status"] == "paused":
+            core.paused = True
+        else:
+            core.writer.note(ev.RunResumed())
+            core.status = "running"
+        if core.tools and (changed := await _changed_tools(core, row["tools"])) is not None:
+            ref, blob = changed
+            core.writer.note(ev.ToolsChanged(tools=ref), [blob])
+        return core
+
+    async def _snapshot(self, run: int) -> int:
+        """Seq after which a built-in loop's history is still of interest; keeps its state."""
+        found = await newest_state(self._services, run)
+        if found is None:
+            return 0
+        self.snapshot, seq = found
+        return seq
+
+    # Both
+
+    def _core(self, history: History, *, grants: tuple[str, ...], replay: str) -> RunCore:
+        opening, tenant = self._opening, self._tenant
+        return RunCore(
+            self._services, run_id=opening.run_id, tenant=tenant,
+            stream=run_stream(tenant.id, opening.run_id), history=history,
+            on_wait=opening.on_wait, replay=replay, grants=grants, tools=self._services.tools,
+        )  # fmt: skip
+
+    def _lease(self) -> LeaseRequest:
+        return LeaseRequest(
+            stream=run_stream(self._tenant.id, self._opening.run_id),
+            holder=self._services.holder, now_us=self._services.clock.now_us(),
+            ttl_us=LEASE_TTL_US, is_dead=self._services.is_dead,
+        )  # fmt: skip
+
+    def _attach(self, core: RunCore, token: int) -> None:
+        fence = Fence(stream=core.stream, token=token)
+        core.actor = Actor(
+            self._services.store, self._services.clock, core.stream, fence, self._opening.principal
+        )
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._run is not None
+        core = self._run.core
+        if core.actor is None:
+            return
+        try:
+            await self._end(core, self._run, error)
+        finally:
+            core.actor = None
+            self._services.active.pop((core.tenant.id, core.run_id), None)
+
+    async def _end(self, core: RunCore, run: Run, error: BaseException | None) -> None:
+        """Record how the drive ended and give the lease back. The error, if any, goes on to the caller."""
+        writer = core.writer
+        if isinstance(error, LeaseLost | StoreUnavailable) or writer.failure is not None:
+            # Nothing can be written under this lease any more; the log stands as it is.
+            if error is None and writer.failure is not None:
+                raise writer.failure
+            return
+        if error is None and core.cancelled_reason is not None:
+            await writer.commit(release=True)
+            core.status = "cancelled"
+            raise RunStopped(core.run_id, reason=core.cancelled_reason)
+        data, blobs = self._last_word(core, run, error)
+        core.services.at("run.ending")
+        await asyncio.shield(
+            writer.commit(*([data] if data is not None else []), blobs=blobs, release=True)
+        )
+        core.services.at("run.ended")
+
+    def _last_word(
+        self, core: RunCore, run: Run, error: BaseException | None
+    ) -> tuple[Any, list[Blob]]:
+        if error is None:
+            result, failed = run.outcome
+            ref, blobs = core.keep_json(result)
+            if failed is None:
+                core.status = "completed"
+                return ev.RunCompleted(result=ref), blobs
+            core.status = "failed"
+            message, more = core.keep_json(failed[1])
+            return ev.RunFailed(reason=failed[0], message=message, result=ref), [*blobs, *more]
+        if isinstance(error, RunSuspended) and error.run_id == core.run_id:
+            core.status = error.status
+            return ev.RunSuspendedEvent(status=error.status, reason=(error.reason or "")[:200]), []
+        if isinstance(error, RunStopped) and core.cancelled_reason is not None:
+            return None, []
+        if isinstance(error, RunStopped):
+            core.status = "paused"
+            return ev.RunSuspendedEvent(status="paused", reason="stopped"), []
+        if isinstance(error, RunSuspended):  # a child of this run waits; so does this run
+            core.status = error.status
+            return ev.RunSuspendedEvent(status=error.status, reason=error.run_id[:200]), []
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
+            unknown = core.status == "unknown_outcome"
+            core.status = "unknown_outcome" if unknown else "pending"
+            return ev.RunSuspendedEvent(status=core.status, reason="interrupted"), []
+        core.status = "failed"
+        reason = error.code if isinstance(error, ArtelierError) else type(error).__name__
+        message, blobs = core.keep_json(str(error)[:4000])
+        return ev.RunFailed(reason=reason, message=message), blobs
+
+
+def tool_list(core: RunCore) -> list[dict[str, Any]]:
+    """Names, hashes and schemas of the tools that a run sees."""
+    from hashlib import sha256
+
+    listed: list[dict[str, Any]] = []
+    for schema in core.visible_tools():
+        body = schema.canonical()
+        listed.append(
+            {
+                "name": schema.name,
+                "hash": sha256(body).hexdigest(),
+                "schema": msgspec.to_builtins(schema),
+            }
+        )
+    return listed
+
+
+async def _changed_tools(core: RunCore, recorded: str | None) -> tuple[Any, Blob] | None:
+    """The list of tools as content, if it is not the recorded one."""
+    ref, blob = make_blob(core.tenant.id, core.tenant.key, canonical(tool_list(core)))
+    return None if ref == recorded else (ref, blob)
+
+
+async def newest_state(
+    services: Services, run: int, *, upto: int = 1 << 62
+) -> tuple[dict[str, Any], int] | None:
+    """State and seq of a loop's newest completed cycle, from the snapshot or from the log alone."""
+    rows = await services.store.query(
+        "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ? ORDER BY cycle DESC LIMIT 1",
+        (run, upto),
+    )
+    after = rows[0][1] if rows else 0
+    newer = await services.store.query(
+        "SELECT data, seq FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
+        " AND kind = 'cycle.completed' ORDER BY seq DESC LIMIT 1",
+        (run, after, upto),
+    )
+    if newer:
+        return msgspec.json.decode(newer[0][0], type=ev.CycleCompleted).state, newer[0][1]
+    if rows:
+        return msgspec.json.decode(rows[0][0]), rows[0][1]
+    return None
+
+
+async def _segments(
+    services: Services, tenant: str, run_id: str, head: int, after: int
+) -> list[Segment]:
+    """A run's history: its origins' prefixes first, its own events last."""
+    segments = [Segment(run_stream(tenant, run_id), after, head, False)]
+    if after:
+        return segments
+    row = await run_row(services, tenant, run_id)
+    while row["origin"] is not None:
+        origin = row["origin"]
+        segments.insert(0, Segment(run_stream(tenant, origin), 0, row["origin_seq"], True))
+        row = await run_row(services, tenant, origin)
+    return [segment for segment in segments if segment.upto > segment.after]
+
+
+async def _grants(services: Services, tenant: str, row: dict[str, Any]) -> tuple[str, ...]:
+    """The grants a run was started with (a fork has its origin's)."""
+    while row["origin"] is not None:
+        row = await run_row(services, tenant, row["origin"])
+    events = await services.store.read(run_stream(tenant, row["run"]), limit=1)
+    data = events[0].decode()
+    assert isinstance(data, ev.RunStarted)
+    return data.grants
+
+
+async def _limits(
+    services: Services, tenant: str, run_id: str
+) -> tuple[tuple[str, ...], frozenset[tuple[str, str]]]:
+    """The scopes that a run counts in, and which of them have caps."""
+    scopes = [f"run:{run_id}"]
+    row = await run_row(services, tenant, run_id)
+    while row["parent"] is not None:
+        scopes.append(f"run:{row['parent']}")
+        row = await run_row(services, tenant, row["parent"])
+    scopes.append("tenant")
+    rows = await services.store.query(
+        "SELECT scope, unit FROM limits WHERE tenant = ? AND cap IS NOT NULL"
+        f" AND scope IN ({', '.join('?' * len(scopes))})",
+        (tenant, *scopes),
+    )
+    return tuple(scopes), frozenset((scope, unit) for scope, unit in rows)
+
+
+async def _deadline(services: Services, tenant: str, row: dict[str, Any]) -> int | None:
+    rows = await services.store.query(
+        "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'ms'",
+        (tenant, f"run:{row['run']}"),
+    )
+    return row["started_us"] + rows[0][0] * 1000 if rows and rows[0][0] is not None else None
+
+
+async def _unread_notes(services: Services, stream: int, after: int) -> list[Any]:
+    """Injected notes that no later `notes` step has taken, as `(seq, text)`."""
+    taken = await services.store.query(
+        "SELECT data FROM events WHERE stream = ? AND seq > ? AND kind = 'step.completed'"
+        " AND data LIKE '%\"took\":%' ORDER BY seq DESC LIMIT 1",
+        (stream, after),
+    )
+    took = msgspec.json.decode(taken[0][0])["took"] if taken else 0
+    rows = await services.store.query(
+        "SELECT seq, data FROM events WHERE stream = ? AND seq > ? AND kind = 'note.injected'"
+        " ORDER BY seq",
+        (stream, max(after, took)),
+    )
+    return [(seq, msgspec.json.decode(data)["text"]) for seq, data in rows]
+
+
+def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
+    if limits is None:
+        return []
+    scope = f"run:{run_id}"
+    values = {
+        "usd": None if limits.usd is None else parse_usd(limits.usd),
+        "tokens": limits.tokens,
+        "steps": limits.steps,
+        "ms": None if limits.wall_s is None else int(limits.wall_s * 1000),
+    }
+    return [
+        ev.LimitSet(scope=scope, unit=unit, cap=cap)
+        for unit, cap in values.items()
+        if cap is not None
+    ]

@@ -1,0 +1,189 @@
+"""Prompts as parts, their manifests, and the one function that makes a request of them.
+
+What is sent and what is rendered later go through `compose`; so they are the same bytes. This file does no
+I/O: `prompts.py` stores and loads. Building parts from sections is the work of `context/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from artelier.errors import CorruptStore, InvalidRequest
+from artelier.kernel.events import DroppedRecord, PartRecord
+from artelier.log import BlobRef
+from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolSchema
+
+STABLE = ("fixed", "slow")
+"""Stabilities of the parts that stand in a manifest's head, before the cache boundary."""
+
+
+class FixedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that are stored as they are (identity, skills, a summary), or text for the last message."""
+
+    tag: str
+    messages: tuple[ChatMessage, ...] = ()
+    text: str = ""
+    """Only with `attach`: added to the last message after a blank line."""
+    attach: bool = False
+    stability: str = "fixed"
+    src: tuple[str, ...] = ()
+    tokens: int = 0
+    trust: str = "trusted"
+    cut: str = ""
+
+
+class RangePart(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages `start..end` (inclusive, from 1) of a conversation of this run."""
+
+    tag: str = "conversation"
+    conversation: str
+    start: int
+    end: int
+    messages: tuple[ChatMessage, ...]
+    tokens: int = 0
+
+
+PromptPart = FixedPart | RangePart
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a builder hands to `step_model`: parts in order, and what was left out."""
+
+    parts: tuple[PromptPart, ...]
+    dropped: tuple[DroppedRecord, ...] = ()
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The stable beginning of a manifest, stored once for all steps that share it."""
+
+    model: str
+    params: dict[str, Any] = {}
+    tools: BlobRef | None = None
+    """Canonical JSON list of `ToolSchema`."""
+    output_schema: BlobRef | None = None
+    parts: tuple[PartRecord, ...] = ()
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of one assembled prompt, as `artelier manifest show` prints it."""
+
+    run_id: str
+    key: str
+    model: str
+    params: dict[str, Any]
+    tools: BlobRef | None
+    output_schema: BlobRef | None
+    parts: tuple[PartRecord, ...]
+    dropped: tuple[DroppedRecord, ...]
+    cache_boundary: int
+    """How many leading parts are the same as long as only the conversation grows."""
+    pii: dict[str, int]
+    inclusion_prices: tuple[str, ...] = ()
+    request: str
+    """Keyed hash of the canonical request."""
+
+
+def part_content(part: PromptPart) -> tuple[ChatMessage, ...] | str:
+    """What a part contributes: messages, or text to attach."""
+    return part.text if isinstance(part, FixedPart) and part.attach else part.messages
+
+
+def _attach(message: ChatMessage, text: str) -> ChatMessage:
+    content = message.content
+    if isinstance(content, str):
+        joined: str | tuple[Part, ...] = f"{content}\n\n{text}" if content else text
+    else:
+        joined = (*content, Part(text=text))
+    return msgspec.structs.replace(message, content=joined)
+
+
+def compose(
+    *,
+    model: str,
+    params: dict[str, Any],
+    tools: tuple[ToolSchema, ...],
+    output_schema: dict[str, Any] | None,
+    contents: Sequence[tuple[ChatMessage, ...] | str],
+) -> ModelRequest:
+    """The request of a prompt: parts in order, attached text on the last message.
+
+    Errors: `InvalidRequest` if no part holds a message.
+    """
+    messages: list[ChatMessage] = []
+    attached: list[str] = []
+    for content in contents:
+        if isinstance(content, str):
+            attached.append(content)
+        else:
+            messages.extend(content)
+    if not messages:
+        raise InvalidRequest("a prompt needs at least one message", got="none")
+    if attached:
+        messages[-1] = _attach(messages[-1], "\n\n".join(attached))
+    return ModelRequest(
+        model=model,
+        messages=tuple(messages),
+        tools=tools,
+        output_schema=output_schema,
+        params=params,
+    )
+
+
+_messages = msgspec.json.Decoder(tuple[ChatMessage, ...])
+_message = msgspec.json.Decoder(ChatMessage)
+_tools = msgspec.json.Decoder(tuple[ToolSchema, ...])
+_reply = msgspec.json.Decoder(ModelReply)
+_head = msgspec.json.Decoder(Head)
+_encode = msgspec.json.Encoder(order="sorted", decimal_format="string").encode
+
+
+def canonical(value: Any) -> bytes:
+    """Canonical JSON of any JSON value or frozen struct."""
+    return _encode(value)
+
+
+def encode_head(head: Head) -> bytes:
+    return _encode(head)
+
+
+def decode_head(content: bytes) -> Head:
+    return _decoded(_head, content, "manifest head")
+
+
+def decode_messages(content: bytes) -> tuple[ChatMessage, ...]:
+    return _decoded(_messages, content, "messages")
+
+
+def decode_message(content: bytes) -> ChatMessage:
+    return _decoded(_message, content, "message")
+
+
+def decode_tools(content: bytes) -> tuple[ToolSchema, ...]:
+    return _decoded(_tools, content, "tool list")
+
+
+def decode_reply(content: bytes) -> ModelReply:
+    return _decoded(_reply, content, "reply")
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes, what: str) -> Any:
+    try:
+        return decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise CorruptStore(f"a stored {what} cannot be read: {error}") from None
+
+
+def message_of_reply(reply: ModelReply) -> ChatMessage:
+    """The assistant message that a reply becomes in a conversation."""
+    return ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls)
+
+
+def message_of_result(content: bytes, call: str) -> ChatMessage:
+    """The tool message of a recorded result: a string as it is, anything else as canonical JSON."""
+    text = content.decode()
+    if text.startswith('"'):
+        text = msgspec.json.decode(content, type=str)
+    return ChatMessage(role="tool", content=text, tool_call_id=call or None)

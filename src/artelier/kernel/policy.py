@@ -1,0 +1,55 @@
+"""What a kernel demands of every run, and the one test of a grant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from artelier.ports.model import ChatMessage
+
+Scrub = Callable[[tuple[ChatMessage, ...]], tuple[tuple[ChatMessage, ...], dict[str, int]]]
+"""Messages without personal data, and how many values of which sort were replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Budgets and grants always hold. `scrub` stands at the model's door; None lets text pass."""
+
+    scrub: Scrub | None = None
+    approve_risk: str | None = None
+    """Risk class of tools from which on a person must approve: `medium`, `high` or None."""
+    result_bytes_max: int = 64 * 1024
+    """Larger tool results are shown to models as a preview with a ref."""
+    reply_bytes_max: int = 32 * 1024 * 1024
+    """A larger model reply is an error of that call."""
+    attempts_max: int = 4
+    backoff_s: float = 0.5
+    """First wait between attempts; doubles, at most 30 s."""
+    model_timeout_s: float = 600.0
+    funds_wait_s: float = 60.0
+    """How long a call waits for money that siblings hold."""
+    parallel_max: int = 16
+    """Tool calls of one reply, and branches of a gather, at work at once."""
+
+    @classmethod
+    def local(cls) -> Policy:
+        """Budgets, grants and approvals; text is not scrubbed. The default."""
+        return cls()
+
+
+def granted(grants: Iterable[str], grant: str) -> bool:
+    """Whether a grant is covered by one of the patterns (`*` and `?` as in file names)."""
+    return any(fnmatchcase(grant, pattern) for pattern in grants)
+
+
+def may_use_model(grants: Iterable[str], model: str) -> bool:
+    """Models are open unless some grant speaks of models."""
+    patterns = [grant for grant in grants if grant.startswith("models:")]
+    return not patterns or granted(patterns, f"models:{model}")
+
+
+def narrow(parent: Iterable[str], child: Iterable[str]) -> tuple[str, ...]:
+    """The child's grants that the parent covers; a child never gains."""
+    have = tuple(parent)
+    return tuple(grant for grant in child if grant in have or granted(have, grant))

@@ -1,0 +1,326 @@
+"""From what a caller hands over to a recorded prompt, and from a recorded prompt back to the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.kernel import events as ev
+from artelier.kernel.conversation import Conversation
+from artelier.kernel.core import RunCore
+from artelier.kernel.manifest import (
+    STABLE,
+    FixedPart,
+    Head,
+    Manifest,
+    Prompt,
+    PromptPart,
+    RangePart,
+    canonical,
+    compose,
+    decode_head,
+    decode_message,
+    decode_messages,
+    decode_reply,
+    decode_tools,
+    encode_head,
+    message_of_reply,
+    message_of_result,
+    part_content,
+)
+from artelier.kernel.services import Services
+from artelier.log import Blob, BlobRef, blob_name
+from artelier.log.blobs import DataKey, blob_ref, name_blob
+from artelier.ports.model import ChatMessage, ModelRequest, ToolSchema, messages_from
+from artelier.tokens import estimate_tokens
+
+Messages = Prompt | Conversation | RangePart | Sequence[ChatMessage | Mapping[str, Any] | RangePart]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """A request about to be sent, and the event that explains it."""
+
+    request: ModelRequest
+    event: ev.ContextAssembled
+    blobs: list[Blob]
+    size_bytes: int
+    """Of the canonical request."""
+
+
+def prompt_of(core: RunCore, messages: Messages) -> Prompt:
+    """Any accepted form of `messages` as parts. Errors: `InvalidRequest`."""
+    if isinstance(messages, Prompt):
+        return messages
+    if isinstance(messages, Conversation):
+        return Prompt(parts=(messages.all(),))
+    if isinstance(messages, RangePart):
+        return Prompt(parts=(messages,))
+    if isinstance(messages, str | bytes | Mapping):
+        raise InvalidRequest(
+            "messages are a list", expected="a list of messages, or a conversation",
+            got=type(messages).__name__,
+        )  # fmt: skip
+    parts: list[PromptPart] = []
+    plain: list[ChatMessage] = []
+    for item in messages:
+        if isinstance(item, RangePart):
+            parts.extend(_plain_parts(core, tuple(plain)))
+            plain = []
+            parts.append(item)
+        else:
+            plain.extend(messages_from((item,)))
+    parts.extend(_plain_parts(core, tuple(plain)))
+    if not parts:
+        raise InvalidRequest("a prompt needs at least one message", got="an empty list")
+    return Prompt(parts=tuple(parts))
+
+
+def _plain_parts(core: RunCore, messages: tuple[ChatMessage, ...]) -> list[PromptPart]:
+    leading = 0
+    while leading < len(messages) and messages[leading].role == "system":
+        leading += 1
+    parts: list[PromptPart] = []
+    if leading:
+        parts.append(FixedPart(tag="system", messages=messages[:leading]))
+    if messages[leading:]:
+        parts.append(core.lists.parts(messages[leading:])[0])
+    return parts
+
+
+def assemble(
+    core: RunCore,
+    prompt: Prompt,
+    *,
+    key: str,
+    model: str,
+    params: dict[str, Any],
+    tools: tuple[ToolSchema, ...],
+    output_schema: dict[str, Any] | None,
+) -> Assembled:
+    """The request of a prompt with its manifest event and the content that is not stored yet."""
+    pii: dict[str, int] = {}
+    parts = prompt.parts
+    if core.policy.scrub is not None:
+        parts = tuple(_scrubbed(core, part, pii) for part in parts)
+    request = compose(
+        model=model, params=params, tools=tools, output_schema=output_schema,
+        contents=[part_content(part) for part in parts],
+    )  # fmt: skip
+    blobs: list[Blob] = []
+    records = [_record(core, part, blobs) for part in parts]
+    stable = 0
+    while stable < len(records) and records[stable].stability in STABLE:
+        stable += 1
+    head = Head(
+        model=model, params=params,
+        tools=_keep(core, canonical(tools), blobs) if tools else None,
+        output_schema=_keep(core, canonical(output_schema), blobs) if output_schema else None,
+        parts=tuple(records[:stable]),
+    )  # fmt: skip
+    body = request.canonical()
+    added: list[ev.Added] = []
+    for conversation in core.conversations.values():
+        if (new := conversation.take_new()) is not None:
+            added.append(new[0])
+            blobs.extend(new[1])
+    event = ev.ContextAssembled(
+        key=key, head=_keep(core, encode_head(head), blobs), parts=tuple(records[stable:]),
+        added=tuple(added), dropped=prompt.dropped, pii=pii,
+        request=request_hash(core.tenant.key, body),
+    )  # fmt: skip
+    return Assembled(request=request, event=event, blobs=blobs, size_bytes=len(body))
+
+
+def _scrubbed(core: RunCore, part: PromptPart, pii: dict[str, int]) -> PromptPart:
+    assert core.policy.scrub is not None
+    messages, counts = core.policy.scrub(part.messages)
+    for name, count in counts.items():
+        pii[name] = pii.get(name, 0) + count
+    if messages == part.messages:
+        return part
+    return FixedPart(tag=part.tag, messages=messages, stability="append_only", tokens=part.tokens)
+
+
+def _keep(core: RunCore, content: bytes, blobs: list[Blob]) -> BlobRef:
+    ref, blob = core.keep(content)
+    if blob is not None:
+        blobs.append(blob)
+    return ref
+
+
+def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord:
+    if isinstance(part, RangePart):
+        return ev.PartRecord(
+            tag=part.tag, conversation=part.conversation, start=part.start, end=part.end,
+            tokens=part.tokens,
+        )  # fmt: skip
+    content = part.text.encode() if part.attach else canonical(part.messages)
+    return ev.PartRecord(
+        tag=part.tag, blob=_keep(core, content, blobs), stability=part.stability, src=part.src,
+        tokens=part.tokens or estimate_tokens(content), attach=part.attach, trust=part.trust,
+        cut=part.cut,
+    )  # fmt: skip
+
+
+def request_hash(key: DataKey, body: bytes) -> str:
+    """The keyed hash that stands for a canonical request in the log."""
+    return "h:" + blob_ref(name_blob(key, body))[2:]
+
+
+# Back from the log
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of a run's lineage: the run's stream id and the last seq that counts."""
+
+    stream_id: int
+    upto: int
+
+
+async def lineage(services: Services, tenant: str, run_id: str) -> list[Place]:
+    """Where a run's messages and steps are: its own stream, then its origins'. Errors: `NotFound`."""
+    places: list[Place] = []
+    upto = 1 << 62
+    name: str | None = run_id
+    while name is not None:
+        rows = await services.store.query(
+            "SELECT id, origin, origin_seq FROM runs WHERE tenant = ? AND run = ?", (tenant, name)
+        )
+        if not rows:
+            raise NotFound(f"no run {name!r}")
+        id_, origin, origin_seq = rows[0]
+        places.append(Place(id_, upto))
+        name, upto = origin, min(upto, origin_seq or 0)
+    return places
+
+
+class Renderer:
+    """Renders stored prompts of one run: the exact request, byte for byte."""
+
+    def __init__(self, services: Services, tenant: str, run_id: str, places: list[Place]) -> None:
+        self._services = services
+        self._tenant = tenant
+        self.run_id = run_id
+        self._places = places
+
+    @classmethod
+    async def open(cls, services: Services, tenant: str, run_id: str) -> Renderer:
+        return cls(services, tenant, run_id, await lineage(services, tenant, run_id))
+
+    async def event(self, key: str) -> ev.ContextAssembled:
+        """The newest manifest event of a step. Errors: `NotFound`."""
+        for place in self._places:
+            rows = await self._services.store.query(
+                "SELECT e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
+                " AND e.seq BETWEEN s.requested - 1 AND s.requested"
+                " WHERE s.run = ? AND s.key = ? AND s.requested <= ?"
+                " AND e.kind = 'context.assembled'",
+                (place.stream_id, key, place.upto),
+            )
+            if rows:
+                return msgspec.json.decode(rows[0][2], type=ev.ContextAssembled)
+        raise NotFound(
+            f"no model step {key!r} in run {self.run_id}",
+            hint=f"`artelier runs show {self.run_id}` lists its steps.",
+        )
+
+    async def manifest(self, key: str) -> Manifest:
+        event = await self.event(key)
+        head = decode_head(await self._blob(event.head))
+        ranges = sum(1 for part in event.parts if part.conversation)
+        return Manifest(
+            run_id=self.run_id, key=key, model=head.model, params=head.params, tools=head.tools,
+            output_schema=head.output_schema, parts=(*head.parts, *event.parts),
+            dropped=event.dropped, cache_boundary=len(head.parts) + ranges, pii=event.pii,
+            request=event.request,
+        )  # fmt: skip
+
+    async def render(self, key: str) -> ModelRequest:
+        """The request of a model step. Errors: `NotFound`; `CorruptStore` if its bytes are not the same."""
+        return await self.render_event(await self.event(key))
+
+    async def render_event(self, event: ev.ContextAssembled) -> ModelRequest:
+        head = decode_head(await self._blob(event.head))
+        contents = [await self.content(part) for part in (*head.parts, *event.parts)]
+        schema = await self._blob(head.output_schema) if head.output_schema else None
+        request = compose(
+            model=head.model, params=head.params,
+            tools=decode_tools(await self._blob(head.tools)) if head.tools else (),
+            output_schema=msgspec.json.decode(schema) if schema else None,
+            contents=contents,
+        )  # fmt: skip
+        key = await self._services.store.data_key(self._tenant)
+        if request_hash(key, request.canonical()) != event.request:
+            raise CorruptStore(
+                f"the prompt of {self.run_id}:{event.key} does not render to the bytes that were sent",
+                hint="Run `artelier verify`.",
+            )
+        return request
+
+    async def content(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
+        if part.conversation is not None:
+            return tuple(await self.messages(part.conversation, part.start, part.end))
+        if part.blob is None:
+            return ()
+        content = await self._blob(part.blob)
+        return content.decode() if part.attach else decode_messages(content)
+
+    async def messages(self, conversation: str, start: int, end: int) -> list[ChatMessage]:
+        """Messages of the run by number. Errors: `CorruptStore` if one is missing."""
+        found: dict[int, ChatMessage] = {}
+        for place in self._places:
+            rows = await self._services.store.query(
+                "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
+                " AND n BETWEEN ? AND ? AND seq <= ?",
+                (place.stream_id, conversation, start, end, place.upto),
+            )
+            for n, form, ref, call in rows:
+                if n not in found:
+                    found[n] = await self._message(form, ref, call)
+        missing = [n for n in range(start, end + 1) if n not in found]
+        if missing:
+            raise CorruptStore(
+                f"message {missing[0]} of conversation {conversation!r} of {self.run_id} is missing"
+            )
+        return [found[n] for n in range(start, end + 1)]
+
+    async def _message(self, form: str, ref: str, call: str) -> ChatMessage:
+        if form == "m":
+            return decode_message(await self._blob(ref))
+        content = await self._blob(await self._outcome(ref))
+        if form == "r":
+            return message_of_reply(decode_reply(content))
+        return message_of_result(content, call)
+
+    async def _outcome(self, key: str) -> str:
+        """Blob reference of a step's recorded reply or result."""
+        for place in self._places:
+            rows = await self._services.store.query(
+                "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
+                " WHERE s.run = ? AND s.key = ? AND s.completed <= ?",
+                (place.stream_id, key, place.upto),
+            )
+            if rows:
+                data = msgspec.json.decode(rows[0][0])
+                return data.get("reply") or data["result"]
+        raise CorruptStore(f"step {key!r} of {self.run_id} has no recorded outcome")
+
+    async def _blob(self, ref: str) -> bytes:
+        return await self._services.store.blob(self._tenant, blob_name(ref))
+
+
+def differing_part(recorded: list[tuple[str, bytes]], now: list[tuple[str, bytes]]) -> str:
+    """Tag of the first part that differs between two prompts given as `(tag, content)` lists."""
+    for old, new in zip(recorded, now, strict=False):
+        if old != new:
+            return new[0] if old[0] == new[0] else f"{old[0]} / {new[0]}"
+    if len(recorded) != len(now):
+        longer = recorded if len(recorded) > len(now) else now
+        return longer[min(len(recorded), len(now))][0]
+    return "parameters"

@@ -1,0 +1,163 @@
+"""Read-only questions about runs, answered from views: lists, steps, trees, costs, waiting people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from artelier.kernel.core import RUN_COLUMNS, run_row
+from artelier.kernel.services import Services
+from artelier.log import blob_name
+from artelier.money import format_usd
+
+PAGE_MAX = 1000
+
+
+def run_object(row: dict[str, Any]) -> dict[str, Any]:
+    """A run as the API and `--json` show it."""
+    return {
+        "id": row["run"],
+        "tenant": row["tenant"],
+        "status": row["status"],
+        "reason": row["reason"],
+        "loop": row["loop"],
+        "agent": row["agent"],
+        "model": row["model"],
+        "parent": row["parent"],
+        "origin": row["origin"],
+        "origin_seq": row["origin_seq"],
+        "steps": row["steps"],
+        "usage": {
+            "input_tokens": row["input_tokens"],
+            "cached_input_tokens": row["cached_input_tokens"],
+            "output_tokens": row["output_tokens"],
+        },
+        "cost_microusd": row["cost"],
+        "started_us": row["started_us"],
+        "ended_us": row["ended_us"],
+    }
+
+
+async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+    """One run with its goal, result and what it waits for. Errors: `NotFound`."""
+    row = await run_row(services, tenant, run_id)
+    shown = run_object(row)
+    for name in ("goal", "result", "message"):
+        shown[name] = await blob_json(services, tenant, row[name])
+    shown["approvals"] = await approvals(services, tenant, run_id=run_id)
+    unresolved = await services.store.query(
+        "SELECT key FROM steps WHERE run = ? AND status = 'unknown' ORDER BY key", (row["id"],)
+    )
+    shown["unknown_outcomes"] = [key for (key,) in unresolved]
+    return shown
+
+
+async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
+    if ref is None:
+        return None
+    return msgspec.json.decode(await services.store.blob(tenant, blob_name(ref)))
+
+
+async def list_runs(
+    services: Services, tenant: str, *, status: str | None = None, after: int = 0, limit: int = 100
+) -> dict[str, Any]:
+    """`{items, next}`: runs in the order they were started, newest last. `next` continues the list."""
+    limit = max(1, min(limit, PAGE_MAX))
+    where, parameters = "tenant = ? AND id > ?", [tenant, after]
+    if status is not None:
+        where, parameters = f"{where} AND status = ?", [*parameters, status]
+    rows = await services.store.query(
+        f"SELECT {', '.join(RUN_COLUMNS)} FROM runs WHERE {where} ORDER BY id LIMIT ?",
+        (*parameters, limit + 1),
+    )
+    items = [dict(zip(RUN_COLUMNS, row, strict=True)) for row in rows]
+    more = len(items) > limit
+    return {
+        "items": [run_object(row) for row in items[:limit]],
+        "next": items[limit - 1]["id"] if more else None,
+    }
+
+
+async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, Any]]:
+    """The run's own steps in the order they were asked for: key, kind, status, seqs."""
+    row = await run_row(services, tenant, run_id)
+    rows = await services.store.query(
+        "SELECT key, kind, status, requested, completed FROM steps WHERE run = ?"
+        " ORDER BY requested, key",
+        (row["id"],),
+    )
+    names = ("key", "kind", "status", "requested_seq", "completed_seq")
+    return [dict(zip(names, found, strict=True)) for found in rows]
+
+
+async def tree(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+    """The run with its children, each with its own and its total cost."""
+    row = await run_row(services, tenant, run_id)
+    rows = await services.store.query(
+        "SELECT run FROM runs WHERE tenant = ? AND parent = ? ORDER BY id", (tenant, run_id)
+    )
+    children = [await tree(services, tenant, child) for (child,) in rows]
+    return {
+        **run_object(row),
+        "total_cost_microusd": row["cost"] + sum(c["total_cost_microusd"] for c in children),
+        "children": children,
+    }
+
+
+async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+    """What a run cost: total, held, and per model step."""
+    row = await run_row(services, tenant, run_id)
+    rows = await services.store.query(
+        "SELECT s.key, e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
+        " WHERE s.run = ? AND s.kind = 'model' ORDER BY s.completed",
+        (row["id"],),
+    )
+    items: list[dict[str, Any]] = []
+    for key, data in rows:
+        fields = msgspec.json.decode(data)
+        items.append(
+            {
+                "key": key,
+                "input_tokens": fields.get("input_tokens", 0),
+                "cached_input_tokens": fields.get("cached_input_tokens", 0),
+                "output_tokens": fields.get("output_tokens", 0),
+                "cost_microusd": fields.get("cost", 0),
+                "price_known": not fields.get("unpriced", False),
+            }
+        )
+    held = await services.store.query(
+        "SELECT balance FROM accounts WHERE tenant = ? AND account = ? AND asset = 'usd'",
+        (tenant, f"hold:{run_id}"),
+    )
+    return {
+        "run_id": run_id,
+        "cost_microusd": row["cost"],
+        "cost_usd": format_usd(row["cost"]),
+        "held_microusd": held[0][0] if held else 0,
+        "usage": run_object(row)["usage"],
+        "steps": items,
+    }
+
+
+async def approvals(
+    services: Services, tenant: str, *, run_id: str | None = None
+) -> list[dict[str, Any]]:
+    """Open questions to people: run, step, question, details."""
+    where, parameters = "r.tenant = ? AND a.decision IS NULL", [tenant]
+    if run_id is not None:
+        where, parameters = f"{where} AND r.run = ?", [tenant, run_id]
+    rows = await services.store.query(
+        "SELECT r.run, a.key, a.question, a.expires_us FROM approvals a JOIN runs r ON r.id = a.run"
+        f" WHERE {where} ORDER BY r.id, a.key",
+        parameters,
+    )
+    return [
+        {
+            "run_id": run,
+            "step": key,
+            **await blob_json(services, tenant, question),
+            "expires_us": expires_us,
+        }
+        for run, key, question, expires_us in rows
+    ]

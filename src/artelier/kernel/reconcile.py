@@ -1,0 +1,75 @@
+"""Settling a step whose outcome is unknown: a person's word, or the tool's own probe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from artelier.errors import Conflict, InvalidRequest, NotFound, ToolFailed
+from artelier.kernel import commands
+from artelier.kernel import events as ev
+from artelier.kernel.core import TenantState, run_row
+from artelier.kernel.services import Services
+from artelier.log import EventData, blob_name
+
+
+async def reconcile(
+    services: Services,
+    tenant: TenantState,
+    run_id: str,
+    step: str,
+    *,
+    succeeded: Any,
+    failed: str | None,
+    retry: bool,
+    probe: bool,
+    by: str,
+) -> EventData:
+    """Errors: see `TenantKernel.reconcile`."""
+    if probe:
+        answer, payload = await _probe(services, tenant, run_id, step)
+    elif retry:
+        answer, payload = "retry", None
+    elif failed is not None:
+        answer, payload = "failed", {"error": ToolFailed(failed).to_wire()}
+    else:
+        answer, payload = "succeeded", succeeded
+    return await commands.give(
+        services, tenant.id, run_id, "reconcile", by=by, key=step, choice=answer,
+        payload=payload if answer != "retry" else None,
+    )  # fmt: skip
+
+
+async def _probe(
+    services: Services, tenant: TenantState, run_id: str, step: str
+) -> tuple[str, Any]:
+    """Ask the tool what became of the call. Errors: `NotFound` without a probe, `Conflict` if it cannot say."""
+    row = await run_row(services, tenant.id, run_id)
+    rows = await services.store.query(
+        "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
+        " WHERE s.run = ? AND s.key = ? AND s.status = 'unknown'",
+        (row["id"], step),
+    )
+    if not rows:
+        raise Conflict(f"step {step!r} of run {run_id!r} has no unknown outcome")
+    request = msgspec.json.decode(rows[0][0], type=ev.ToolRequested)
+    tool = services.tools.get(request.name)
+    if tool is None or tool.probe is None:
+        raise NotFound(
+            f"tool {request.name!r} has no probe here",
+            hint="Settle it with --succeeded, --failed or --retry.",
+        )
+    arguments = tool.validate(
+        msgspec.json.decode(await services.store.blob(tenant.id, blob_name(request.arguments)))
+    )
+    try:
+        return "succeeded", await tool.probe(f"{tenant.id}/{run_id}:{step}", arguments)
+    except ToolFailed as error:
+        return "failed", {"error": error.to_wire()}
+    except InvalidRequest:
+        raise
+    except Exception as error:
+        raise Conflict(
+            f"the probe of {request.name!r} cannot tell: {type(error).__name__}: {str(error)[:200]}"
+        ) from None

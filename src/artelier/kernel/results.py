@@ -1,0 +1,97 @@
+"""What steps and runs give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from artelier.ports.model import ModelReply, ToolCall, Usage
+
+RESUMABLE = frozenset(
+    (
+        "pending",
+        "running",
+        "paused",
+        "waiting",
+        "waiting_approval",
+        "unknown_outcome",
+        "budget_exhausted",
+    )
+)
+FINAL = frozenset(("completed", "failed", "cancelled"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResult:
+    """The outcome of a model step."""
+
+    output: Any = None
+    """The structured output, validated, if a schema was asked for."""
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost_microusd: int = 0
+    replayed: bool = False
+    """True if it was recorded earlier and nothing was called."""
+    manifest_id: str = ""
+    """`<run>:<step key>`, as `artelier manifest show` takes it."""
+    finish_reason: str = "stop"
+    key: str = ""
+    reply: ModelReply | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The outcome of a tool step. An error is a value too: `{"error": {code, message, ...}}`."""
+
+    value: Any = None
+    ref: str | None = None
+    """The artifact that holds a large result."""
+    is_error: bool = False
+    replayed: bool = False
+    key: str = ""
+    call_id: str = ""
+    content: bytes = b"null"
+    """Canonical JSON of the value."""
+    shown: bytes | None = None
+    """What a model is shown instead of a large value: preview, size and ref, as JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A person's answer; falsy if denied or expired."""
+
+    decision: Literal["approve", "deny", "edit", "expired"]
+    arguments: Any = None
+    """The edited arguments, with `edit`."""
+    by: str = ""
+    at: int = 0
+    """Microseconds since the epoch."""
+    note: str = ""
+
+    def __bool__(self) -> bool:
+        return self.decision in ("approve", "edit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Caps of one run, its children included. None: no cap of its own."""
+
+    usd: str | None = None
+    """Dollars, such as `"0.50"`."""
+    tokens: int | None = None
+    steps: int | None = None
+    wall_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResult:
+    """How a built-in loop ended."""
+
+    status: str
+    reason: str = ""
+    output: Any = None
+    text: str = ""
+    run_id: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost_microusd: int = 0

@@ -1,0 +1,355 @@
+"""The handle of a run, as the code of an agent uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from artelier.errors import ArtelierError, InvalidRequest
+from artelier.kernel import events as ev
+from artelier.kernel import model_step, tool_step, waits
+from artelier.kernel.conversation import Conversation
+from artelier.kernel.core import RunCore, branch_key
+from artelier.kernel.failures import raise_recorded
+from artelier.kernel.manifest import canonical
+from artelier.kernel.model_step import ModelCall
+from artelier.kernel.outputs import schema_of
+from artelier.kernel.prompts import Messages
+from artelier.kernel.results import Approval, ModelResult, ToolResult
+from artelier.kernel.tool_step import ToolAsk
+from artelier.ports.model import Delta, ToolCall, ToolSchema
+
+T = TypeVar("T")
+
+
+class Run:
+    """One durable execution. Made by `kernel.run(...)`; steps return what was recorded, or record it."""
+
+    def __init__(self, core: RunCore, *, parent_key: str | None = None) -> None:
+        self._core = core
+        self._parent_key = parent_key
+        self._result: Any = None
+        self._failed: tuple[str, str] | None = None
+        self.finished = False
+
+    @property
+    def id(self) -> str:
+        return self._core.run_id
+
+    @property
+    def tenant_id(self) -> str:
+        return self._core.tenant.id
+
+    @property
+    def status(self) -> str:
+        return self._core.status
+
+    @property
+    def core(self) -> RunCore:
+        """For the packages that build on the kernel."""
+        return self._core
+
+    # Steps
+
+    async def step_model(
+        self,
+        *,
+        model: str,
+        messages: Messages,
+        output: Any = None,
+        output_schema: Any = None,
+        tools: Sequence[str] | Sequence[ToolSchema] = (),
+        key: str | None = None,
+        timeout_s: float | None = None,
+        **params: Any,
+    ) -> ModelResult:
+        """Ask a model, once: the recorded reply is returned for ever after.
+
+        `params`: `max_output_tokens`, `temperature`, `top_p`, `seed`, `stop`.
+        Units: `timeout_s` bounds each attempt.
+        Errors: `PriceUnknown`, `NotGranted`, `UnknownModel`, `MissingKey` before anything is recorded;
+        `OutputInvalid` if the reply does not fit; `TransientError` after the last attempt, other
+        `External` errors at once; `ReplayMismatch`; `RunSuspended` when the budget is exhausted.
+        """
+        call = ModelCall(
+            model=model, messages=messages,
+            output=output if output is not None else output_schema, tools=tools,
+            params={name: value for name, value in params.items() if value is not None},
+            timeout_s=timeout_s,
+        )  # fmt: skip
+        with self._branch():
+            return await model_step.model_step(self._core, call, key=key)
+
+    async def stream_model(
+        self,
+        *,
+        model: str,
+        messages: Messages,
+        output: Any = None,
+        tools: Sequence[str] | Sequence[ToolSchema] = (),
+        key: str | None = None,
+        timeout_s: float | None = None,
+        **params: Any,
+    ) -> AsyncIterator[Delta | ModelResult]:
+        """Like `step_model`, yielding `Delta`s as they come and the `ModelResult` last.
+
+        The recorded step is the whole reply; when its reservation is spent, the stream is cut and what
+        came is kept (`finish_reason="cut"`).
+        """
+        call = ModelCall(
+            model=model, messages=messages, output=output, tools=tools,
+            params={name: value for name, value in params.items() if value is not None},
+            timeout_s=timeout_s,
+        )  # fmt: skip
+        stream = cast(Any, model_step.stream_step(self._core, call, key=key))
+        try:
+            while True:
+                with self._branch():  # only while we work: the reader's own steps are not ours
+                    item = await anext(stream, None)
+                if item is None:
+                    return
+                yield item
+        finally:
+            await stream.aclose()
+
+    async def step_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        key: str | None = None,
+        call: ToolCall | None = None,
+    ) -> ToolResult:
+        """Call a tool, once. A tool's error is a value (`is_error`), not an exception.
+
+        `call`: the model's call that this answers, so that the result can join its conversation.
+        Errors: `RunSuspended` with `unknown_outcome` if a side effect's outcome is hidden.
+        """
+        ask = ToolAsk(
+            name=name, arguments={} if arguments is None else arguments,
+            call_id=call.id if call else "",
+        )  # fmt: skip
+        with self._branch():
+            return await tool_step.tool_step(self._core, ask, key=key)
+
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, key: str | None = None
+    ) -> Any:
+        """A journaled computation: `function(*args)` runs once, its JSON value is recorded.
+
+        Give what depends on time, chance or the outside here, so that a resume sees the same.
+        Errors: what the function raises, recorded; `InvalidRequest` if the value is no JSON.
+        """
+        core = self._core
+        with self._branch():
+            parent, full = core.begin(key)
+            try:
+                return await self._computed(full, name, function, args)
+            finally:
+                core.end(parent)
+
+    async def _computed(
+        self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Any:
+        core = self._core
+        recorded = await core.recorded(key)
+        if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
+            return await core.load_json(recorded.outcome.result)
+        if recorded is not None and isinstance(recorded.outcome, ev.StepFailed):
+            await raise_recorded(core, recorded.outcome.code, recorded.outcome.message)
+        await core.boundary()
+        writer = core.writer
+        try:
+            value = function(*args)
+            if inspect.isawaitable(value):
+                value = await value
+        except ArtelierError as error:
+            ref, blobs = core.keep_json(error.message)
+            writer.note(ev.StepFailed(key=key, code=error.code, message=ref), blobs)
+            raise
+        try:
+            content = canonical(value)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise InvalidRequest(
+                f"the value of step {name!r} cannot be recorded: {error}",
+                expected="JSON data", got=type(value).__name__,
+            ) from None  # fmt: skip
+        ref, blob = core.keep(content)
+        writer.note(ev.StepCompleted(key=key, result=ref), [blob] if blob else [])
+        return msgspec.json.decode(content)
+
+    # Parallel work
+
+    def branch(self, name: str) -> Run:
+        """The same run with a parent key of its own, for steps that run beside others."""
+        if not name or "/" in name:
+            raise InvalidRequest("a branch needs a name without '/'", got=repr(name))
+        parent = self._parent_key or self._core.parent_key
+        return Run(self._core, parent_key=f"{parent}/{name}" if parent else name)
+
+    async def gather(
+        self, *work: Awaitable[Any] | Callable[[Run], Awaitable[Any]], limit: int | None = None
+    ) -> list[Any]:
+        """Run work in parallel; steps inside are keyed by argument position, not by who is first.
+
+        All of it ends before an error is raised (the first by position). `limit` bounds how many are at
+        work at once.
+        """
+        with self._branch():
+            parent, base = self._core.begin(None)
+            try:
+                gate = asyncio.Semaphore(limit or self._core.policy.parallel_max)
+                tasks = [
+                    asyncio.ensure_future(self._nth(gate, f"{base}/{index}", item))
+                    for index, item in enumerate(work)
+                ]
+                try:
+                    results = await asyncio.gather(*tasks, return_exceptions=True)
+                except asyncio.CancelledError:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                    raise
+            finally:
+                self._core.end(parent)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    async def _nth(
+        self,
+        gate: asyncio.Semaphore,
+        parent_key: str,
+        item: Awaitable[Any] | Callable[[Run], Awaitable[Any]],
+    ) -> Any:
+        async with gate:
+            branch_key.set((self._core, parent_key))
+            branch = Run(self._core, parent_key=parent_key)
+            return await (item(branch) if callable(item) else item)
+
+    def _branch(self) -> _Branch:
+        return _Branch(self._core, self._parent_key)
+
+    # People and time
+
+    async def approve(
+        self,
+        question: str,
+        details: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        expires_s: float | None = None,
+    ) -> Approval:
+        """Wait durably for a person. The process may die and restart meanwhile.
+
+        Errors: `RunSuspended` with `on_wait="suspend"`.
+        """
+        core = self._core
+        with self._branch():
+            parent, full = core.begin(key)
+            try:
+                return await waits.approve(core, question, details, key=full, expires_s=expires_s)
+            finally:
+                core.end(parent)
+
+    async def sleep(self, seconds: float, *, key: str | None = None) -> None:
+        """Wait durably: after a restart only what is left of the time."""
+        await self._wait(key=key, seconds=seconds)
+
+    async def wait_for(
+        self, name: str, *, timeout_s: float | None = None, key: str | None = None
+    ) -> Any:
+        """The data of the next signal called `name`. Errors: `TimeoutError` after `timeout_s`."""
+        outcome, data = await self._wait(key=key, name=name, seconds=timeout_s)
+        if outcome == "timeout":
+            raise TimeoutError(f"no signal {name!r} within {timeout_s} s")
+        return data
+
+    async def _wait(
+        self, *, key: str | None, name: str = "", seconds: float | None
+    ) -> tuple[str, Any]:
+        with self._branch():
+            parent, full = self._core.begin(key)
+            try:
+                return await waits.wait(self._core, key=full, name=name, seconds=seconds)
+            finally:
+                self._core.end(parent)
+
+    async def notes(self) -> list[str]:
+        """Notes that people injected since the last call, oldest first; journaled."""
+
+        core = self._core
+        with self._branch():
+            parent, full = core.begin(None)
+            try:
+                recorded = await core.recorded(full)
+                if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
+                    return await core.load_json(recorded.outcome.result)
+                await core.boundary()
+                taken, core.notes = core.notes, []
+                texts = [await core.load_json(ref) for _, ref in taken]
+                ref, blobs = core.keep_json(texts)
+                took = taken[-1][0] if taken else 0
+                core.writer.note(ev.StepCompleted(key=full, result=ref, took=took), blobs)
+                return texts
+            finally:
+                core.end(parent)
+
+    # Content and the end
+
+    def conversation(self, name: str = "main") -> Conversation:
+        """An append-only conversation of this run; hand it to `step_model` as `messages`."""
+        return self._core.conversation(name)
+
+    def finish(self, result: Any = None) -> None:
+        """Set the run's result (JSON data, or something with `model_dump`)."""
+        if hasattr(result, "model_dump"):
+            result = result.model_dump(mode="json")
+        try:
+            canonical(result)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise InvalidRequest(f"a result must be JSON data: {error}") from None
+        self._result = result
+        self._failed = None
+        self.finished = True
+
+    def fail(self, reason: str, message: str = "", *, result: Any = None) -> None:
+        """End the run as failed for a reason that is no exception (`max_iterations`, `stuck`, ...)."""
+        self._failed = (reason, message)
+        self._result = result
+        self.finished = True
+
+    @property
+    def outcome(self) -> tuple[Any, tuple[str, str] | None]:
+        """The result and, if it failed, `(reason, message)`."""
+        return self._result, self._failed
+
+    def schema_of(self, output: Any) -> dict[str, Any] | None:
+        return schema_of(output)
+
+
+class _Branch:
+    """Makes a handle's parent key the one that its steps are numbered under."""
+
+    __slots__ = ("_core", "_key", "_token")
+
+    def __init__(self, core: RunCore, key: str | None) -> None:
+        self._core = core
+        self._key = key
+        self._token: Any = None
+
+    def __enter__(self) -> None:
+        if self._key is not None:
+            self._token = branch_key.set((self._core, self._key))
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            branch_key.reset(self._token)
+
+
+RunFunction = Callable[[Run], Coroutine[Any, Any, Any]]

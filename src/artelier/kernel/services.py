@@ -1,0 +1,63 @@
+"""What every run of a kernel shares: the store, the clock, models, tools, prices, policy.
+
+It is handed in; the kernel reads no environment, clock or registry of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from artelier.clock import Clock
+from artelier.errors import UnknownModel
+from artelier.kernel.policy import Policy
+from artelier.log import Store
+from artelier.ports.model import ModelPort, Price
+from artelier.ports.tool import ToolPort
+from artelier.tokens import Window
+
+if TYPE_CHECKING:
+    from artelier.kernel.core import RunCore
+
+FaultPoint = Callable[[str], None]
+
+LEASE_TTL_US = 30_000_000
+"""A holder that gave no sign of life for this long has lost its runs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """The kernel's surroundings."""
+
+    store: Store
+    clock: Clock
+    holder: str
+    """Names this process in leases; unique per kernel."""
+    is_dead: Callable[[str], bool]
+    """Whether the process behind a holder is known to be gone."""
+    resolve: Callable[[str], tuple[str, ModelPort]]
+    """Canonical name and port of a model. Errors: `UnknownModel`, `MissingKey`."""
+    tools: Mapping[str, ToolPort]
+    price_of: Callable[[str], Price | None]
+    window_of: Callable[[str], Window]
+    policy: Policy
+    code_version: str = ""
+    fault: FaultPoint | None = None
+    """Called at named instants where a crash hurts; tests stop there."""
+    active: dict[tuple[str, str], RunCore] = field(
+        default_factory=dict["tuple[str, str]", "RunCore"]
+    )
+    """Runs driven by this kernel, by (tenant, run id)."""
+    settled: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+    """Per tenant: set when money came back, for calls that wait for it."""
+
+    def at(self, point: str) -> None:
+        if self.fault is not None:
+            self.fault(point)
+
+    def model(self, name: str) -> tuple[str, ModelPort]:
+        if not name:
+            raise UnknownModel("no model was named", expected='a name such as "openai:gpt-5-mini"')
+        return self.resolve(name)

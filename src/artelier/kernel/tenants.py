@@ -1,0 +1,208 @@
+"""Tenants: what they may use and spend, stored once and changed only by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from artelier.errors import NotFound, SequenceConflict, TenantConflict
+from artelier.ids import MAIN_SPACE, check_tenant
+from artelier.kernel import events as ev
+from artelier.kernel.core import TenantState
+from artelier.kernel.services import Services
+from artelier.ledger import Posting
+from artelier.log import Batch, Draft, StreamAppend, tenant_stream
+from artelier.money import USD, format_usd, parse_usd
+
+DEFAULT_GRANTS = ("artifacts:*", "tools:*")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Whose data, whose money. Opening an existing tenant with other limits is a `TenantConflict`."""
+
+    id: str
+    grants: frozenset[str] | set[str] | tuple[str, ...] | list[str] | None = field(
+        default=None, kw_only=True
+    )
+    """Patterns such as `tools:*`, `payments:send`, `models:openai:*`, `pii:restore`."""
+    budget_usd: str | Decimal | None = field(default=None, kw_only=True)
+    """Dollars, such as `"5.00"`. None: no limit (for a new tenant), as stored (for an existing one)."""
+    allow_unknown_price: bool | None = field(default=None, kw_only=True)
+
+
+def TenantContext(
+    *,
+    tenant_id: str,
+    capabilities: set[str] | frozenset[str] | None = None,
+    budget_usd_limit: float | str | Decimal | None = None,
+) -> Tenant:
+    """A `Tenant` by its older argument names."""
+    grants = None if capabilities is None else frozenset(capabilities) | set(DEFAULT_GRANTS)
+    budget = None if budget_usd_limit is None else str(budget_usd_limit)
+    return Tenant(tenant_id, grants=grants, budget_usd=budget)
+
+
+class Tenants:
+    """Opens, lists and changes tenants. Errors: `InvalidRequest` for a bad id or amount."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._open: dict[str, TenantState] = {}
+
+    def forget_idle(self) -> None:
+        """Another process may have changed something: read it again on next use."""
+        busy = {tenant for tenant, _ in self._services.active}
+        for tenant in self._open.keys() - busy:
+            del self._open[tenant]
+
+    async def open(self, tenant: Tenant | str | None) -> TenantState:
+        """The stored tenant, created on first use. Errors: `TenantConflict`."""
+        if tenant is None or isinstance(tenant, str):
+            tenant = Tenant(check_tenant(tenant or "default"))
+        check_tenant(tenant.id)
+        state = self._open.get(tenant.id) or await self._load(tenant.id)
+        if state is None:
+            state = await self._create(tenant)
+        self._open[tenant.id] = state
+        self._same(tenant, state)
+        return state
+
+    def _same(self, tenant: Tenant, state: TenantState) -> None:
+        asked = {
+            "grants": None if tenant.grants is None else tuple(sorted(tenant.grants)),
+            "budget_usd": None if tenant.budget_usd is None else parse_usd(tenant.budget_usd),
+            "allow_unknown_price": tenant.allow_unknown_price,
+        }
+        stored = {
+            "grants": tuple(sorted(state.grants)),
+            "budget_usd": state.budget,
+            "allow_unknown_price": state.allow_unknown_price,
+        }
+        for name, value in asked.items():
+            if value is not None and value != stored[name]:
+                raise TenantConflict(
+                    f"tenant {tenant.id!r} exists with another {name}",
+                    expected=_shown(name, stored[name]),
+                    got=_shown(name, value),
+                    hint="Open it by its id alone, or change it with kernel.tenants.update(...).",
+                )
+
+    async def _load(self, tenant: str) -> TenantState | None:
+        rows = await self._services.store.query(
+            "SELECT grants, budget, allow_unknown_price FROM tenants WHERE tenant = ?", (tenant,)
+        )
+        if not rows:
+            return None
+        grants, budget, unknown = rows[0]
+        return TenantState(
+            id=tenant, grants=tuple(msgspec.json.decode(grants)), budget=budget,
+            allow_unknown_price=bool(unknown), key=await self._services.store.data_key(tenant),
+        )  # fmt: skip
+
+    async def _create(self, tenant: Tenant) -> TenantState:
+        grants = tuple(sorted(tenant.grants if tenant.grants is not None else DEFAULT_GRANTS))
+        budget = None if tenant.budget_usd is None else parse_usd(tenant.budget_usd)
+        created = ev.TenantCreated(
+            grants=grants, budget=budget, allow_unknown_price=bool(tenant.allow_unknown_price),
+            postings=_change(None, budget),
+        )  # fmt: skip
+        try:
+            await self._append(tenant.id, created, expected_seq=0)
+        except SequenceConflict:
+            pass  # another process created it first: what it stored is compared by the caller
+        state = await self._load(tenant.id)
+        assert state is not None
+        return state
+
+    async def update(
+        self,
+        tenant: str,
+        *,
+        budget_usd: str | Decimal | None = None,
+        unlimited: bool = False,
+        grants: set[str] | frozenset[str] | tuple[str, ...] | list[str] | None = None,
+        allow_unknown_price: bool | None = None,
+        by: str = "operator",
+    ) -> dict[str, Any]:
+        """Change what is given; the tenant's new settings. `unlimited` lifts the budget.
+
+        Errors: `NotFound`; `InsufficientFunds` if a lower budget is already spent or held.
+        """
+        state = await self._load(check_tenant(tenant))
+        if state is None:
+            raise NotFound(f"no tenant {tenant!r}")
+        budget = state.budget if budget_usd is None else parse_usd(budget_usd)
+        if unlimited:
+            budget = None
+        updated = ev.TenantUpdated(
+            grants=state.grants if grants is None else tuple(sorted(grants)), budget=budget,
+            allow_unknown_price=(
+                state.allow_unknown_price if allow_unknown_price is None else allow_unknown_price
+            ),
+            postings=_change(state.budget, budget),
+        )  # fmt: skip
+        await self._append(tenant, updated, expected_seq=None, by=by)
+        fresh = await self._load(tenant)
+        assert fresh is not None
+        live = self._open.setdefault(tenant, fresh)
+        # Runs at work hold this object: they see the change at their next step.
+        live.grants, live.budget = fresh.grants, fresh.budget
+        live.allow_unknown_price = fresh.allow_unknown_price
+        if (event := self._services.settled.get(tenant)) is not None:
+            event.set()
+        return await self.show(tenant)
+
+    async def show(self, tenant: str) -> dict[str, Any]:
+        """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price}`."""
+        state = await self._load(check_tenant(tenant))
+        if state is None:
+            raise NotFound(f"no tenant {tenant!r}")
+        rows = await self._services.store.query(
+            "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?",
+            (tenant, MAIN_SPACE, USD),
+        )
+        balances = {account: int(balance) for account, balance in rows}
+        held = sum(amount for name, amount in balances.items() if name.startswith("hold:"))
+        return {
+            "id": tenant,
+            "grants": sorted(state.grants),
+            "budget_usd": None if state.budget is None else format_usd(state.budget),
+            "spent_usd": format_usd(balances.get("spent", 0)),
+            "held_usd": format_usd(held),
+            "available_usd": (
+                None if state.budget is None else format_usd(balances.get("tenant", 0))
+            ),
+            "allow_unknown_price": state.allow_unknown_price,
+        }
+
+    async def list(self) -> list[dict[str, Any]]:
+        rows = await self._services.store.query("SELECT tenant FROM tenants ORDER BY tenant")
+        return [await self.show(tenant) for (tenant,) in rows]
+
+    async def _append(
+        self, tenant: str, data: Any, *, expected_seq: int | None, by: str = "operator"
+    ) -> None:
+        draft = Draft(data, self._services.clock.now_us(), by)
+        await self._services.store.append(
+            Batch(appends=[StreamAppend(tenant_stream(tenant), [draft], expected_seq=expected_seq)])
+        )
+
+
+def _change(old: int | None, new: int | None) -> tuple[Posting, ...]:
+    """The posting that turns one budget into another; no limit means no money on the account."""
+    difference = (new or 0) - (old or 0)
+    if difference > 0:
+        return (Posting("source:budget", "tenant", USD, difference),)
+    if difference < 0:
+        return (Posting("tenant", "source:budget", USD, -difference),)
+    return ()
+
+
+def _shown(name: str, value: Any) -> str:
+    if name == "budget_usd":
+        return "no limit" if value is None else f"{format_usd(value)} USD"
+    return str(value)

@@ -1,0 +1,434 @@
+"""One tool step in two phases: the request is durable before a side effect, the outcome is never guessed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+import msgspec
+
+from artelier.errors import (
+    ArtelierError,
+    InvalidArguments,
+    NotGranted,
+    RunStopped,
+    RunSuspended,
+    ToolFailed,
+    TransientError,
+)
+from artelier.kernel import events as ev
+from artelier.kernel.budget import TENANT, UNLIMITED
+from artelier.kernel.core import RunCore
+from artelier.kernel.history import Recorded
+from artelier.kernel.manifest import canonical
+from artelier.kernel.policy import granted
+from artelier.kernel.results import Approval, ToolResult
+from artelier.ledger import Count, Posting
+from artelier.money import USD
+from artelier.ports.tool import Answer, ToolContext, ToolPort
+
+PREVIEW_CHARS = 2_000
+"""Characters of a large result that a model is shown, half from its head and half from its tail."""
+
+RISKS = {"low": 0, "medium": 1, "high": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAsk:
+    """What a caller asks of a tool step."""
+
+    name: str
+    arguments: Any
+    call_id: str = ""
+
+
+class Unresolved(Exception):
+    """A side-effecting call whose outcome is hidden; `code` says how it became so."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
+    """Errors: see `Run.step_tool`."""
+    parent, key = core.begin(key)
+    try:
+        recorded = await core.recorded(key)
+        if recorded is not None and recorded.status == "completed":
+            return await _replayed(core, recorded, ask)
+        await core.boundary()
+        return await _live(core, ask, key, recorded)
+    finally:
+        core.end(parent)
+
+
+async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None) -> ToolResult:
+    tool = core.tools.get(ask.name)
+    try:
+        tool, arguments = _checked(core, ask, tool)
+    except ArtelierError as error:
+        if recorded is not None and recorded.status in ("requested", "unknown"):
+            # It was dispatched once; a registry that changed since cannot undo that.
+            return await _settle_unknown(core, None, {}, ask, key, error.code)
+        return _refused(core, ask, key, error)
+    if recorded is not None:
+        return await _again(core, tool, arguments, ask, recorded)
+    if (answer := await _approved(core, tool, ask, key)) is not None:
+        if not answer:
+            return _refused(core, ask, key, ToolFailed(f"a person denied this call: {answer.note}"))
+        if answer.decision == "edit":
+            try:
+                arguments = tool.validate(answer.arguments)
+            except ArtelierError as error:
+                return _refused(core, ask, key, error)
+    ref, blobs = core.keep_json(ask.arguments)
+    once = tool.side_effect and not tool.idempotent
+    requested = ev.ToolRequested(key=key, name=ask.name, arguments=ref, side_effect=once)
+    if once:
+        await core.writer.commit(requested, blobs=blobs)
+    else:
+        core.writer.note(requested, blobs)
+        core.writer.flush()
+    core.services.at("tool.requested")
+    return await _dispatch(core, tool, arguments, ask, key)
+
+
+def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort, dict[str, Any]]:
+    """Errors: what a model is told instead of a result, before anything is dispatched."""
+    if tool is None:
+        names = ", ".join(sorted(core.tools)) or "none"
+        raise ToolFailed(f"there is no tool {ask.name[:80]!r}", expected=f"one of: {names[:1000]}")
+    grant = tool.grant or f"tools:{tool.name}"
+    if not granted(core.grants, grant):
+        raise NotGranted(f"this run may not use {tool.name!r}", expected=f"the grant {grant}")
+    return tool, tool.validate(ask.arguments)
+
+
+def _error_value(error: ArtelierError) -> dict[str, Any]:
+    return {"error": error.to_wire()}
+
+
+def _refused(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolResult:
+    value = _error_value(error)
+    content = canonical(value)
+    ref, blob = core.keep(content)
+    core.writer.note(
+        ev.ToolRefused(key=key, name=ask.name[:200], code=error.code, result=ref),
+        [blob] if blob else [],
+    )
+    return ToolResult(value=value, is_error=True, key=key, call_id=ask.call_id, content=content)
+
+
+async def _approved(core: RunCore, tool: ToolPort, ask: ToolAsk, key: str) -> Approval | None:
+    """A person's answer where the policy asks for one; None where it does not."""
+    threshold = core.policy.approve_risk
+    if threshold is None or RISKS[tool.risk] < RISKS[threshold]:
+        return None
+    from artelier.kernel.waits import approve
+
+    return await approve(
+        core, f"call {tool.name}", {"tool": tool.name, "arguments": ask.arguments},
+        key=f"{key}/approval",
+    )  # fmt: skip
+
+
+# What is found on resume
+
+
+async def _again(
+    core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, recorded: Recorded
+) -> ToolResult:
+    """A step that was asked for and has no outcome: run it again only if that is known to be safe."""
+    key, request = recorded.key, recorded.request
+    once = isinstance(request, ev.ToolRequested) and request.side_effect
+    if recorded.status == "retry" or (not once and recorded.status == "requested"):
+        await core.writer.commit(ev.ToolRetried(key=key))
+        return await _dispatch(core, tool, arguments, ask, key)
+    if recorded.status == "requested":
+        return await _settle_unknown(core, tool, arguments, ask, key, "crash")
+    raise RunSuspended(core.run_id, status="unknown_outcome", reason=key)
+
+
+async def _settle_unknown(
+    core: RunCore,
+    tool: ToolPort | None,
+    arguments: dict[str, Any],
+    ask: ToolAsk,
+    key: str,
+    code: str,
+) -> ToolResult:
+    """Ask the tool's probe; without an answer the run stops until a person settles it."""
+    if tool is not None and tool.probe is not None:
+        try:
+            value = await tool.probe(idempotency_key(core, key), arguments)
+        except ToolFailed as error:
+            return await _completed(core, ask, key, error, ms=0, settled_by="probe", wait=True)
+        except Exception:
+            # Whatever went wrong, the probe could not tell: that is what unresolved means.
+            value = None
+        else:
+            return await _completed(core, ask, key, value, ms=0, settled_by="probe", wait=True)
+    await core.writer.commit(ev.ToolUnresolved(key=key, code=code))
+    core.status = "unknown_outcome"
+    raise RunSuspended(core.run_id, status="unknown_outcome", reason=key)
+
+
+def idempotency_key(core: RunCore, key: str) -> str:
+    """Stable over retries and resume, different for every step of every run of every tenant."""
+    return f"{core.tenant.id}/{core.run_id}:{key}"
+
+
+# The call
+
+
+async def _dispatch(
+    core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str
+) -> ToolResult:
+    once = tool.side_effect and not tool.idempotent
+    started_us = core.clock.now_us()
+    try:
+        value = await _entered(core, tool, arguments, key)
+    except ToolFailed as error:
+        value = error
+    except RunSuspended:
+        raise
+    except RunStopped:
+        raise
+    except asyncio.CancelledError:
+        await _interrupted(core, once=once, key=key)
+    except Exception as error:
+        if once:
+            return await _settle_unknown(core, tool, arguments, ask, key, _code(error))
+        value = _as_error(error)
+    ms = (core.clock.now_us() - started_us) // 1000
+    core.services.at("tool.returned")
+    return await _completed(core, ask, key, value, ms=ms, wait=once)
+
+
+def _code(error: BaseException) -> str:
+    return error.code if isinstance(error, ArtelierError) else type(error).__name__
+
+
+def _as_error(error: Exception) -> ArtelierError:
+    if isinstance(error, ArtelierError):
+        return error
+    if isinstance(error, TimeoutError):
+        return ToolFailed("the tool took too long and was stopped")
+    return ToolFailed(f"{type(error).__name__}: {str(error)[:1000]}")
+
+
+async def _entered(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: str) -> Any:
+    """Run the tool under its timeout and heartbeat; harmless ones are retried when they say so."""
+    task = asyncio.current_task()
+    assert task is not None
+    once = tool.side_effect and not tool.idempotent
+    beat = _Heartbeat(core)
+    context = _context(core, tool, key, beat)
+    attempts = 1 if once else core.policy.attempts_max
+    for attempt in range(1, attempts + 1):
+        core.in_flight[task] = not once
+        try:
+            async with asyncio.timeout(tool.timeout_s):
+                if tool.heartbeat_timeout_s is None:
+                    return await tool.call(arguments, context)
+                return await beat.watch(tool, arguments, context)
+        except TransientError:
+            if attempt == attempts:
+                raise
+        finally:
+            core.in_flight.pop(task, None)
+        await core.clock.sleep(core.policy.backoff_s * 2 ** (attempt - 1))
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+class _Heartbeat:
+    """Notices a tool that has been silent for too long."""
+
+    def __init__(self, core: RunCore) -> None:
+        self._core = core
+        self._last_us = core.clock.now_us()
+
+    def beat(self, note: str) -> None:
+        self._last_us = self._core.clock.now_us()
+
+    async def watch(self, tool: ToolPort, arguments: dict[str, Any], context: ToolContext) -> Any:
+        limit_us = int((tool.heartbeat_timeout_s or 0) * 1_000_000)
+        self._last_us = self._core.clock.now_us()
+        work = asyncio.ensure_future(tool.call(arguments, context))
+        try:
+            while not work.done():
+                left_us = self._last_us + limit_us - self._core.clock.now_us()
+                if left_us <= 0:
+                    raise TimeoutError(f"silent for {tool.heartbeat_timeout_s} s")
+                sleep = asyncio.ensure_future(self._core.clock.sleep(left_us / 1_000_000))
+                await asyncio.wait((work, sleep), return_when=asyncio.FIRST_COMPLETED)
+                sleep.cancel()
+            return work.result()
+        finally:
+            work.cancel()
+
+
+def _context(core: RunCore, tool: ToolPort, key: str, beat: _Heartbeat) -> ToolContext:
+    from artelier.kernel.waits import approve
+
+    questions = 0
+
+    async def ask(question: str, details: Mapping[str, Any] | None) -> Answer:
+        nonlocal questions
+        questions += 1
+        approval = await approve(core, question, details, key=f"{key}/ask/{questions}")
+        decision = "deny" if approval.decision == "expired" else approval.decision
+        return Answer(
+            decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
+        )
+
+    async def spend(amount: int) -> None:
+        await _charge(core, key, amount)
+
+    timeout_us = int(tool.timeout_s * 1_000_000) if tool.timeout_s else None
+    return ToolContext(
+        run_id=core.run_id, tenant_id=core.tenant.id, principal=core.actor.name if core.actor else "",
+        idempotency_key=idempotency_key(core, key),
+        deadline_us=core.clock.now_us() + timeout_us if timeout_us else core.deadline_us,
+        progress=beat.beat, spend=spend, ask=ask,
+        cancelled=lambda: core.cancelled_reason is not None or core.stopping,
+    )  # fmt: skip
+
+
+async def _charge(core: RunCore, key: str, amount: int) -> None:
+    """A tool spends real money. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
+    if amount <= 0:
+        return
+    source = UNLIMITED if core.tenant.budget is None else TENANT
+    counts = tuple(
+        Count(scope, unit, use=amount) for scope, unit in sorted(core.capped) if unit == "usd"
+    )
+    await core.writer.commit(
+        ev.ToolCharged(
+            key=key, cost=amount, postings=(Posting(source, "spent", USD, amount),), counts=counts
+        ),
+        refusable=True,
+    )
+
+
+async def _interrupted(core: RunCore, *, once: bool, key: str) -> NoReturn:
+    """The call was cancelled. What a side effect did is unknown; anything else simply runs again."""
+    if once:
+        core.writer.note(ev.ToolUnresolved(key=key, code="cancelled"))
+        core.writer.flush()
+        core.status = "unknown_outcome"
+    if core.stopping or core.cancelled_reason is not None:
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        core.stopping = False
+        if once and core.cancelled_reason is None:
+            raise RunSuspended(core.run_id, status="unknown_outcome", reason=key)
+        await core.boundary()
+        raise RunStopped(core.run_id, reason="stopped")
+    raise asyncio.CancelledError
+
+
+# The outcome
+
+
+async def _completed(
+    core: RunCore,
+    ask: ToolAsk,
+    key: str,
+    value: Any,
+    *,
+    ms: int,
+    settled_by: str = "",
+    wait: bool = False,
+) -> ToolResult:
+    """Record an outcome: of a side effect on arrival, of anything else with the next request."""
+    is_error = isinstance(value, ArtelierError)
+    if isinstance(value, ArtelierError):
+        value = _error_value(value)
+    try:
+        content = canonical(value)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
+        is_error = True
+        value = _error_value(
+            InvalidArguments(f"the tool returned something that is no JSON: {str(error)[:200]}")
+        )
+        content = canonical(value)
+    value = msgspec.json.decode(content)
+    ref, blob = core.keep(content)
+    artifact, shown = "", None
+    if len(content) > core.policy.result_bytes_max:
+        artifact, shown = await _as_artifact(core, key, content)
+    event = ev.ToolCompleted(
+        key=key, result=ref, is_error=is_error, ms=ms, artifact=artifact, settled_by=settled_by
+    )
+    blobs = [blob] if blob else []
+    if wait:
+        await core.writer.commit(event, blobs=blobs)
+        core.services.at("tool.completed")
+    else:
+        core.writer.note(event, blobs)
+    return ToolResult(
+        value=value, ref=artifact or None, is_error=is_error, key=key, call_id=ask.call_id,
+        content=content, shown=shown,
+    )  # fmt: skip
+
+
+async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, bytes]:
+    """A large result as an artifact of its own, and what a model sees of it."""
+    if core.store_result is None:
+        return "", preview(content, "")
+    artifact_id = await core.store_result(core, key, content)
+    return artifact_id, preview(content, artifact_id)
+
+
+def preview(content: bytes, ref: str) -> bytes:
+    """Head, tail, size and ref of a large result as canonical JSON."""
+    text = content.decode("utf-8", "replace")
+    half = PREVIEW_CHARS // 2
+    shown: dict[str, Any] = {"head": text[:half], "tail": text[-half:], "total_chars": len(text)}
+    if ref:
+        shown["ref"] = ref
+        shown["read_with"] = "read_artifact(ref, offset, limit)"
+    return canonical(shown)
+
+
+async def _replayed(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
+    outcome = recorded.outcome
+    artifact = ""
+    if isinstance(outcome, ev.ToolRefused):
+        content, is_error = await core.load(outcome.result), True
+    elif isinstance(outcome, ev.ToolReconciled):
+        content = await core.load(outcome.result) if outcome.result else b"null"
+        is_error = outcome.answer == "failed"
+    else:
+        completed = cast(ev.ToolCompleted, outcome)
+        content, is_error = await core.load(completed.result), completed.is_error
+        artifact = completed.artifact
+    _check_arguments(core, recorded, ask)
+    large = len(content) > core.policy.result_bytes_max
+    return ToolResult(
+        value=msgspec.json.decode(content), ref=artifact or None, is_error=is_error, replayed=True,
+        key=recorded.key, call_id=ask.call_id, content=content,
+        shown=preview(content, artifact) if large else None,
+    )  # fmt: skip
+
+
+def _check_arguments(core: RunCore, recorded: Recorded, ask: ToolAsk) -> None:
+    """Under `strict`, a recorded call must be the one that the code makes now."""
+    request = recorded.request
+    if not isinstance(request, ev.ToolRequested) or recorded.inherited or core.replay != "strict":
+        return
+    ref, _ = core.keep(canonical(ask.arguments))
+    if request.name != ask.name or request.arguments != ref:
+        from artelier.errors import ReplayMismatch
+
+        section = "tool" if request.name != ask.name else "arguments"
+        raise ReplayMismatch(
+            f"step {recorded.key} of {core.run_id} calls something else than was recorded",
+            expected=request.name, got=ask.name, section=section, key=recorded.key,
+            hint="Run the code that recorded it, or open the run with replay='allow_prompt_drift'.",
+        )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Waiting that survives the process: for a person, for a time, for a signal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from artelier.errors import RunSuspended
+from artelier.kernel import events as ev
+from artelier.kernel.core import RunCore
+from artelier.kernel.results import Approval
+
+
+async def approve(
+    core: RunCore,
+    question: str,
+    details: Mapping[str, Any] | None,
+    *,
+    key: str,
+    expires_s: float | None = None,
+) -> Approval:
+    """Wait for the answer to one question. `key` is the full step key."""
+    recorded = await core.recorded(key)
+    if recorded is not None and isinstance(recorded.outcome, ev.ApprovalGiven):
+        return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
+    await core.boundary()
+    expires_us: int | None = None
+    if recorded is None:
+        if expires_s is not None:
+            expires_us = core.clock.now_us() + int(expires_s * 1_000_000)
+        ref, blobs = core.keep_json({"question": question, "details": dict(details or {})})
+        await core.writer.commit(
+            ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us), blobs=blobs
+        )
+    else:
+        expires_us = cast(ev.ApprovalRequested, recorded.request).expires_us
+    core.status = "waiting_approval"
+    core.nudge()
+    while key not in core.answers:
+        if expires_us is not None and core.clock.now_us() >= expires_us:
+            expired = ev.ApprovalGiven(key=key, decision="expired")
+            await core.writer.commit(expired)
+            core.answers[key] = (expired, core.writer.name, core.clock.now_us())
+            break
+        await _wait(core, until_us=expires_us, status="waiting_approval", reason=key)
+    core.status = "running"
+    answer, by, at_us = core.answers.pop(key)
+    return await _answered(core, answer, by, at_us)
+
+
+async def _answered(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: int) -> Approval:
+    content: dict[str, Any] = await core.load_json(answer.answer) or {}
+    return Approval(
+        decision=cast(Any, answer.decision), arguments=content.get("arguments"), by=by, at=at_us,
+        note=content.get("note", ""),
+    )  # fmt: skip
+
+
+async def wait(
+    core: RunCore, *, key: str, name: str = "", seconds: float | None = None
+) -> tuple[str, Any]:
+    """Wait for time, for a signal called `name`, or for whichever comes first: `(outcome, data)`."""
+    recorded = await core.recorded(key)
+    if recorded is not None and isinstance(recorded.outcome, ev.WaitEnded):
+        return recorded.outcome.outcome, await core.load_json(recorded.outcome.data)
+    await core.boundary()
+    if recorded is None:
+        until_us = None if seconds is None else core.clock.now_us() + int(seconds * 1_000_000)
+        started = ev.WaitStarted(key=key, name=name, until_us=until_us)
+        await core.writer.commit(started)
+    else:
+        started = cast(ev.WaitStarted, recorded.request)
+    core.status = "waiting"
+    core.nudge()
+    while (ended := _ended(core, started)) is None:
+        await _wait(core, until_us=started.until_us, status="waiting", reason=name or "timer")
+    await core.writer.commit(ended)
+    core.status = "running"
+    return ended.outcome, await core.load_json(ended.data)
+
+
+def _ended(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:
+    """How the wait has ended, if it has; takes the oldest signal of its name."""
+    if started.name:
+        for index, (seq, name, data) in enumerate(core.signals):
+            if name == started.name:
+                del core.signals[index]
+                return ev.WaitEnded(key=started.key, outcome="signalled", signal=seq, data=data)
+    if started.until_us is not None and core.clock.now_us() >= started.until_us:
+        return ev.WaitEnded(key=started.key, outcome="timeout" if started.name else "elapsed")
+    return None
+
+
+async def _wait(core: RunCore, *, until_us: int | None, status: str, reason: str) -> None:
+    """Until something changed or the time has come. Errors: `RunSuspended` if asked not to wait here."""
+    await core.boundary()
+    if core.on_wait == "suspend":
+        await core.writer.commit()
+        raise RunSuspended(core.run_id, status=status, reason=reason)
+    left_s = None if until_us is None else max(0.0, (until_us - core.clock.now_us()) / 1_000_000)
+    await core.wait_change(left_s)
