@@ -1,0 +1,186 @@
+"""The one permission path: who may do what with an artifact, and at which price.
+
+Every access asks `Access.check`: read, search, subscription, inclusion in a prompt, invocation, library
+part. A policy that is missing, broken, unknown or cannot be decided denies (I10).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, Protocol, cast
+
+import msgspec
+
+from artelier.artifacts.bill import Bill, Prices
+from artelier.artifacts.ref import check_new_id
+from artelier.artifacts.shown import shown
+from artelier.errors import InvalidArtifact, InvalidRequest
+
+ANYONE = "*"
+"""Stands for every principal in an `allow` list; no id can be this."""
+
+PRINCIPALS_MAX = 1000
+"""Names over all lists of one policy (guess: more is a group's job, that is a contract's)."""
+
+_RIGHTS = {
+    "read": "read",
+    "search": "read",
+    "subscribe": "read",
+    "include": "read",
+    "invoke": "invoke",
+    "write": "write",
+    "delete": "delete",
+    "transfer": "transfer",
+    "govern": "govern",
+}
+"""Which right an action needs. `govern` is to change policy and prices: the owner's alone."""
+
+_OTHERS: dict[str, frozenset[str]] = {
+    "private": frozenset(),
+    "owner_writes": frozenset(("read", "invoke")),
+    "public": frozenset(("read", "invoke", "write")),
+}
+"""What a policy without lists gives to everybody but the owner."""
+
+GRANTABLE = ("read", "write", "invoke", "delete", "transfer")
+"""The rights an `allow` policy may list."""
+
+POLICIES = (*_OTHERS, "allow", "contract")
+
+# A sub-agent's principal grows with its depth, like its run id.
+_PRINCIPAL = re.compile(r"[A-Za-z0-9._:/-]{1,512}")
+
+
+class Governed(Protocol):
+    """What a decision depends on."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def access(self) -> Access | None: ...
+
+    @property
+    def prices(self) -> Prices: ...
+
+
+class Decision(NamedTuple):
+    """The answer: `reason` says why, `price` is what `payer` must pay for an allowed access."""
+
+    allowed: bool
+    reason: str
+    price: int = 0
+    payer: str | None = None
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A policy as stored."""
+
+    policy: str
+    """`private`, `owner_writes`, `public`, `allow` or `contract`; anything else denies."""
+    allow: dict[str, tuple[str, ...]] = {}
+    """For `allow`: principals by right; `*` is anyone."""
+    contract: str | None = None
+    """For `contract`: id of the artifact that decides."""
+
+    @classmethod
+    def parse(cls, value: object) -> Access:
+        """A policy from a name, `{"allow": {right: [principal]}}`, `{"contract": id}` or itself.
+
+        Errors: `InvalidArtifact`.
+        """
+        given: Any = msgspec.to_builtins(value) if isinstance(value, Access) else value
+        if isinstance(value, str):
+            given = {"policy": value}
+        elif isinstance(value, dict) and "policy" not in value:
+            policy = "contract" if "contract" in value else "allow"
+            given = {"policy": policy, **cast("dict[str, Any]", value)}
+        try:
+            access = msgspec.convert(given, _Strict)
+        except msgspec.ValidationError as error:
+            raise InvalidArtifact(
+                f"invalid access policy: {error}", expected=_EXPECTED, got=shown(given)
+            ) from None
+        access = cls(policy=access.policy, allow=access.allow, contract=access.contract)
+        access._check_shape()
+        return access
+
+    @classmethod
+    def read(cls, stored: str) -> Access | None:
+        """A stored policy; None, which denies, if it cannot be read."""
+        try:
+            return msgspec.json.decode(stored, type=cls)
+        except msgspec.MsgspecError:
+            return None
+
+    def _check_shape(self) -> None:
+        if (
+            self.policy not in POLICIES
+            or (bool(self.allow) and self.policy != "allow")
+            or ((self.contract is not None) != (self.policy == "contract"))
+        ):
+            raise InvalidArtifact("invalid access policy", expected=_EXPECTED, got=shown(self))
+        if unknown := sorted(set(self.allow) - set(GRANTABLE)):
+            raise InvalidArtifact(
+                "an access list names no right", expected=", ".join(GRANTABLE), got=unknown[0][:100]
+            )
+        if sum(map(len, self.allow.values())) > PRINCIPALS_MAX:
+            raise InvalidArtifact(
+                "too many principals in an access policy", expected=f"at most {PRINCIPALS_MAX}"
+            )
+        for principals in self.allow.values():
+            for principal in principals:
+                if principal != ANYONE:
+                    check_principal(principal)
+        if self.contract is not None:
+            check_new_id(self.contract)
+
+    @staticmethod
+    def check(action: str, principal: str, target: Governed) -> Decision:
+        """Decide one access, purely. `target` is the artifact as it stands."""
+        right = _RIGHTS.get(action)
+        if right is None:
+            return Decision(False, f"unknown action {action}")
+        access, owns = target.access, principal == target.owner
+        if owns and right == "govern":
+            # Else a policy that denies everything could never be mended.
+            return Decision(True, "owner")
+        if access is None:
+            return Decision(False, "its access policy is missing or broken")
+        if access.policy == "contract":
+            return Decision(False, f"its contract {access.contract} cannot be asked")
+        if access.policy not in POLICIES:
+            return Decision(False, f"its access policy {access.policy} is unknown")
+        if owns:
+            return Decision(True, "owner")
+        if right == "govern":
+            return Decision(False, "only its owner may change access and prices")
+        listed = access.allow.get(right, ()) if access.policy == "allow" else ()
+        if (
+            right in _OTHERS.get(access.policy, frozenset())
+            or principal in listed
+            or ANYONE in listed
+        ):
+            return Decision(True, access.policy, Bill.price(action, target, principal), principal)
+        return Decision(False, f"its policy is {access.policy}")
+
+
+class _Strict(Access, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A policy at the door: an unknown field is a mistake, in the store it is a newer version's."""
+
+
+_EXPECTED = "private, owner_writes, public, {allow: {right: [principal]}} or {contract: id}"
+
+
+def check_principal(value: object) -> str:
+    """Errors: `InvalidRequest`."""
+    if not isinstance(value, str) or not _PRINCIPAL.fullmatch(value):
+        raise InvalidRequest(
+            "invalid principal",
+            expected="1-512 characters of A-Z a-z 0-9 . _ : / -",
+            got=shown(value),
+        )
+    return value

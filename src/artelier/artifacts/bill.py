@@ -1,0 +1,82 @@
+"""The one billing path: what an access costs, who pays, and the postings that move it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from artelier.artifacts.shown import shown
+from artelier.errors import InvalidArtifact
+from artelier.ledger import Posting
+from artelier.money import SCRIP
+
+PRICE_MAX = 10**12
+"""Scrip per access (guess: far above any world's money, so that sums stay within 64 bits)."""
+
+_PRICED = {"read": "read", "invoke": "invoke", "include": "inclusion"}
+"""Which price an action costs; all other actions are free."""
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the owner asks of others per access, in whole scrip."""
+
+    read: int = 0
+    invoke: int = 0
+    inclusion: int = 0
+    """Per prompt that contains it."""
+
+
+class _Strict(Prices, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Prices at the door: an unknown field is a mistake."""
+
+
+class Priced(Protocol):
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def prices(self) -> Prices: ...
+
+
+def account_of(principal: str) -> str:
+    """The account of a principal: with a prefix, so that no id can name a mint, a hold or a source."""
+    return f"principal:{principal}"
+
+
+def check_prices(value: object) -> Prices:
+    """Prices from themselves or a mapping. Errors: `InvalidArtifact`."""
+    try:
+        given = msgspec.to_builtins(value) if isinstance(value, Prices) else value
+        strict = msgspec.convert(given, _Strict)
+    except msgspec.ValidationError as error:
+        raise InvalidArtifact(
+            f"invalid prices: {error}", expected="{read, invoke, inclusion}", got=shown(value)
+        ) from None
+    prices = Prices(read=strict.read, invoke=strict.invoke, inclusion=strict.inclusion)
+    for name in Prices.__struct_fields__:
+        if not 0 <= getattr(prices, name) <= PRICE_MAX:
+            raise InvalidArtifact(
+                f"invalid price of {name}",
+                expected=f"0 to {PRICE_MAX} scrip",
+                got=getattr(prices, name),
+            )
+    return prices
+
+
+class Bill:
+    """Pure arithmetic over an artifact's prices."""
+
+    @staticmethod
+    def price(action: str, artifact: Priced, payer: str) -> int:
+        """Scrip that one access costs; owners use their own for free."""
+        name = _PRICED.get(action)
+        return 0 if name is None or payer == artifact.owner else getattr(artifact.prices, name)
+
+    @staticmethod
+    def postings(action: str, artifact: Priced, payer: str) -> tuple[Posting, ...]:
+        """The movement from payer to owner; empty if there is nothing to pay."""
+        price = Bill.price(action, artifact, payer)
+        if price == 0:
+            return ()
+        return (Posting(account_of(payer), account_of(artifact.owner), SCRIP, price),)

@@ -1,0 +1,102 @@
+"""Which kinds of artifacts there are: the media each takes, its schema check, its default access."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from artelier.artifacts import checks
+from artelier.artifacts.content import Media, media_of
+from artelier.artifacts.shown import shown
+from artelier.errors import InvalidArtifact, InvalidConfig
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+ANY: frozenset[Media] = frozenset(("text", "json", "bytes"))
+TEXT_OR_JSON: frozenset[Media] = frozenset(("text", "json"))
+JSON: frozenset[Media] = frozenset(("json",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of artifact."""
+
+    name: str
+    media: frozenset[Media] = ANY
+    check: checks.Check = checks.anything
+    """Raises `InvalidArtifact` for content that does not fit."""
+    default_access: str = "owner_writes"
+    parts: str | None = None
+    """The key of the JSON content that holds the named parts which `id#part` reads."""
+
+
+_kinds: dict[str, Kind] = {}
+
+
+def register_kind(kind: Kind, *, replace: bool = False) -> Kind:
+    """Add a kind, or replace one by a stricter form of it.
+
+    Errors: `InvalidConfig` for a bad name, or one that is taken and not to be replaced.
+    """
+    if not _NAME.fullmatch(kind.name):
+        raise InvalidConfig(
+            "invalid name of a kind", expected="a-z 0-9 _, beginning with a letter", got=kind.name
+        )
+    if kind.name in _kinds and not replace:
+        raise InvalidConfig("this kind is registered already", got=kind.name)
+    _kinds[kind.name] = kind
+    return kind
+
+
+def known_kinds() -> tuple[str, ...]:
+    return tuple(sorted(_kinds))
+
+
+def kind_named(name: object) -> Kind:
+    """Errors: `InvalidArtifact` naming the known kinds."""
+    kind = _kinds.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise InvalidArtifact(
+            "unknown kind of artifact", expected=", ".join(known_kinds()), got=shown(name)
+        )
+    return kind
+
+
+def check_content(kind: Kind, content: object) -> None:
+    """Errors: `InvalidArtifact` if the content is of another media type or fails the kind's check."""
+    media = media_of(content)
+    if media not in kind.media:
+        raise InvalidArtifact(
+            f"a {kind.name} takes other content",
+            expected=" or ".join(sorted(kind.media)),
+            got=media,
+        )
+    kind.check(content)
+
+
+# What can be read for free cannot be sold: what an agent thinks with is private unless it says otherwise.
+for _name, _media, _check in (
+    ("prompt", TEXT_OR_JSON, checks.prompt),
+    ("personality", TEXT_OR_JSON, checks.prompt),
+    ("workflow", JSON, checks.workflow),
+    ("reflex", TEXT_OR_JSON, checks.code),
+    ("memory_store", JSON, checks.memory_store),
+    ("steering", JSON, checks.json_object),
+):
+    register_kind(Kind(name=_name, media=_media, check=_check, default_access="private"))
+
+for _name, _media, _check in (
+    ("agent", JSON, checks.agent),
+    ("contract", TEXT_OR_JSON, checks.code),
+    ("dataset", ANY, checks.anything),
+    ("document", ANY, checks.anything),
+    ("membrane", JSON, checks.json_object),
+    ("profile", JSON, checks.json_object),
+    ("report", ANY, checks.anything),
+    ("skill", TEXT_OR_JSON, checks.text_or_object),
+    ("task", JSON, checks.json_object),
+    ("tool", TEXT_OR_JSON, checks.text_or_object),
+):
+    register_kind(Kind(name=_name, media=_media, check=_check))
+
+register_kind(Kind(name="library", media=JSON, check=checks.library, parts="prompts"))

@@ -1,0 +1,197 @@
+"""Decide a write: what stands and what is asked become the event of a new version, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from artelier.artifacts.access import Access
+from artelier.artifacts.artifact import Artifact, Provenance
+from artelier.artifacts.bill import Prices, check_prices
+from artelier.artifacts.content import Media, encode_content
+from artelier.artifacts.events import ArtifactWritten
+from artelier.artifacts.kinds import Kind, check_content, kind_named
+from artelier.artifacts.retention import Retention
+from artelier.artifacts.rows import Standing
+from artelier.artifacts.shown import shown
+from artelier.errors import AccessDenied, InvalidArtifact, NotFound, VersionConflict
+from artelier.log import Blob, BlobRef, DataKey, make_blob
+
+EXTRAS_BYTES_MAX = 256 * 1024
+"""Stored bytes of metadata, and of an interface (guess: hundreds of tools)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the caller asks for. None keeps what the version before had."""
+
+    id: str
+    content: Any
+    kind: str | None = None
+    access: object = None
+    prices: object = None
+    expected_version: int | None = None
+    """The version that is to be replaced; 0 for an id that must be new."""
+    metadata: Mapping[str, Any] | None = None
+    interface: Any = None
+    provenance: Provenance | None = None
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """Content, metadata and interface of a wish as they will be stored."""
+
+    media: Media
+    content: bytes
+    metadata: bytes | None
+    interface: bytes | None
+
+
+def encode(wish: Wish) -> Encoded:
+    """Errors: `InvalidArtifact` for content, metadata or an interface that cannot be stored."""
+    media, content = encode_content(wish.content)
+
+    def extra(value: object, what: str) -> bytes | None:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise InvalidArtifact(
+                f"invalid {what}", expected="a JSON object", got=type(value).__name__
+            )
+        return encode_content(dict(value), limit_bytes=EXTRAS_BYTES_MAX)[1]  # pyright: ignore[reportUnknownArgumentType] - JSON, checked there
+
+    return Encoded(
+        media, content, extra(wish.metadata, "metadata"), extra(wish.interface, "interface")
+    )
+
+
+def check_expected(wish: Wish, standing: Standing | None) -> None:
+    """Errors: `VersionConflict` with both numbers."""
+    have = standing.version if standing else 0
+    if wish.expected_version is not None and wish.expected_version != have:
+        raise VersionConflict(
+            f"artifact {wish.id} has moved on",
+            expected=f"version {wish.expected_version}",
+            got=f"version {have}",
+            hint="Read it again and decide anew.",
+            artifact=wish.id,
+            expected_version=wish.expected_version,
+            have_version=have,
+        )
+
+
+def check_allowed(wish: Wish, standing: Standing, principal: str) -> None:
+    """Errors: `NotFound` for a deleted artifact, `AccessDenied`.
+
+    To set policy or prices is the owner's right, and needs no other.
+    """
+    if standing.deleted:
+        raise NotFound(f"artifact {wish.id} was deleted", hint="Write under another id.")
+    governs = wish.access is not None or wish.prices is not None
+    decision = Access.check("govern" if governs else "write", principal, standing)
+    if not decision.allowed:
+        raise AccessDenied(
+            f"{principal} may not write artifact {wish.id}: {decision.reason}", artifact=wish.id
+        )
+
+
+def decide_write(
+    wish: Wish, standing: Standing | None, *, tenant: str, principal: str, key: DataKey
+) -> tuple[ArtifactWritten, list[Blob]]:
+    """The event of the next version and the blobs it names, its content first.
+
+    Errors: `InvalidArtifact`, `InvalidRequest`, `AccessDenied`, `VersionConflict`, `NotFound`.
+    """
+    if standing is not None:
+        check_allowed(wish, standing, principal)
+    check_expected(wish, standing)
+    kind = kind_named(_kind(wish, standing))
+    encoded = encode(wish)
+    Retention.parse((wish.metadata or {}).get("retention", {}))
+    check_content(kind, wish.content)
+    access, prices = _rights(wish, standing, kind)
+    provenance = (wish.provenance or Provenance()).checked()
+    blobs: list[Blob] = []
+
+    def keep(content: bytes) -> BlobRef:
+        ref, blob = make_blob(tenant, key, content)
+        blobs.append(blob)
+        return ref
+
+    def keep_extra(content: bytes | None, before: str | None) -> BlobRef | None:
+        if content is not None:
+            return keep(content)
+        return None if before is None else BlobRef(before)
+
+    at = standing.at if standing else None
+    event = ArtifactWritten(
+        id=wish.id,
+        kind=kind.name,
+        version=standing.version + 1 if standing else 1,
+        content=keep(encoded.content),
+        media=encoded.media,
+        size_bytes=len(encoded.content),
+        creator=standing.creator if standing else principal,
+        owner=standing.owner if standing else principal,
+        access=access,
+        prices=prices,
+        metadata=keep_extra(encoded.metadata, at.metadata if at else None),
+        interface=keep_extra(encoded.interface, at.interface if at else None),
+        derived_from=provenance.derived_from,
+        run_id=provenance.run_id,
+        step=provenance.step,
+    )
+    return event, blobs
+
+
+def _rights(wish: Wish, standing: Standing | None, kind: Kind) -> tuple[Access, Prices]:
+    prices = standing.prices if standing else Prices()
+    if wish.prices is not None:
+        prices = check_prices(wish.prices)
+    access = standing.access if standing else Access.parse(kind.default_access)
+    if wish.access is not None:
+        access = Access.parse(wish.access)
+    if access is None:
+        raise InvalidArtifact(f"the access policy of {wish.id} is broken", hint="Set `access`.")
+    return access, prices
+
+
+def _kind(wish: Wish, standing: Standing | None) -> str | None:
+    if standing is None:
+        return wish.kind
+    if wish.kind not in (None, standing.kind):
+        raise InvalidArtifact(
+            f"the kind of {wish.id} is fixed", expected=standing.kind, got=shown(wish.kind)
+        )
+    return standing.kind
+
+
+def written(
+    event: ArtifactWritten,
+    *,
+    content: Any,
+    metadata: Any,
+    interface: Any,
+    created_us: int,
+    written_us: int,
+) -> Artifact:
+    """The artifact that a write leaves."""
+    return Artifact(
+        id=event.id,
+        kind=event.kind,
+        content=content,
+        version=event.version,
+        creator=event.creator,
+        owner=event.owner,
+        access=event.access,
+        prices=event.prices,
+        interface=interface,
+        provenance=Provenance(
+            derived_from=event.derived_from, run_id=event.run_id, step=event.step
+        ),
+        metadata=metadata or {},
+        created_us=created_us,
+        written_us=written_us,
+    )

@@ -1,0 +1,312 @@
+"""The handle `space.artifacts`: what one principal does with the artifacts of one space.
+
+The principal is bound here and no method takes another. An id of another tenant or space is not there at
+all. Prices are paid through the ledger's view, which must follow `events.MOVING`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from artelier.artifacts import search as text_search
+from artelier.artifacts.access import check_principal
+from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
+from artelier.artifacts.content import Content, decode_content
+from artelier.artifacts.diff import Diff, diff
+from artelier.artifacts.door import ATTEMPTS_MAX, Door, too_busy
+from artelier.artifacts.edit import edited
+from artelier.artifacts.events import (
+    ArtifactDeleted,
+    ArtifactPruned,
+    ArtifactTransferred,
+    artifact_stream,
+)
+from artelier.artifacts.plan import Wish, decide_write, written
+from artelier.artifacts.ref import Ref, check_new_id
+from artelier.artifacts.retention import Retention, first_kept
+from artelier.artifacts.rows import Standing, sources_of
+from artelier.clock import Clock
+from artelier.errors import (
+    AccessDenied,
+    InvalidRequest,
+    NotFound,
+    SequenceConflict,
+    VersionConflict,
+)
+from artelier.ids import MAIN_SPACE, check_space, check_tenant
+from artelier.log import Batch, Blob, Draft, Store, StreamAppend
+
+PAGE_MAX = 1000
+"""Rows of one answer."""
+
+Summaries = list[Summary]  # `list` is a method below
+Appends = tuple[StreamAppend, list[Blob], Artifact]
+
+
+class Artifacts:
+    """Artifacts of `space` in `tenant`, as `principal`."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tenant: str,
+        space: str,
+        principal: str,
+        *,
+        main: Artifacts | None = None,
+    ) -> None:
+        """`main` is a world's grant: the handle through which its `main:` refs are read."""
+        self._door = Door(
+            store, clock, check_tenant(tenant), check_space(space), check_principal(principal)
+        )
+        self._main = main
+
+    # -- reading
+
+    async def read(self, ref: str, *, price_max: int | None = None) -> Artifact:
+        """One version with its content; the read price goes to the owner. `id#part` reads a named part.
+
+        Units:  `price_max` is the scrip the caller agrees to; None is what is asked.
+        Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidRequest` for what is no ref.
+        """
+        parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
+        if parsed.space is None:
+            return await self._door.read(parsed, price_max=price_max)
+        if self._main is None:
+            raise AccessDenied(f"this world has no grant to read {parsed}")
+        return await self._main.read(str(parsed._replace(space=None)), price_max=price_max)
+
+    async def search(
+        self, text: str = "", *, kind: str | None = None, owner: str | None = None, limit: int = 50
+    ) -> Summaries:
+        """Readable artifacts in which every word occurs, newest first; see `search.py` for its bounds."""
+        return await text_search.find(
+            self._door, text=text, kind=kind, owner=owner, limit=_checked_limit(limit)
+        )
+
+    async def list(
+        self,
+        *,
+        kind: str | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Summaries:
+        """Readable artifacts in the order of their making, beyond the id `after`.
+
+        Errors: `NotFound` if there never was an artifact `after`.
+        """
+        wanted, position = _checked_limit(limit), 0
+        if after is not None:
+            start = await self._door.find(check_new_id(after))
+            if start is None:
+                raise NotFound(f"no artifact {after}")
+            position = start.position
+        return await text_search.following(
+            self._door, kind=kind, owner=owner, position=position, limit=wanted
+        )
+
+    async def history(
+        self, id: str, *, after: int = 0, limit: int = PAGE_MAX
+    ) -> tuple[VersionInfo, ...]:
+        """The versions of an artifact above `after`, oldest first, without content."""
+        door, standing = self._door, await self._door.permitted(check_new_id(id), "read")
+        rows = await door.store.query(
+            "SELECT version, writer, written_us, media, size_bytes, run_id, step"
+            " FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version > ?"
+            " ORDER BY version LIMIT ?",
+            (door.tenant, door.space, id, after, _checked_limit(limit)),
+        )
+        return tuple(
+            VersionInfo(
+                version=version, writer=writer, written_us=written_us, media=media,
+                size_bytes=size_bytes, run_id=run_id, step=step,
+                pruned=version < standing.kept_from,
+            )
+            for version, writer, written_us, media, size_bytes, run_id, step in rows
+        )  # fmt: skip
+
+    async def diff(self, id: str, a: int, b: int) -> Diff:
+        """What changed from version `a` to version `b`. Both are read, and paid for if that has a price."""
+        names = (f"{check_new_id(id)}@{a}", f"{id}@{b}")
+        before, after = [(await self.read(name)).content for name in names]
+        return diff(before, after, names=names)
+
+    async def lineage(self, id: str) -> Lineage:
+        """What an artifact came from, and what came from it as far as the caller may read that."""
+        door = self._door
+        await door.permitted(check_new_id(id), "read")
+        sources = await sources_of(door.store, door.tenant, door.space, id, limit=PAGE_MAX)
+        rows = await door.store.query(
+            "SELECT DISTINCT id, version FROM artifact_sources"
+            " WHERE tenant = ? AND source_space = ? AND source_id = ? AND space = ?"
+            " ORDER BY id, version LIMIT ?",
+            (door.tenant, door.space, id, door.space, PAGE_MAX),
+        )
+        readable = {heir: await door.may("read", heir) for heir in {row[0] for row in rows}}
+        return Lineage(
+            id=id,
+            sources=tuple(dict.fromkeys(sources)),
+            derived=tuple(f"{heir}@{version}" for heir, version in rows if readable[heir]),
+        )
+
+    # -- changing
+
+    async def write(
+        self,
+        id: str,
+        *,
+        content: Content,
+        kind: str | None = None,
+        access: object = None,
+        prices: object = None,
+        expected_version: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        interface: Mapping[str, Any] | None = None,
+        provenance: Provenance | None = None,
+    ) -> Artifact:
+        """Write a new version; the first one makes the caller creator and owner, and needs a `kind`.
+
+        What is None stays as it was. `access` is a policy's name, `{"allow": {right: [principal]}}` or
+        `{"contract": id}`; `prices` is `{"read", "invoke", "inclusion"}` in scrip.
+        Errors: `InvalidArtifact`, `AccessDenied`, `VersionConflict`, `NotFound` for a deleted id.
+        """
+        wish = Wish(
+            id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
+            expected_version=expected_version, metadata=metadata, interface=interface,
+            provenance=provenance,
+        )  # fmt: skip
+        return await self._write(wish)
+
+    async def plan_write(
+        self,
+        id: str,
+        *,
+        content: Content,
+        kind: str | None = None,
+        access: object = None,
+        prices: object = None,
+        expected_version: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        interface: Mapping[str, Any] | None = None,
+        provenance: Provenance | None = None,
+        actor: str | None = None,
+        cause: str | None = None,
+    ) -> Appends:
+        """All of `write` but the append, for a caller with a batch of its own (a run).
+
+        `actor` (the principal unless said) and `cause` go into the event. The append builds on the
+        artifact's stream as it is now: if that moves first, the batch fails with `SequenceConflict`.
+        """
+        wish = Wish(
+            id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
+            expected_version=expected_version, metadata=metadata, interface=interface,
+            provenance=provenance,
+        )  # fmt: skip
+        return await self._plan(wish, actor=actor, cause=cause)
+
+    async def edit(self, id: str, old: str, new: str) -> Artifact:
+        """Replace a string that must occur exactly once. JSON is edited in its canonical text.
+
+        It reads (and pays for reading) and writes, so it needs both rights.
+        Errors: `InvalidArtifact` if `old` does not occur, or more than once; those of `read` and `write`.
+        """
+        for _ in range(ATTEMPTS_MAX):
+            artifact = await self.read(check_new_id(id))
+            content = edited(artifact, old, new)
+            try:
+                return await self._write(
+                    Wish(id=id, content=content, expected_version=artifact.version)
+                )
+            except VersionConflict:
+                continue  # the string must occur once in what stands now, not in what stood
+        raise too_busy(id)
+
+    async def delete(self, id: str) -> None:
+        """Leave a tombstone: no version is readable, and the id stays taken."""
+
+        async def bury(standing: Standing) -> ArtifactDeleted:
+            return ArtifactDeleted(id=standing.id)
+
+        await self._door.change(check_new_id(id), "delete", bury)
+
+    async def transfer(self, id: str, to: str) -> None:
+        """Give an artifact to another principal, without payment. Its policy and prices go with it."""
+        check_principal(to)
+
+        async def give(standing: Standing) -> ArtifactTransferred:
+            if standing.owner == to:
+                raise InvalidRequest(f"artifact {standing.id} belongs to {to} already")
+            return ArtifactTransferred(id=standing.id, giver=standing.owner, to=to)
+
+        await self._door.change(check_new_id(id), "transfer", give)
+
+    async def prune(
+        self, id: str, *, max_versions: int | None = None, ttl_s: int | None = None
+    ) -> int:
+        """Apply retention: how many versions ceased to be readable. The newest always stays.
+
+        `max_versions` counts the newest; `ttl_s` is the age in seconds from which older ones go. Without
+        either, `retention {max_versions, ttl_s}` of the metadata holds. Needs the right to delete.
+        """
+        door, gone = self._door, [0]
+        asked = Retention.parse({"max_versions": max_versions, "ttl_s": ttl_s})
+
+        async def retire(standing: Standing) -> ArtifactPruned | None:
+            rules = asked
+            if rules == Retention() and standing.at is not None:
+                metadata: dict[str, Any] = await door.extra(standing.at.metadata) or {}
+                rules = Retention.parse(metadata.get("retention", {}))
+            kept = await first_kept(door, standing, rules)
+            gone[0] = kept - standing.kept_from
+            return ArtifactPruned(id=standing.id, kept_from=kept) if gone[0] else None
+
+        await door.change(check_new_id(id), "delete", retire)
+        return gone[0]
+
+    # -- inside
+
+    async def _write(self, wish: Wish) -> Artifact:
+        for _ in range(ATTEMPTS_MAX):
+            append, blobs, artifact = await self._plan(wish)
+            try:
+                await self._door.store.append(Batch(appends=(append,), blobs=blobs))
+                return artifact
+            except (SequenceConflict, VersionConflict):
+                continue  # the plan says whether that matters to this caller
+        raise too_busy(wish.id)
+
+    async def _plan(
+        self, wish: Wish, *, actor: str | None = None, cause: str | None = None
+    ) -> Appends:
+        door = self._door
+        key = await door.store.data_key(door.tenant)
+        stream = artifact_stream(door.tenant, door.space, wish.id)
+        # The head before the row: whatever comes between makes the append fail, never pass unseen.
+        seq, _hash = await door.store.head(stream)
+        standing = await door.find(wish.id)
+        event, blobs = decide_write(
+            wish, standing, tenant=door.tenant, principal=door.principal, key=key
+        )
+        at_us = door.clock.now_us()
+        draft = Draft(event, at_us, actor or door.principal, cause)
+        artifact = written(
+            event,
+            content=decode_content(event.media, blobs[0].content),
+            metadata=await self._kept(wish.metadata, event.metadata),
+            interface=await self._kept(wish.interface, event.interface),
+            created_us=standing.created_us if standing else at_us,
+            written_us=at_us,
+        )
+        return StreamAppend(stream, (draft,), seq), blobs, artifact
+
+    async def _kept(self, wished: Mapping[str, Any] | None, ref: str | None) -> Any:
+        return dict(wished) if wished is not None else await self._door.extra(ref)
+
+
+def _checked_limit(limit: int) -> int:
+    if not 1 <= limit <= PAGE_MAX:
+        raise InvalidRequest("invalid limit", expected=f"1 to {PAGE_MAX}", got=limit)
+    return limit

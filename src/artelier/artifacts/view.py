@@ -1,0 +1,149 @@
+"""The view of artifacts: what stands now, every version, and what derives from what.
+
+It depends on events alone. Text search therefore reads blobs when it is asked (`search.py`), and lists of
+metadata are no columns here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from artelier.artifacts.events import (
+    ArtifactDeleted,
+    ArtifactPruned,
+    ArtifactTransferred,
+    ArtifactWritten,
+)
+from artelier.artifacts.ref import Ref
+from artelier.errors import Conflict, NotFound, VersionConflict
+from artelier.log import Applied, Tx, View
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+artifacts_view = View(
+    name="artifacts",
+    version=1,
+    tables=("artifacts", "artifact_versions", "artifact_sources"),
+    schema=(
+        # `position` is that of the event that made it: the order of lists and searches, which no later
+        # write changes, so that a write touches one index row at most.
+        """CREATE TABLE artifacts(
+            position INTEGER PRIMARY KEY,
+            tenant TEXT NOT NULL, space TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL,
+            version INTEGER NOT NULL, kept_from INTEGER NOT NULL, deleted INTEGER NOT NULL,
+            creator TEXT NOT NULL, owner TEXT NOT NULL, policy TEXT NOT NULL, access TEXT NOT NULL,
+            price_read INTEGER NOT NULL, price_invoke INTEGER NOT NULL,
+            price_inclusion INTEGER NOT NULL, created_us INTEGER NOT NULL,
+            UNIQUE(tenant, space, id)) STRICT""",
+        "CREATE INDEX artifacts_by_space ON artifacts(tenant, space, position)",
+        "CREATE INDEX artifacts_by_kind ON artifacts(tenant, space, kind, position)",
+        "CREATE INDEX artifacts_by_owner ON artifacts(tenant, space, owner, position)",
+        """CREATE TABLE artifact_versions(
+            tenant TEXT NOT NULL, space TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL,
+            content TEXT NOT NULL, media TEXT NOT NULL, size_bytes INTEGER NOT NULL,
+            interface TEXT, metadata TEXT, sources INTEGER NOT NULL,
+            stream INTEGER NOT NULL, seq INTEGER NOT NULL, writer TEXT NOT NULL,
+            written_us INTEGER NOT NULL, run_id TEXT, step TEXT,
+            PRIMARY KEY(tenant, space, id, version)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE artifact_sources(
+            tenant TEXT NOT NULL, space TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL,
+            n INTEGER NOT NULL, source TEXT NOT NULL, source_space TEXT NOT NULL,
+            source_id TEXT NOT NULL,
+            PRIMARY KEY(tenant, space, id, version, n)) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX artifact_sources_by_source"
+        " ON artifact_sources(tenant, source_space, source_id)",
+    ),
+)
+
+
+@artifacts_view.on(ArtifactWritten)
+def show_written(event: Applied, tx: Tx) -> None:
+    """A new version, which must follow on the one that stands."""
+    data = event.data
+    assert isinstance(data, ArtifactWritten)
+    tenant, space, _ = event.stream
+    access = _encode(data.access).decode()
+    prices = (data.prices.read, data.prices.invoke, data.prices.inclusion)
+    if data.version == 1:
+        done = tx.execute(
+            "INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, 1, 1, 0, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (event.position, tenant, space, data.id, data.kind, data.creator, data.owner,
+             data.access.policy, access, *prices, event.at_us),
+        )  # fmt: skip
+    else:
+        done = tx.execute(
+            "UPDATE artifacts SET version = ?, policy = ?, access = ?, price_read = ?,"
+            " price_invoke = ?, price_inclusion = ?"
+            " WHERE tenant = ? AND space = ? AND id = ? AND version = ? AND deleted = 0",
+            (data.version, data.access.policy, access, *prices,
+             tenant, space, data.id, data.version - 1),
+        )  # fmt: skip
+    if done.rowcount != 1:
+        _refuse_version(event, data, tx)
+    tx.execute(
+        "INSERT INTO artifact_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (tenant, space, data.id, data.version, data.content, data.media, data.size_bytes,
+         data.interface, data.metadata, len(data.derived_from), event.stream_id, event.seq,
+         event.actor, event.at_us, data.run_id, data.step),
+    )  # fmt: skip
+    for n, source in enumerate(data.derived_from):
+        ref = Ref.parse(source, main_allowed=True)
+        tx.execute(
+            "INSERT INTO artifact_sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (tenant, space, data.id, data.version, n, source, ref.space or space, ref.id),
+        )
+
+
+def _refuse_version(event: Applied, data: ArtifactWritten, tx: Tx) -> None:
+    row = tx.one(
+        "SELECT version, deleted FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
+        (event.stream.tenant, event.stream.space, data.id),
+    )
+    have, deleted = row if row else (0, 0)
+    if deleted:
+        raise NotFound(f"artifact {data.id} was deleted", hint="Write under another id.")
+    raise VersionConflict(
+        f"artifact {data.id} has moved on",
+        expected=f"version {data.version - 1}",
+        got=f"version {have}",
+        hint="Read it again and decide anew.",
+    )
+
+
+@artifacts_view.on(ArtifactDeleted)
+def show_deleted(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, ArtifactDeleted)
+    done = tx.execute(
+        "UPDATE artifacts SET deleted = 1"
+        " WHERE tenant = ? AND space = ? AND id = ? AND deleted = 0",
+        (event.stream.tenant, event.stream.space, data.id),
+    )
+    if done.rowcount != 1:
+        raise NotFound(f"no artifact {data.id} to delete")
+
+
+@artifacts_view.on(ArtifactTransferred)
+def show_transferred(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, ArtifactTransferred)
+    done = tx.execute(
+        "UPDATE artifacts SET owner = ?"
+        " WHERE tenant = ? AND space = ? AND id = ? AND owner = ? AND deleted = 0",
+        (data.to, event.stream.tenant, event.stream.space, data.id, data.giver),
+    )
+    if done.rowcount != 1:
+        raise Conflict(f"artifact {data.id} does not belong to {data.giver} any more")
+
+
+@artifacts_view.on(ArtifactPruned)
+def show_pruned(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, ArtifactPruned)
+    tx.execute(
+        "UPDATE artifacts SET kept_from = ? WHERE tenant = ? AND space = ? AND id = ?"
+        " AND kept_from < ? AND version >= ? AND deleted = 0",
+        (data.kept_from, event.stream.tenant, event.stream.space, data.id,
+         data.kept_from, data.kept_from),
+    )  # fmt: skip
