@@ -10,7 +10,7 @@ import pytest
 
 from artelier.errors import InvalidConfig, MissingKey, UnknownModel
 from artelier.models.registry import ModelRegistry
-from artelier.ports.model import ModelPort
+from artelier.ports.model import FREE, ModelPort
 from artelier.testing import ScriptedModel
 
 KEYS = {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
@@ -137,9 +137,31 @@ def test_a_local_server_needs_no_key():
     assert ModelRegistry(environ={}).resolve("ollama:llama3.2")
 
 
-def test_a_base_url_that_is_none_is_refused():
-    with pytest.raises(InvalidConfig, match="OPENAI_BASE_URL"):
-        ModelRegistry(environ={**KEYS, "OPENAI_BASE_URL": "localhost:80"}).resolve("gpt-4o")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:80",
+        "ftp://host/v1",
+        "http://",
+        "http://[bad",
+        "http://u:hidden@h:x",
+        "http://a b",
+    ],
+)
+def test_a_base_url_that_is_none_is_refused(url: str):
+    with pytest.raises(InvalidConfig, match="OPENAI_BASE_URL is not a usable URL") as caught:
+        ModelRegistry(environ={**KEYS, "OPENAI_BASE_URL": url}).resolve("gpt-4o")
+
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_model_that_no_table_knows_is_free_only_on_this_machine():
+    def price(url: str) -> Any:
+        resolved = ModelRegistry(environ={**KEYS, "OPENAI_BASE_URL": url}).resolve("openai:qwen3")
+        return getattr(resolved.port, "price", "none at all")
+
+    assert price("http://127.0.0.1:8000/v1") == FREE
+    assert price("https://gateway.example.com/v1") is None
 
 
 def test_a_provider_that_is_not_installed_says_how_to_install_it():

@@ -325,9 +325,20 @@ def test_a_server_that_lies_about_usage_earns_no_negative_cost():
     assert 0 <= usage.cached_input_tokens <= usage.input_tokens
 
 
-def test_a_tool_that_no_schema_can_describe_is_no_crash():
-    tool = ToolSchema(name="bad name!", description="", parameters={"type": "nonsense"})
+@STREAMED
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": (ToolSchema(name="t", description="", parameters={"properties": 7}),)},
+        {"output_schema": {"type": "object", "properties": {"a": "b"}}},
+    ],
+    ids=["tool", "output"],
+)
+def test_a_schema_that_is_none_is_refused_for_good(fields: dict[str, Any], streamed: bool):
+    async def main() -> int:
+        async with OpenAIServer(["never"]) as server:
+            with pytest.raises(ModelRefusedCall, match="Invalid JSON Schema"):
+                await call(server, ask(**fields), streamed=streamed)
+            return len(server.requests)
 
-    error = failure(Fault.status(400, "invalid function name"), tools=(tool,))
-
-    assert type(error) is ModelRefusedCall
+    assert asyncio.run(main()) == 0

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from artelier.models.params import settings_of, timeout_s_of
-from artelier.models.vendors import NO_KEY, Build, Endpoint, openai_chat
+from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, openai_chat
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
 from artelier.tokens.names import split_name
 
@@ -210,6 +210,7 @@ def openai_compatible(
     part of the request's name after the colon is sent. Without a `price`, the tenant's table decides;
     a server on this machine is free.
     """
+    check_url(base_url, name="base_url")
     endpoint = Endpoint(
         provider="openai-compatible", api_key=api_key or NO_KEY, base_url=base_url, is_custom=True
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from artelier.errors import InvalidConfig, MissingKey, UnknownModel
-from artelier.models.vendors import NO_KEY, VENDORS, Endpoint, Vendor
+from artelier.models.vendors import NO_KEY, VENDORS, Endpoint, Vendor, check_url
 from artelier.ports.model import ModelPort
 from artelier.tokens.names import BUILT_IN, canonical_name, split_name
 
@@ -83,6 +83,11 @@ class ModelRegistry:
                 states[provider] = "ready"
         return states
 
+    async def aclose(self) -> None:
+        """Close the provider connections that this event loop opened."""
+        for port in self._built.values():
+            await port.aclose()
+
     def _override(self, canonical: str) -> ModelPort | None:
         if (exact := self._exact.get(canonical)) is not None:
             return exact
@@ -136,9 +141,12 @@ class ModelRegistry:
         if built is None:
             from artelier.models.provider import ProviderModel, local_price
 
-            price = local_price(endpoint.base_url) if not vendor.needs_key else None
-            built = ProviderModel(vendor.build, endpoint, key_name=vendor.key_names[0], price=price)
-            self._built[provider, endpoint] = built
+            built = self._built[provider, endpoint] = ProviderModel(
+                vendor.build,
+                endpoint,
+                key_name=vendor.key_names[0],
+                price=local_price(endpoint.base_url),
+            )
         return built
 
     def _endpoint(self, provider: str, vendor: Vendor) -> Endpoint:
@@ -158,12 +166,8 @@ class ModelRegistry:
                 expected=f"printable ASCII without spaces in {vendor.key_names[0]}",
                 got=f"{len(key)} characters with others among them",
             )
-        if named_url and not re.match(r"https?://[^\s/]", named_url):
-            raise InvalidConfig(
-                f"{vendor.base_url_name} is not a URL",
-                expected="http://... or https://...",
-                got=repr(named_url)[:80],
-            )
+        if named_url:
+            check_url(named_url, name=vendor.base_url_name or "the base URL")
         return Endpoint(
             provider=provider,
             api_key=key or NO_KEY,

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from artelier.errors import InvalidConfig
 
 if TYPE_CHECKING:
     import httpx2
@@ -32,6 +35,24 @@ class Endpoint:
 
     def __repr__(self) -> str:
         return f"Endpoint(provider={self.provider!r})"  # never the key, nor a URL that may hold one
+
+
+def check_url(url: str, *, name: str) -> None:
+    """Refuse what is no absolute http(s) URL.
+
+    Errors: `InvalidConfig` that names the setting, and no password that the URL may hold.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a broken IPv6 address or port
+        usable = False
+    if not usable or not url.isprintable() or " " in url:
+        raise InvalidConfig(
+            f"{name} is not a usable URL",
+            expected="http://host[:port]/path or https://...",
+            got=repr(url.rpartition("@")[2])[:80],
+        )
 
 
 Build = Callable[[str, Endpoint, "httpx2.AsyncClient"], "Model[Any]"]
