@@ -87,6 +87,16 @@ def test_an_override_needs_no_key():
     assert ModelRegistry({"gpt-4o": scripted()}, environ={}).resolve("gpt-4o")
 
 
+def test_the_offline_model_is_always_there_and_one():
+    registry = ModelRegistry(environ={})
+
+    name, port = registry.resolve("Offline")
+
+    assert name == "offline"
+    assert registry.resolve("offline").port is port
+    assert getattr(port, "price", None) == FREE
+
+
 @pytest.mark.parametrize("name", ["nobody:model", "scripted", "openai:", ":x"])
 def test_an_unknown_name_lists_what_is_known(name: str):
     with pytest.raises(UnknownModel, match=r"offline.*openai:<model>.*anthropic:<model>"):

@@ -307,6 +307,26 @@ def test_a_stream_gives_pieces_and_then_the_whole_reply_with_its_usage():
     assert last == ModelReply(text="word " * 10, usage=usage)
 
 
+def test_a_stream_may_be_read_by_a_new_task_for_each_piece():
+    """`asyncio.wait_for` makes one each time."""
+
+    async def main() -> tuple[str, bool]:
+        text = ""
+        async with OpenAIServer(["word " * 20, "word " * 20]) as server:
+            stream = port(server).stream(ask())  # type: ignore[attr-defined]
+            while not isinstance(item := await asyncio.wait_for(anext(stream), 1), ModelReply):
+                text += item.text
+            with pytest.raises(StopAsyncIteration):
+                await asyncio.wait_for(anext(stream), 1)
+            cut = port(server).stream(ask())  # type: ignore[attr-defined]
+            await asyncio.wait_for(anext(cut), 1)
+            await asyncio.create_task(cut.aclose())
+            closed = await asyncio.to_thread(server.wait_until, lambda s: s.connections_open == 0)
+        return text, closed
+
+    assert asyncio.run(main()) == ("word " * 20, True)
+
+
 def test_a_stream_of_tool_calls_ends_in_a_reply_with_all_of_them():
     calls = [tool_call("weather", {"city": "Oslo" * 10}, id="a"), tool_call("f", {}, id="b")]
 
