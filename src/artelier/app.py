@@ -10,10 +10,16 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
-from artelier.artifacts import Artifacts, Provenance, artifacts_view
+from artelier.artifacts import (
+    Artifacts,
+    Provenance,
+    account_of,
+    artifacts_view,
+    check_principal,
+)
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidRequest, NotFound
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
@@ -38,15 +44,26 @@ from artelier.kernel import (
     kernel_view,
     queries,
 )
-from artelier.ledger import ledger_view
-from artelier.log import Event, EventData, Report, SqliteStore, View, verify_store
+from artelier.ledger import MoneyTransferred, Posting, ledger_view
+from artelier.log import (
+    Batch,
+    Draft,
+    Event,
+    EventData,
+    Report,
+    SqliteStore,
+    Stream,
+    StreamAppend,
+    View,
+    verify_store,
+)
 from artelier.models.registry import ModelRegistry
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Prices, Window, Windows
 
 VIEWS: tuple[View, ...] = (
-    ledger_view([*MOVING, *ARTIFACT_MOVING], CAPPING),
+    ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),
     kernel_view,
     artifacts_view,
 )
@@ -170,7 +187,11 @@ class Kernel:
     async def events(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         """Durable events of all tenants by position; with `follow`, new ones as they are committed."""
         changed, loop = asyncio.Event(), asyncio.get_running_loop()
-        undo = self._store.listen(lambda *_: loop.call_soon_threadsafe(changed.set))
+
+        def committed(position: int, abroad: bool) -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        undo = self._store.listen(committed)
         try:
             while True:
                 changed.clear()
@@ -230,6 +251,7 @@ class Kernel:
         for opened, _ in tuple(self._detached.values()):
             await opened.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
         self._detached.clear()
+        await self.models.aclose()
         self.close()
 
     def close(self) -> None:
@@ -261,6 +283,11 @@ class TenantKernel:
         if isinstance(self._tenant, Tenant):
             return self._tenant.id
         return self._tenant or DEFAULT_TENANT
+
+    @property
+    def services(self) -> Services:
+        """For the packages that build on the kernel."""
+        return self._services
 
     async def state(self) -> TenantState:
         """The stored tenant, created on first use. Errors: `TenantConflict`."""
@@ -456,14 +483,30 @@ class Money:
 
     async def balance(self, asset: str = "scrip") -> int:
         """In the asset's smallest unit."""
-        from artelier.artifacts import account_of
-
         rows = await self._services.store.query(
             "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
             " AND asset = ?",
             (self._tenant, self._space, account_of(self._principal), asset),
         )
         return rows[0][0] if rows else 0
+
+    async def transfer(self, *, to: str, amount: int, asset: str = "scrip") -> None:
+        """Give money to another principal of the space.
+
+        Errors: `InvalidRequest` for an amount that is no positive integer or a transfer to oneself;
+        `InsufficientFunds`, and nothing moved.
+        """
+        target = account_of(check_principal(to))
+        if isinstance(amount, bool) or not isinstance(cast(object, amount), int) or amount <= 0:
+            raise InvalidRequest("amount", expected="a positive integer", got=repr(amount)[:80])
+        if to == self._principal:
+            raise InvalidRequest("a transfer needs two principals", got=to)
+        posting = Posting(account_of(self._principal), target, asset, amount)
+        draft = Draft(
+            MoneyTransferred(postings=(posting,)), self._services.clock.now_us(), self._principal
+        )
+        stream = Stream(self._tenant, self._space, f"tenant:{self._tenant}")
+        await self._services.store.append(Batch(appends=[StreamAppend(stream, [draft])]))
 
 
 def _artifact_id(text: str) -> str:

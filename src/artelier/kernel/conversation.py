@@ -95,6 +95,16 @@ class Conversation:
         messages = tuple(self._messages[start - self._first : end - self._first + 1])
         return RangePart(tag=tag, conversation=self.name, start=start, end=end, messages=messages)
 
+    def aligned(self, start: int, end: int) -> RangePart:
+        """Like `range`, beginning at or after `start` with a message that answers no earlier one.
+
+        A tool's result without the call that it answers would be refused by providers.
+        """
+        start = max(start, self._first)
+        while start < end and self._messages[start - self._first].role == "tool":
+            start += 1
+        return self.range(start, end)
+
     def messages(self, start: int, end: int) -> list[ChatMessage]:
         return self._messages[start - self._first : end - self._first + 1]
 

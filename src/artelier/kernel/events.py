@@ -139,14 +139,6 @@ class LimitSet(Capping, frozen=True, kw_only=True, omit_defaults=True):
     """A cap of this run or tenant."""
 
 
-@event("cycle.completed")
-class CycleCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A built-in loop ended a cycle; `state` is all it needs to go on, of bounded size."""
-
-    cycle: int
-    state: dict[str, Any] = {}
-
-
 # Prompts and models
 
 
@@ -197,6 +189,16 @@ class Added(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     start: int
     """Number of the first one."""
     entries: tuple[Entry, ...] = ()
+
+
+@event("cycle.completed")
+class CycleCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A built-in loop ended a cycle; `state` is all it needs to go on, of bounded size."""
+
+    cycle: int
+    state: dict[str, Any] = {}
+    added: tuple[Added, ...] = ()
+    """Messages that the cycle brought; so a resume finds all that the state counts."""
 
 
 @event("context.assembled")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -40,6 +40,7 @@ from artelier.log import (
     run_stream,
 )
 from artelier.money import parse_usd
+from artelier.ports.tool import ToolPort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,8 @@ class Opening:
     read_only: bool = False
     """Only replay: take no lease and record nothing."""
     principal: str = "kernel"
+    tools: Mapping[str, ToolPort] | None = None
+    """Tools of this run; None: those of the kernel."""
 
 
 class OpenRun:
@@ -213,7 +216,8 @@ class OpenRun:
         return RunCore(
             self._services, run_id=opening.run_id, tenant=tenant,
             stream=run_stream(tenant.id, opening.run_id), history=history,
-            on_wait=opening.on_wait, replay=replay, grants=grants, tools=self._services.tools,
+            on_wait=opening.on_wait, replay=replay, grants=grants,
+            tools=self._services.tools if opening.tools is None else opening.tools,
         )  # fmt: skip
 
     def _lease(self) -> LeaseRequest:

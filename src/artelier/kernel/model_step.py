@@ -447,30 +447,42 @@ async def _streamed(
     """Deltas and the final reply; a stop keeps what came. Errors: recorded like those of a plain call."""
     assert isinstance(ready.port, StreamingModelPort)
     iterator = aiter(ready.port.stream(ready.request))
-    while True:
-        try:
-            item = await _next_piece(core, ready, iterator)
-        except TimeoutError:
-            await _failed(
-                core, ready, errors.ModelTimeout("the stream brought nothing for too long")
-            )
-        except ArtelierError as error:
-            await _failed(core, ready, error)
-        except asyncio.CancelledError:
-            if not core.stopping and core.cancelled_reason is None:
-                await _interrupted(core, ready, Usage())
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
-            core.stopping = False
-            item = _cut_reply(ready, pieces)
-        if isinstance(item, ModelReply):
-            yield _checked(core, item)
-            return
-        pieces.append(item.text)
-        yield item
-        if _spent(ready, pieces):
-            yield _cut_reply(ready, pieces)
-            return
+    try:
+        while True:
+            item = await _piece_or_cut(core, ready, iterator, pieces)
+            if isinstance(item, ModelReply):
+                yield _checked(core, item)
+                return
+            pieces.append(item.text)
+            yield item
+            if _spent(ready, pieces):
+                yield _cut_reply(ready, pieces)
+                return
+    finally:
+        # A cut stream must end its HTTP call now, not when it is collected as garbage.
+        if (aclose := getattr(iterator, "aclose", None)) is not None:
+            await aclose()
+
+
+async def _piece_or_cut(
+    core: RunCore,
+    ready: _Ready,
+    iterator: AsyncIterator[Delta | ModelReply],
+    pieces: list[str],
+) -> Delta | ModelReply:
+    try:
+        return await _next_piece(core, ready, iterator)
+    except TimeoutError:
+        await _failed(core, ready, errors.ModelTimeout("the stream brought nothing for too long"))
+    except ArtelierError as error:
+        await _failed(core, ready, error)
+    except asyncio.CancelledError:
+        if not core.stopping and core.cancelled_reason is None:
+            await _interrupted(core, ready, Usage())
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        core.stopping = False
+        return _cut_reply(ready, pieces)
 
 
 async def _next_piece(

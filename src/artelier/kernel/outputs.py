@@ -35,8 +35,16 @@ def schema_of(output: Any) -> dict[str, Any] | None:
 def value_of(reply: ModelReply, output: Any) -> Any:
     """The reply's structured output as `output`. A reply that calls tools has none yet: None.
 
-    Errors: `OutputInvalid` that says what does not fit.
+    Errors: `OutputInvalid` that says what does not fit, with the reply in `facts["reply"]`.
     """
+    try:
+        return _value_of(reply, output)
+    except OutputInvalid as error:
+        error.facts["reply"] = reply
+        raise
+
+
+def _value_of(reply: ModelReply, output: Any) -> Any:
     if output is None:
         return reply.output
     if reply.tool_calls and reply.output is None:

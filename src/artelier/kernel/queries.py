@@ -71,7 +71,7 @@ async def list_runs(
         f"SELECT {', '.join(RUN_COLUMNS)} FROM runs WHERE {where} ORDER BY id LIMIT ?",
         (*parameters, limit + 1),
     )
-    items = [dict(zip(RUN_COLUMNS, row, strict=True)) for row in rows]
+    items = [dict[str, Any](zip(RUN_COLUMNS, row, strict=True)) for row in rows]
     more = len(items) > limit
     return {
         "items": [run_object(row) for row in items[:limit]],

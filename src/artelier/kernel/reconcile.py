@@ -44,7 +44,7 @@ async def reconcile(
 async def _probe(
     services: Services, tenant: TenantState, run_id: str, step: str
 ) -> tuple[str, Any]:
-    """Ask the tool what became of the call. Errors: `NotFound` without a probe, `Conflict` if it cannot say."""
+    """Ask the tool what became of the call. Errors: `NotFound` without a probe, `Conflict` if unsure."""
     row = await run_row(services, tenant.id, run_id)
     rows = await services.store.query(
         "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"

@@ -95,3 +95,5 @@ class AgentResult:
     run_id: str = ""
     usage: Usage = field(default_factory=Usage)
     cost_microusd: int = 0
+    artifact: str = ""
+    """Ref of the artifact that the result was written to, if any."""

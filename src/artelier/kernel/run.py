@@ -21,6 +21,7 @@ from artelier.kernel.outputs import schema_of
 from artelier.kernel.prompts import Messages
 from artelier.kernel.results import Approval, ModelResult, ToolResult
 from artelier.kernel.tool_step import ToolAsk
+from artelier.log import Blob
 from artelier.ports.model import Delta, ToolCall, ToolSchema
 
 T = TypeVar("T")
@@ -62,13 +63,14 @@ class Run:
         messages: Messages,
         output: Any = None,
         output_schema: Any = None,
-        tools: Sequence[str] | Sequence[ToolSchema] = (),
+        tools: Sequence[str] | Sequence[ToolSchema] | None = (),
         key: str | None = None,
         timeout_s: float | None = None,
         **params: Any,
     ) -> ModelResult:
         """Ask a model, once: the recorded reply is returned for ever after.
 
+        `tools`: which to offer; None offers all that the run sees (on replay those that it saw then).
         `params`: `max_output_tokens`, `temperature`, `top_p`, `seed`, `stop`.
         Units: `timeout_s` bounds each attempt.
         Errors: `PriceUnknown`, `NotGranted`, `UnknownModel`, `MissingKey` before anything is recorded;
@@ -77,7 +79,8 @@ class Run:
         """
         call = ModelCall(
             model=model, messages=messages,
-            output=output if output is not None else output_schema, tools=tools,
+            output=output if output is not None else output_schema, tools=tools or (),
+            visible_tools=tools is None,
             params={name: value for name, value in params.items() if value is not None},
             timeout_s=timeout_s,
         )  # fmt: skip
@@ -207,19 +210,19 @@ class Run:
                     asyncio.ensure_future(self._nth(gate, f"{base}/{index}", item))
                     for index, item in enumerate(work)
                 ]
-                try:
-                    results = await asyncio.gather(*tasks, return_exceptions=True)
-                except asyncio.CancelledError:
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
-                    raise
+                return await _all_of(tasks)
             finally:
                 self._core.end(parent)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return results
+
+    async def parallel(self, *steps: Awaitable[Any], limit: int | None = None) -> list[Any]:
+        """Steps with explicit keys, side by side; all end before the first error by position is raised."""
+        gate = asyncio.Semaphore(limit or self._core.policy.parallel_max)
+
+        async def one(step: Awaitable[Any]) -> Any:
+            async with gate:
+                return await step
+
+        return await _all_of([asyncio.ensure_future(one(step)) for step in steps])
 
     async def _nth(
         self,
@@ -280,16 +283,20 @@ class Run:
             finally:
                 self._core.end(parent)
 
-    async def notes(self) -> list[str]:
-        """Notes that people injected since the last call, oldest first; journaled."""
+    async def notes(self, *, key: str | None = None) -> list[str]:
+        """Notes that people injected since the last call, oldest first; journaled.
 
+        With a `key`, a call that finds none leaves no event.
+        """
         core = self._core
         with self._branch():
-            parent, full = core.begin(None)
+            parent, full = core.begin(key)
             try:
                 recorded = await core.recorded(full)
                 if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
                     return await core.load_json(recorded.outcome.result)
+                if key is not None and (core.actor is None or not core.notes):
+                    return []
                 await core.boundary()
                 taken, core.notes = core.notes, []
                 texts = [await core.load_json(ref) for _, ref in taken]
@@ -301,6 +308,20 @@ class Run:
                 core.end(parent)
 
     # Content and the end
+
+    def complete_cycle(self, cycle: int, state: Mapping[str, Any]) -> None:
+        """A built-in loop ended a cycle: keep its state and the messages it brought, with the next batch."""
+        core = self._core
+        added: list[ev.Added] = []
+        blobs: list[Blob] = []
+        for conversation in core.conversations.values():
+            if (new := conversation.take_new()) is not None:
+                added.append(new[0])
+                blobs.extend(new[1])
+        if core.actor is not None:
+            core.actor.note(
+                ev.CycleCompleted(cycle=cycle, state=dict(state), added=tuple(added)), blobs
+            )
 
     def conversation(self, name: str = "main") -> Conversation:
         """An append-only conversation of this run; hand it to `step_model` as `messages`."""
@@ -331,6 +352,21 @@ class Run:
 
     def schema_of(self, output: Any) -> dict[str, Any] | None:
         return schema_of(output)
+
+
+async def _all_of(tasks: list[asyncio.Task[Any]]) -> list[Any]:
+    """Results by position. A cancel from outside reaches all of them and waits until they have ended."""
+    try:
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
 
 
 class _Branch:

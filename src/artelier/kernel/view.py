@@ -236,11 +236,11 @@ def _cycle_completed(event: Applied, tx: Tx) -> None:
         "INSERT INTO snapshots VALUES (?, ?, ?, ?)",
         (event.stream_id, data.cycle, event.seq, _json.encode(data.state).decode()),
     )
+    _add_messages(tx, event, data.added)
 
 
-@kernel_view.on(ev.ContextAssembled)
-def _context_assembled(event: Applied, tx: Tx) -> None:
-    for added in cast(ev.ContextAssembled, event.data).added:
+def _add_messages(tx: Tx, event: Applied, all_added: tuple[ev.Added, ...]) -> None:
+    for added in all_added:
         for offset, entry in enumerate(added.entries):
             tx.execute(
                 "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -249,6 +249,11 @@ def _context_assembled(event: Applied, tx: Tx) -> None:
                     entry.ref, entry.call, event.seq,
                 ),
             )  # fmt: skip
+
+
+@kernel_view.on(ev.ContextAssembled)
+def _context_assembled(event: Applied, tx: Tx) -> None:
+    _add_messages(tx, event, cast(ev.ContextAssembled, event.data).added)
 
 
 @kernel_view.on(ev.ModelRequested)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from artelier.log import EventData
+from artelier.log import EventData, event
 
 
 class Posting(msgspec.Struct, frozen=True, array_like=True):
@@ -49,3 +49,8 @@ class Capping(EventData, frozen=True, kw_only=True, omit_defaults=True):
     cap: int | None = None
     used: int = 0
     """What the scope had used before it was first capped."""
+
+
+@event("money.transferred")
+class MoneyTransferred(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A principal gave another one money of its own; the posting says who, whom and how much."""

@@ -1,0 +1,89 @@
+"""Going on with a run of a built-in loop in any process, from what its first event says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from artelier.agents.autonomous import (
+    LOOP,
+    AutonomousAgent,
+    Job,
+    Kernels,
+    agent_result,
+    drive,
+)
+from artelier.errors import InvalidRequest, NotFound
+from artelier.kernel import AgentResult, Run, run_row
+from artelier.kernel.core import is_final
+from artelier.kernel.queries import blob_json
+from artelier.ports.tool import ToolPort
+from artelier.tools.workspace import workspace_tools
+
+
+def tools_of(workspace: str) -> list[ToolPort] | None:
+    """The shipped tools over a workspace; None if the run brings tools of its own code.
+
+    Errors: `NotFound` if the folder is gone.
+    """
+    if not workspace:
+        return None
+    root = Path(workspace)
+    if not root.is_dir():
+        raise NotFound(f"the workspace {workspace!r} is not there", hint="Name an existing folder.")
+    return list(workspace_tools(root))
+
+
+def workspace_agent(
+    kernel: Kernels, workspace: str, *, max_iterations: int = 20
+) -> AutonomousAgent:
+    """The agent of `artelier do`: the shipped tools over one folder."""
+    return AutonomousAgent(
+        kernel=kernel, tools=tools_of(workspace), max_iterations=max_iterations, agent_id="analyst"
+    )
+
+
+async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, Any]:
+    """What a built-in loop was asked to do. Errors: `NotFound`; `InvalidRequest` for hand-written runs."""
+    runs = kernel.for_tenant(tenant)
+    row = await run_row(runs.services, runs.id, run_id)
+    if row["loop"] != LOOP:
+        raise InvalidRequest(
+            f"run {run_id!r} is driven by code of its own",
+            hint="Run that code again: `artelier run FILE:FUNCTION --run-id RUN`.",
+        )
+    return await blob_json(runs.services, runs.id, row["settings"]) or {}
+
+
+async def resume_run(
+    kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str = "await"
+) -> AgentResult:
+    """Drive a run of a built-in loop to its end, or return its result if it has ended.
+
+    Errors: `NotFound`; `InvalidRequest` for a hand-written run, or if its tools come from code.
+    """
+    settings = await settings_of(kernel, tenant, run_id)
+    runs = kernel.for_tenant(tenant)
+    row = await run_row(runs.services, runs.id, run_id)
+    if is_final(row["status"]):
+        return await agent_result(runs, run_id)
+    workspace = settings["workspace"]
+    if not workspace and row["tools"] is not None and not runs.services.tools:
+        raise InvalidRequest(
+            f"the tools of run {run_id!r} come from code that is not loaded here",
+            hint="Resume it from the program that started it.",
+        )
+    agent = AutonomousAgent(
+        kernel=kernel, identity=settings["identity"], tools=tools_of(workspace),
+        max_iterations=settings["max_iterations"], agent_id=row["agent"],
+    )  # fmt: skip
+    return await agent.run(
+        run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
+        output_schema=settings["output_schema"], on_wait=on_wait, artifact=settings["artifact"],
+        workspace=workspace,
+    )  # fmt: skip
+
+
+async def replay_run(run: Run, settings: dict[str, Any]) -> None:
+    """Drive a replay: every step returns what was recorded, nothing is called."""
+    await drive(run, Job(**settings))

@@ -1,0 +1,97 @@
+"""A worker: takes due timers and runs that nobody drives any more, and drives them to their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from artelier.agents.autonomous import Kernels
+from artelier.agents.loops import resume_run
+from artelier.errors import ArtelierError, LeaseHeld
+from artelier.kernel import AgentResult
+from artelier.kernel.services import Services
+
+LOOK_S = 0.5
+"""How often a worker looks for work; a due timer fires within this."""
+
+AT_ONCE_MAX = 16
+"""Runs that one worker drives side by side."""
+
+Report = Callable[[str, str, AgentResult | ArtelierError], None]
+
+
+class Worker:
+    """Drives runs of built-in loops. Several workers may share a store: a lease decides who drives."""
+
+    def __init__(
+        self, kernel: Kernels, services: Services, *, tenant: str | None = None,
+        report: Report | None = None,
+    ) -> None:  # fmt: skip
+        self._kernel = kernel
+        self._services = services
+        self._tenant = tenant
+        self._report = report
+        self._busy: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._refused: dict[tuple[str, str], int] = {}
+
+    async def due(self) -> list[tuple[str, str]]:
+        """Runs that somebody should drive now, as (tenant, run id), oldest first."""
+        now_us = self._services.clock.now_us()
+        rows = await self._services.store.query(
+            "SELECT r.tenant, r.run, l.holder, l.expires_us FROM runs r"
+            " LEFT JOIN leases l ON l.stream = r.tenant || '/main/run:' || r.run"
+            " WHERE r.loop <> '' AND (r.status IN ('pending', 'running') OR (r.status = 'waiting'"
+            " AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))"
+            " ORDER BY r.id LIMIT 1000",
+            (now_us,),
+        )
+        return [
+            (tenant, run)
+            for tenant, run, holder, expires_us in rows
+            if (self._tenant is None or tenant == self._tenant)
+            and (holder is None or expires_us <= now_us or self._services.is_dead(holder))
+        ]
+
+    async def once(self) -> int:
+        """Start driving what is due and wait until it has ended; the number of runs driven."""
+        await self._start()
+        count = len(self._busy)
+        while self._busy:
+            await asyncio.wait(self._busy.values())
+            await asyncio.sleep(0)
+        return count
+
+    async def forever(self) -> None:
+        """Work until cancelled; then the runs at hand stay resumable."""
+        try:
+            while True:
+                await self._start()
+                await self._services.clock.sleep(LOOK_S)
+        finally:
+            for task in self._busy.values():
+                task.cancel()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+
+    async def _start(self) -> None:
+        for key in await self.due():
+            if key in self._busy or len(self._busy) >= AT_ONCE_MAX:
+                continue
+            if self._refused.get(key, 0) > self._services.clock.now_us():
+                continue
+            task = asyncio.get_running_loop().create_task(self._drive(*key))
+            self._busy[key] = task
+            task.add_done_callback(lambda _, key=key: self._busy.pop(key, None))
+
+    async def _drive(self, tenant: str, run_id: str) -> None:
+        outcome: Any
+        try:
+            outcome = await resume_run(self._kernel, tenant, run_id, on_wait="return")
+        except LeaseHeld:
+            return  # another worker was faster
+        except ArtelierError as error:
+            outcome = error
+            # It cannot be driven here now: do not ask again at every look.
+            self._refused[tenant, run_id] = self._services.clock.now_us() + 60_000_000
+        if self._report is not None:
+            self._report(tenant, run_id, outcome)
