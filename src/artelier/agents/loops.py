@@ -13,15 +13,17 @@ from artelier.agents.autonomous import (
     agent_result,
     drive,
 )
+from artelier.agents.reading import read_artifact_tool
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Run, run_row
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
+from artelier.kernel.services import Services
 from artelier.ports.tool import ToolPort
 from artelier.tools.workspace import workspace_tools
 
 
-def tools_of(workspace: str) -> list[ToolPort] | None:
+def tools_of(services: Services, workspace: str) -> list[ToolPort] | None:
     """The shipped tools over a workspace; None if the run brings tools of its own code.
 
     Errors: `NotFound` if the folder is gone.
@@ -31,15 +33,19 @@ def tools_of(workspace: str) -> list[ToolPort] | None:
     root = Path(workspace)
     if not root.is_dir():
         raise NotFound(f"the workspace {workspace!r} is not there", hint="Name an existing folder.")
-    return list(workspace_tools(root))
+    return [*workspace_tools(root), read_artifact_tool(services)]
 
 
 def workspace_agent(
     kernel: Kernels, workspace: str, *, max_iterations: int = 20
 ) -> AutonomousAgent:
     """The agent of `artelier do`: the shipped tools over one folder."""
+    services = kernel.for_tenant().services
     return AutonomousAgent(
-        kernel=kernel, tools=tools_of(workspace), max_iterations=max_iterations, agent_id="analyst"
+        kernel=kernel,
+        tools=tools_of(services, workspace),
+        max_iterations=max_iterations,
+        agent_id="analyst",
     )
 
 
@@ -74,7 +80,7 @@ async def resume_run(
             hint="Resume it from the program that started it.",
         )
     agent = AutonomousAgent(
-        kernel=kernel, identity=settings["identity"], tools=tools_of(workspace),
+        kernel=kernel, identity=settings["identity"], tools=tools_of(runs.services, workspace),
         max_iterations=settings["max_iterations"], agent_id=row["agent"],
     )  # fmt: skip
     return await agent.run(

@@ -87,12 +87,16 @@ class RunExhausted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("run.completed")
 class RunCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The run reached its end."""
+
     result: BlobRef | None = None
     """Canonical JSON of the result."""
 
 
 @event("run.failed")
 class RunFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The run ended without success; `retry` reopens it."""
+
     reason: str
     """A stable code: an error's code, `max_iterations`, `stuck`, `deadline`, ..."""
     message: BlobRef | None = None
@@ -101,6 +105,8 @@ class RunFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("run.cancelled")
 class RunCancelled(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody ended the run for good."""
+
     note: BlobRef | None = None
 
 
@@ -118,6 +124,8 @@ class CommandRefused(Effect, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("note.injected")
 class NoteInjected(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody left the run a note, which it reads at its next cycle."""
+
     text: BlobRef
 
 
@@ -131,6 +139,8 @@ class PromptDrifted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("tools.changed")
 class ToolsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The run sees other tools than were pinned before."""
+
     tools: BlobRef
 
 
@@ -237,6 +247,8 @@ class ModelAttempted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("model.completed")
 class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A model replied; what it cost is paid and the rest of the hold given back."""
+
     key: str
     reply: BlobRef
     input_tokens: int = 0
@@ -286,6 +298,8 @@ class ToolRefused(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("tool.completed")
 class ToolCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool's outcome is known."""
+
     key: str
     result: BlobRef
     is_error: bool = False
@@ -340,6 +354,8 @@ class StepCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("step.failed")
 class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A computation raised an error, which a replay raises again."""
+
     key: str
     code: str
     message: BlobRef | None = None
@@ -350,6 +366,8 @@ class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("approval.requested")
 class ApprovalRequested(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The run asks people something and waits."""
+
     key: str
     question: BlobRef
     """JSON of `{question, details}`."""
@@ -388,6 +406,8 @@ class WaitEnded(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("signal.received")
 class SignalReceived(Effect, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody handed the run data under a name."""
+
     name: str
     data: BlobRef | None = None
 

@@ -1,0 +1,44 @@
+"""The tool with which a model reads on in an artifact that it was shown only a preview of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from artelier.artifacts import Artifacts
+from artelier.errors import ArtelierError, ToolFailed
+from artelier.ids import MAIN_SPACE
+from artelier.kernel.services import Services
+from artelier.ports.tool import ToolContext
+from artelier.tools import Tool, tool
+
+LIMIT_MAX = 20_000
+"""Characters of one answer: well below what becomes an artifact itself."""
+
+
+def read_artifact_tool(services: Services) -> Tool[..., Any]:
+    """`read_artifact(ref, offset, limit)` as the run that calls it; access is the run's."""
+
+    @tool(side_effect=False, name="read_artifact")
+    async def read_artifact(
+        ref: str, ctx: ToolContext, offset: int = 0, limit: int = 10_000
+    ) -> dict[str, Any]:
+        """Read a part of an artifact (a large tool result, a report) by its ref."""
+        space = Artifacts(
+            services.store, services.clock, ctx.tenant_id, MAIN_SPACE, f"run:{ctx.run_id}"
+        )
+        try:
+            artifact = await space.read(ref)
+        except ArtelierError as error:
+            raise ToolFailed(error.message, got=ref[:200]) from None
+        text = artifact.content if isinstance(artifact.content, str) else repr(artifact.content)
+        start = max(0, offset)
+        end = start + max(1, min(limit, LIMIT_MAX))
+        return {
+            "ref": ref,
+            "text": text[start:end],
+            "offset": start,
+            "total_chars": len(text),
+            "next_offset": end if end < len(text) else None,
+        }
+
+    return read_artifact
