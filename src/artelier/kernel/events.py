@@ -396,6 +396,8 @@ class WaitStarted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("wait.ended")
 class WaitEnded(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A wait is over."""
+
     key: str
     outcome: str
     """`elapsed`, `signalled` or `timeout`."""
@@ -430,6 +432,8 @@ class CommandGiven(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("tenant.created")
 class TenantCreated(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A tenant exists from here on, with these settings."""
+
     grants: tuple[str, ...] = ()
     budget: int | None = None
     """Micro-dollars, None without a limit."""
