@@ -57,7 +57,7 @@ def blob_name(ref: str) -> bytes:
     if not ref.startswith("b:") or len(ref) != 45:
         raise InvalidRequest("not a blob reference", expected="b:<43 characters>", got=ref[:60])
     try:
-        return base64.urlsafe_b64decode(ref[2:] + "=")
+        return base64.b64decode(f"{ref[2:]}=", altchars=b"-_", validate=True)
     except ValueError:
         raise InvalidRequest("not a blob reference", expected="base64url", got=ref[:60]) from None
 
@@ -89,7 +89,7 @@ def unpack(codec: int, stored: bytes, size: int) -> bytes:
         reader = zlib.decompressobj()
         try:
             content = reader.decompress(stored, size + 1)
-        except zlib.error as error:
+        except (zlib.error, ValueError, OverflowError) as error:
             raise CorruptStore(f"a blob cannot be decompressed: {error}") from None
     else:
         raise CorruptStore("unknown blob codec", expected="0 or 1", got=codec)

@@ -129,6 +129,28 @@ def decode_data(kind: str, version: int, data: bytes) -> EventData:
     )
 
 
+def decode_import(kind: str, version: int, data: bytes) -> EventData:
+    """Typed data of an event from elsewhere; bare data, which no view handles, for an unknown kind.
+
+    Errors: `InvalidEvent` if it is no canonical JSON object, `UnknownEvent` if a known kind does not fit.
+    """
+    try:
+        plain = _decode(data)
+        is_canonical = isinstance(plain, dict) and _encode(plain) == data
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        is_canonical = False
+    if not is_canonical:
+        raise InvalidEvent(
+            f"the data of event {kind} is not canonical",
+            expected="a JSON object with sorted keys, without spaces",
+            got=repr(data[:100]),
+        )
+    newest = _newest.get(kind)
+    if newest is None or version > newest:
+        return EventData()
+    return decode_data(kind, version, data)
+
+
 class Draft(NamedTuple):
     """An event about to be appended; the log gives it seq, position and hash."""
 

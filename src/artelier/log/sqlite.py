@@ -36,6 +36,7 @@ _EVENT = (
 def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection with our settings. Errors: the clear form of SQLite's."""
     uri = f"{Path(path).absolute().as_uri()}{'?mode=ro' if read_only else ''}"
+    db: sqlite3.Connection | None = None
     try:
         db = sqlite3.connect(
             uri,
@@ -56,7 +57,13 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
         db.execute("PRAGMA cache_size = -32000")
         db.execute("PRAGMA temp_store = MEMORY")
     except sqlite3.Error as error:
+        if db is not None:
+            db.close()
         raise store_error(error) from error
+    except BaseException:
+        if db is not None:
+            db.close()
+        raise
     return db
 
 
@@ -122,7 +129,12 @@ class SqliteStore:
 
     def _tell(self, position: int, abroad: bool) -> None:
         for listener in tuple(self._listeners):
-            listener(position, abroad)
+            try:
+                listener(position, abroad)
+            except Exception:
+                # A listener whose event loop is closed hears no more; the writer's thread must go on,
+                # or every later append of this process would wait for ever.
+                self._listeners.remove(listener)
 
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         if self._closed:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artelier.errors import ArtelierError, CorruptStore
+from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, UnknownEvent
 from artelier.log.blobs import DataKey, blob_ref, name_blob, unpack
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import View
@@ -60,8 +61,10 @@ def verify_store(path: str | Path, views: Sequence[View], *, head: str | None = 
     """
     report = Report()
     db = open_read_only(path)
+    db.text_factory = _text
     try:
         db.execute("BEGIN")  # one snapshot, whoever writes meanwhile
+        _check_file(db, report)
         names = _check_chains(db, report)
         _check_commits(db, report, names, head)
         _check_blobs(db, report)
@@ -71,6 +74,18 @@ def verify_store(path: str | Path, views: Sequence[View], *, head: str | None = 
     finally:
         db.close()
     return report
+
+
+def _text(stored: bytes) -> str:
+    """Text that is no UTF-8 must be a finding, not the end of verification: replaced, it breaks its chain."""
+    return stored.decode(errors="backslashreplace")
+
+
+def _check_file(db: sqlite3.Connection, report: Report) -> None:
+    """The pages of the file and every index: reads go through indexes, the checks below through tables."""
+    for (line,) in db.execute(f"PRAGMA integrity_check({FINDINGS_MAX})"):
+        if line != "ok":
+            report.found(f"the file is damaged: {line}")
 
 
 def _check_chains(db: sqlite3.Connection, report: Report) -> dict[int, bytes]:
@@ -152,6 +167,8 @@ def _check_commits(
 def _check_blobs(db: sqlite3.Connection, report: Report) -> None:
     """Every blob against its name, and every reference of an event against the blobs."""
     keys = {row[0]: row[1] for row in db.execute("SELECT key_id, secret FROM keys")}
+    made = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
+    newest_key = made[0] if made else 0
     have: set[tuple[str, bytes]] = set()
     for tenant, name, key_id, codec, size, stored in db.execute(
         "SELECT tenant, name, key_id, codec, size, content FROM blobs"
@@ -159,7 +176,10 @@ def _check_blobs(db: sqlite3.Connection, report: Report) -> None:
         report.blobs += 1
         have.add((tenant, bytes(name)))
         if key_id is not None and key_id not in keys:
-            continue  # its key was dropped: the name is all that is left to check
+            # If its key was dropped, the name is all that is left to check.
+            if not 0 < key_id <= newest_key:
+                report.found(f"blob {blob_ref(name)} of {tenant}: there never was a key {key_id}")
+            continue
         key = DataKey(key_id, keys[key_id] if key_id is not None else b"")
         try:
             if name_blob(key, unpack(codec, stored, size)) != name:
@@ -180,12 +200,16 @@ def blob_refs(data: str | bytes) -> Iterator[bytes]:
     """Names of the blobs that some event data refers to, wherever they stand in it."""
     from artelier.log.blobs import blob_name
 
-    stack: list[Any] = [msgspec.json.decode(data)]
+    try:
+        stack: list[Any] = [msgspec.json.decode(data)]
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return  # changed data, which its chain names
     while stack:
         value = stack.pop()
         if isinstance(value, str):
             if len(value) == 45 and value.startswith("b:"):
-                yield blob_name(value)
+                with suppress(InvalidRequest):
+                    yield blob_name(value)
         elif isinstance(value, list):
             stack.extend(value)  # pyright: ignore[reportUnknownArgumentType] - JSON
         elif isinstance(value, dict):
@@ -201,6 +225,11 @@ def _check_views(db: sqlite3.Connection, report: Report, views: Sequence[View]) 
     try:
         scratch.execute("BEGIN")
         rebuild(db, scratch, views)
+    except UnknownEvent as error:
+        # No damage: the event is kept and verified, only this version cannot fold it.
+        report.unchecked.extend(f"view {view.name}: {error.message}" for view in views)
+        scratch.close()
+        return
     except (ArtelierError, sqlite3.Error) as error:
         report.found(f"the views cannot be rebuilt: {error}")
         report.unchecked.extend(view.name for view in views)
@@ -221,6 +250,9 @@ def _compare(
 ) -> None:
     """The rows of one table, in the order of all its columns."""
     columns = [row[1] for row in fresh.execute(f"PRAGMA table_info({table})")]
+    if columns != [row[1] for row in live.execute(f"PRAGMA table_info({table})")]:
+        report.found(f"view {view}: table {table} has other columns")
+        return
     names = ", ".join(columns)
     sql = f"SELECT {names} FROM {table} ORDER BY {names}"
     for row, expected in zip_longest(live.execute(sql), fresh.execute(sql)):

@@ -12,11 +12,15 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from artelier.errors import (
     ArtelierError,
     CorruptStore,
+    InvalidEvent,
     LeaseHeld,
     LeaseLost,
     SequenceConflict,
@@ -28,7 +32,7 @@ from artelier.errors import (
 from artelier.log.blobs import pack
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, StreamAppend
-from artelier.log.event import Draft, Stream, decode_data, encode_data
+from artelier.log.event import Draft, Stream, decode_import, encode_data
 from artelier.log.views import Dispatch, SqliteTx
 
 GROUP_MAX = 512
@@ -109,6 +113,24 @@ def store_error(error: sqlite3.Error) -> ArtelierError:
             hint="Check the path, its rights and the disk.",
         )
     return StoreUnavailable(f"the database refused: {error}")
+
+
+_OWN_FAULTS = (
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+)
+"""Errors of SQLite that one batch brings upon itself: its neighbours in the group go on."""
+
+
+def _batch_error(error: Exception) -> Exception:
+    """The clear error of a batch that was refused alone."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return CorruptStore(f"a view refused a row: {error}", hint="Run `artelier verify`.")
+    if isinstance(error, (*_OWN_FAULTS, UnicodeError, OverflowError, msgspec.MsgspecError)):
+        return InvalidEvent(f"an event holds what cannot be stored: {error}")
+    return error
 
 
 class Writer:
@@ -219,7 +241,7 @@ class Writer:
         self._position, self._root = row if row else (0, GENESIS)
 
     def _commit(self, group: list[_Job]) -> None:
-        first = self._position
+        moved = False
         try:
             self._begin()
             first = self._position
@@ -234,12 +256,13 @@ class Writer:
             if self._fault:
                 self._fault("commit.before")
             self._db.execute("COMMIT")
+            moved = bool(hashes)
             self.commits += 1
             if self._fault:
                 self._fault("commit.after")
         except BaseException as error:  # a process boundary: every waiter learns of it
             self._abandon(group, error)
-        self._announce(group, moved=self._position > first)
+        self._announce(group, moved=moved)
 
     def _begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -251,7 +274,8 @@ class Writer:
 
     def _abandon(self, group: list[_Job], error: BaseException) -> None:
         if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # a broken disk; the waiters must still learn of it
+                self._db.execute("ROLLBACK")
         self._data_version = -1  # nothing cached can be trusted; read it again
         clear = store_error(error) if isinstance(error, sqlite3.Error) else error
         for job in group:
@@ -283,13 +307,9 @@ class Writer:
             if not alone:
                 db.execute("RELEASE job")
         except Exception as error:
-            if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.IntegrityError):
+            if isinstance(error, sqlite3.Error) and not isinstance(error, _OWN_FAULTS):
                 raise  # the disk or the file failed, not this batch
-            job.error = (
-                CorruptStore(f"a view refused a row: {error}", hint="Run `artelier verify`.")
-                if isinstance(error, sqlite3.IntegrityError)
-                else error
-            )
+            job.error = _batch_error(error)
             if alone:
                 db.execute("ROLLBACK")
                 db.execute("BEGIN IMMEDIATE")
@@ -339,7 +359,7 @@ class Writer:
                 kind, version, encoded = data.KIND, data.VERSION, encode_data(data)
             else:
                 kind, version, encoded = draft.kind, draft.version, draft.data
-                data = decode_data(kind, version, encoded)
+                data = decode_import(kind, version, encoded)
             self._position += 1
             head.seq += 1
             head.hash = event_hash(
@@ -414,7 +434,7 @@ class Writer:
         if token is None:
             row = self._tx.one("SELECT token FROM leases WHERE stream = ?", (fence.stream.name,))
             token = self._leases[fence.stream] = row[0] if row else 0
-        if token != fence.token:
+        if not token or token != fence.token:  # 0 stands for no lease, and proves nothing
             raise LeaseLost(
                 f"this process no longer drives {fence.stream.local}",
                 expected=f"token {token}",

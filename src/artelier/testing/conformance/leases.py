@@ -1,0 +1,170 @@
+"""Leases and fences: one holder, tokens that never come back, nothing written by who lost it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from artelier.errors import LeaseHeld, LeaseLost
+from artelier.log import Batch, Fence, LeaseRequest, Receipt, Store, StreamAppend
+from artelier.testing.conformance.stage import TALLY, Stage, batch, noted, refuses, settled, stream
+
+RUN = stream("run:a")
+
+
+def request(holder: str, *, now_us: int = 0, ttl_us: int = 100, dead: str = "") -> LeaseRequest:
+    return LeaseRequest(
+        stream=RUN, holder=holder, now_us=now_us, ttl_us=ttl_us, is_dead=lambda other: other == dead
+    )
+
+
+async def acquire(store: Store, wanted: LeaseRequest) -> int:
+    token = (await store.append(Batch(acquire=wanted))).lease_token
+    assert token is not None
+    return token
+
+
+def fenced(token: int, *numbers: int) -> Batch:
+    return Batch(
+        appends=(StreamAppend(RUN, tuple(map(noted, numbers))),),
+        fence=Fence(stream=RUN, token=token),
+    )
+
+
+class LeasePromises(Stage):
+    def test_a_lease_is_held_until_it_ends_is_released_or_its_holder_dies(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            token = await acquire(store, request("one", now_us=0))
+            with refuses(LeaseHeld) as caught:
+                await acquire(store, request("two", now_us=99))
+            assert caught.error.facts["holder"] == "one"
+
+            tokens = [
+                token,
+                await acquire(store, request("two", now_us=100)),
+                await acquire(store, request("three", now_us=101, dead="two")),
+                await acquire(store, request("three", now_us=102)),
+            ]
+            await store.append(Batch(release=Fence(stream=RUN, token=tokens[-1])))
+            tokens.append(await acquire(store, request("four", now_us=103)))
+
+            assert tokens == sorted(set(tokens))
+
+        self.tell(where, story)
+
+    def test_a_stale_token_writes_nothing(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            old = await acquire(store, request("one"))
+            assert isinstance(await store.append(fenced(old, 1)), Receipt)
+            new = await acquire(store, request("two", now_us=100))
+
+            with refuses(LeaseLost):
+                await store.append(fenced(old, 2))
+            await store.append(fenced(new, 3))
+            await store.append(Batch(release=Fence(stream=RUN, token=old)))  # not its to release
+            await store.append(fenced(new, 4))
+            await store.append(Batch(release=Fence(stream=RUN, token=new)))
+            for token in (old, new, 0, -1, new + 1):
+                with refuses(LeaseLost):
+                    await store.append(fenced(token, 5))
+
+            numbers = [e.plain()["number"] for e in await store.read(RUN)]
+            assert numbers == [1, 3, 4]
+
+        self.tell(where, story)
+
+    def test_tokens_never_come_back_after_release_and_reopening(self, where: str) -> None:
+        tokens: list[int] = []
+
+        async def take_and_release(store: Store) -> None:
+            for _ in range(3):
+                token = await acquire(store, request("one"))
+                tokens.append(token)
+                await store.append(Batch(release=Fence(stream=RUN, token=token)))
+
+        self.tell(where, take_and_release, take_and_release)
+
+        assert tokens == sorted(set(tokens))
+
+    def test_taking_writing_and_giving_back_in_one_batch(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            once = Batch(
+                appends=(StreamAppend(RUN, (noted(1),)),),
+                acquire=request("one"),
+                release=Fence(stream=RUN, token=0),
+            )
+            await store.append(once)
+            await acquire(store, request("two"))
+            with refuses(LeaseHeld):
+                await store.append(once)
+
+            assert (await store.head(RUN))[0] == 1
+
+        self.tell(where, story)
+
+    def test_a_refused_batch_takes_no_lease(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            results = await settled(
+                store.submit_all(
+                    [
+                        Batch(acquire=request("one"), appends=batch("run:a", -1).appends),
+                        Batch(acquire=request("two")),
+                        batch("run:b", 1),
+                    ]
+                )
+            )
+
+            assert [isinstance(result, Receipt) for result in results] == [False, True, True]
+
+        self.tell(where, story)
+
+    def test_renewing_holds_every_lease_of_a_holder(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            token = await acquire(store, request("one", ttl_us=100))
+            await store.renew("one", until_us=1_000)
+
+            with refuses(LeaseHeld):
+                await acquire(store, request("two", now_us=999))
+            await store.append(fenced(token, 1))
+            await acquire(store, request("two", now_us=1_000))
+            await store.renew("one", until_us=9_000)
+            await acquire(store, request("three", now_us=1_100))
+
+        self.tell(where, story)
+
+    def test_leases_and_appends_do_not_race(self, where: str) -> None:
+        """Hole 13: of many takers one holds at a time, and each write is by who held then."""
+
+        async def story(store: Store) -> None:
+            async def worker(name: str) -> int:
+                written = 0
+                for turn in range(8):
+                    try:
+                        token = await acquire(store, request(name, now_us=turn, ttl_us=1))
+                        await store.append(fenced(token, 1))
+                        written += 1
+                    except (LeaseHeld, LeaseLost):
+                        continue
+                return written
+
+            written = await asyncio.gather(*(worker(f"w{n}") for n in range(10)))
+
+            assert (await store.head(RUN))[0] == sum(written) > 0
+
+        self.tell(where, story)
+
+    def test_two_openers_see_each_others_leases(self, where: str) -> None:
+        async def story(one: Store) -> None:
+            two = self.make_store(where, (TALLY,))
+            try:
+                old = await acquire(one, request("one"))
+                await one.append(fenced(old, 1))
+                with refuses(LeaseHeld):
+                    await acquire(two, request("two"))
+                new = await acquire(two, request("two", now_us=100))
+                with refuses(LeaseLost):
+                    await one.append(fenced(old, 2))
+                await two.append(fenced(new, 3))
+            finally:
+                two.close()
+
+        self.tell(where, story)

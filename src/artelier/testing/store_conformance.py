@@ -1,0 +1,25 @@
+"""What every store promises, as one test class; SQLite passes it, and so must any other implementation.
+
+class TestMyStore(StoreConformance):
+    @pytest.fixture
+    def where(self, tmp_path):                       # a fresh place for each test
+        return str(tmp_path / "state.db")
+
+    def make_store(self, where, views):
+        return MyStore(where, views)
+"""
+
+from __future__ import annotations
+
+from artelier.testing.conformance.batches import BatchPromises
+from artelier.testing.conformance.content import ContentPromises
+from artelier.testing.conformance.leases import LeasePromises
+from artelier.testing.conformance.peers import PeerPromises
+from artelier.testing.conformance.views import ViewPromises
+
+
+class StoreConformance(BatchPromises, LeasePromises, ContentPromises, ViewPromises, PeerPromises):
+    """Inherit it, define `make_store`, and give a fixture `where` that names a fresh place."""
+
+
+__all__ = ["StoreConformance"]
