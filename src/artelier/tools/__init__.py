@@ -1,6 +1,22 @@
 """Tools: the `@tool` decorator, the registry and the tools that ship."""
 
-from artelier.tools.registry import ToolRegistry
-from artelier.tools.tool import Tool, ToolResultInvalid, tool
+from __future__ import annotations
 
-__all__ = ["Tool", "ToolRegistry", "ToolResultInvalid", "tool"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.tools.function import Tool, ToolResultInvalid, tool
+    from artelier.tools.registry import ToolRegistry
+    from artelier.tools.workspace import workspace_tools
+
+__all__ = ["Tool", "ToolRegistry", "ToolResultInvalid", "tool", "workspace_tools"]
+
+_HOMES = {"ToolRegistry": "registry", "workspace_tools": "workspace"}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, because the helper process lives below this package and must start fast.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'function')}"), name)

@@ -1,0 +1,230 @@
+"""Exact arithmetic: `calculator`. Every number is a fraction until it is printed; nothing is evaluated
+as Python, and every intermediate result has a bounded size.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, InvalidOperation
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+from artelier.errors import ToolFailed
+from artelier.tools.function import Tool, tool
+
+EXPRESSION_CHARS_MAX = 2_000
+DEPTH_MAX = 50
+BITS_MAX = 20_000
+"""Size of a numerator or denominator: about 6,000 decimal digits."""
+EXPONENT_MAX = 5_000
+DIGITS_MAX = 1_000
+"""Of an exact result; longer ones are refused."""
+DIGITS_ROUNDED = 34
+"""Significant digits of a result that has no exact decimal form, as in IEEE 754 decimal128."""
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: Fraction(a // b),
+    ast.Mod: lambda a, b: a % b,
+}
+_SPEAKS = "numbers, + - * / // % **, parentheses, min, max, abs, round, sqrt, sum"
+
+
+def calculate(expression: str) -> str:
+    """The value of an arithmetic expression as decimal text.
+
+    The text is exact where a decimal exists, otherwise rounded to 34 significant digits. `round`
+    rounds halves to the even neighbour, as Python does.
+    Errors: `ToolFailed` for anything that is not arithmetic, divides by zero or grows too large.
+    """
+    if len(expression) > EXPRESSION_CHARS_MAX:
+        raise ToolFailed(
+            "the expression is too long", expected=f"at most {EXPRESSION_CHARS_MAX} characters"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(expression.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ToolFailed("not an arithmetic expression", expected=_SPEAKS) from None
+    evaluation = _Evaluation(expression.strip())
+    value = evaluation.value(tree.body, depth=0)
+    return _rounded(value) if evaluation.inexact else _text(value)
+
+
+class _Evaluation:
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.inexact = False
+        """Whether a square root without an exact value was taken."""
+
+    def value(self, node: ast.AST, *, depth: int) -> Fraction:
+        if depth > DEPTH_MAX:
+            raise ToolFailed("the expression is nested too deeply", expected=f"{DEPTH_MAX} levels")
+        return _bounded(self._compute(node, depth=depth + 1))
+
+    def _compute(self, node: ast.AST, *, depth: int) -> Fraction:
+        if isinstance(node, ast.Constant):
+            return self._number(node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
+            value = self.value(node.operand, depth=depth)
+            return value if isinstance(node.op, ast.UAdd) else -value
+        if isinstance(node, ast.BinOp):
+            return self._chain(node, depth=depth)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            return self._call(node.func.id, self._arguments(node, depth=depth))
+        raise ToolFailed(f"{_name(node)} is not arithmetic", expected=_SPEAKS)
+
+    def _chain(self, node: ast.BinOp, *, depth: int) -> Fraction:
+        """`a + b - c ...` leans to the left: walked down and computed up, so that its length is free."""
+        first: ast.expr = node
+        chain: list[ast.BinOp] = []
+        while isinstance(first, ast.BinOp):
+            chain.append(first)
+            first = first.left
+        total = self.value(first, depth=depth)
+        for link in reversed(chain):
+            right = self.value(link.right, depth=depth)
+            total = _bounded(self._binary(link.op, total, right))
+        return total
+
+    def _binary(self, kind: ast.operator, left: Fraction, right: Fraction) -> Fraction:
+        if isinstance(kind, ast.Pow):
+            return self._sqrt(left) if right == Fraction(1, 2) else _power(left, right)
+        function = _OPERATORS.get(type(kind))
+        if function is None:
+            problem = f"the operator {type(kind).__name__} is not arithmetic"
+            raise ToolFailed(problem, expected=_SPEAKS)
+        try:
+            return function(left, right)
+        except ZeroDivisionError:
+            raise ToolFailed("division by zero") from None
+
+    def _call(self, name: str, values: list[Fraction]) -> Fraction:
+        if name in ("min", "max") and values:
+            return min(values) if name == "min" else max(values)
+        if name == "sum" and values:
+            return sum(values, Fraction(0))
+        if name == "abs" and len(values) == 1:
+            return abs(values[0])
+        if name == "sqrt" and len(values) == 1:
+            return self._sqrt(values[0])
+        if name == "round" and len(values) in (1, 2):
+            return _round(values[0], values[1] if len(values) == 2 else Fraction(0))
+        problem = f"{name[:40]}() with {len(values)} arguments is not known"
+        raise ToolFailed(problem, expected=_SPEAKS)
+
+    def _sqrt(self, value: Fraction) -> Fraction:
+        if value < 0:
+            raise ToolFailed("the square root of a negative number is not a number")
+        top, bottom = isqrt(value.numerator), isqrt(value.denominator)
+        if top * top == value.numerator and bottom * bottom == value.denominator:
+            return Fraction(top, bottom)
+        self.inexact = True
+        context = Context(prec=DIGITS_ROUNDED + 16)
+        quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+        return Fraction(context.sqrt(quotient))
+
+    def _arguments(self, node: ast.Call, *, depth: int) -> list[Fraction]:
+        """The arguments of a call; a list in brackets counts as its items."""
+        items = node.args
+        if len(items) == 1 and isinstance(items[0], ast.List | ast.Tuple):
+            items = items[0].elts
+        return [self.value(item, depth=depth) for item in items]
+
+    def _number(self, node: ast.Constant) -> Fraction:
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            raise ToolFailed(f"{_name(node)} is not a number", expected=_SPEAKS)
+        if isinstance(node.value, int):
+            return Fraction(node.value)
+        # The text is read again, because the parsed float has already lost what it says exactly.
+        text = ast.get_source_segment(self.source, node) or ""
+        try:
+            number = Decimal(text.replace("_", ""))
+        except InvalidOperation:
+            raise ToolFailed(f"{text[:40]!r} is not a number", expected=_SPEAKS) from None
+        if not number.is_finite() or abs(number.adjusted()) > EXPONENT_MAX:
+            raise _too_large()
+        return Fraction(number)
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1:
+        raise ToolFailed("only whole exponents and 0.5 are supported", got=str(exponent)[:40])
+    power = int(exponent)
+    # Before it is computed: the size of a power is known from the size of its base.
+    if abs(power) > EXPONENT_MAX or _bits(base) * abs(power) > BITS_MAX:
+        raise _too_large()
+    try:
+        return Fraction(base**power)
+    except ZeroDivisionError:
+        raise ToolFailed("division by zero") from None
+
+
+def _round(value: Fraction, digits: Fraction) -> Fraction:
+    if digits.denominator != 1 or abs(digits) > DIGITS_MAX:
+        raise ToolFailed("the digits of round() are a small whole number", got=str(digits)[:40])
+    return Fraction(round(value, int(digits)))
+
+
+def _bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if _bits(value) > BITS_MAX:
+        raise _too_large()
+    return value
+
+
+def _too_large() -> ToolFailed:
+    return ToolFailed(
+        "a number grows too large", expected=f"at most about {BITS_MAX * 3 // 10} digits"
+    )
+
+
+def _text(value: Fraction) -> str:
+    if value.denominator == 1:
+        return _checked(str(Decimal(value.numerator)))
+    twos, fives, rest = 0, 0, value.denominator
+    while rest % 2 == 0:
+        twos, rest = twos + 1, rest // 2
+    while rest % 5 == 0:
+        fives, rest = fives + 1, rest // 5
+    if rest == 1:
+        places = max(twos, fives)
+        scaled = value.numerator * 10**places // value.denominator
+        return _checked(format(Decimal(scaled).scaleb(-places, Context(prec=BITS_MAX)), "f"))
+    return _rounded(value)
+
+
+def _rounded(value: Fraction) -> str:
+    context = Context(prec=DIGITS_ROUNDED)
+    quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    # Zeros at the end would claim a precision that rounding has just removed.
+    return _checked(format(quotient.normalize(context), "f"))
+
+
+def _checked(text: str) -> str:
+    if len(text) > DIGITS_MAX:
+        raise ToolFailed("the result is too long", expected=f"at most {DIGITS_MAX} digits")
+    return text
+
+
+def _name(node: ast.AST) -> str:
+    return f"{node.id[:40]!r}" if isinstance(node, ast.Name) else type(node).__name__
+
+
+def calculator_tool() -> Tool[..., Any]:
+    @tool(side_effect=False, trust="trusted", timeout_s=10)
+    def calculator(expression: str) -> dict[str, str]:
+        """Compute an arithmetic expression exactly: + - * / // % ** ( ) min max abs round sqrt sum."""
+        return {"value": calculate(expression)}
+
+    return calculator

@@ -1,0 +1,138 @@
+"""Files of the workspace: `read_file` and `write_file`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from typing import Annotated, Any
+
+from artelier.errors import ToolFailed
+from artelier.ports.tool import ToolContext
+from artelier.tools.folder import FileState, Folder, failed, refused
+from artelier.tools.function import Tool, tool
+
+READ_BYTES_MAX = 32 * 1024 * 1024
+"""A larger file is searched or queried, not read."""
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_text(
+    folder: Folder, path: str, *, bytes_max: int = READ_BYTES_MAX
+) -> tuple[str, FileState]:
+    """A whole text file; a byte order mark is left out.
+
+    Errors: `ToolFailed` if it can't be opened, is too large, or is not UTF-8 text.
+    """
+    with folder.file(path) as (descriptor, state):
+        if state.size_bytes > bytes_max:
+            raise refused(
+                path,
+                f"has {state.size_bytes} bytes, more than {bytes_max}",
+                hint="Use search_text, or query_sql for tables.",
+            )
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            raw = stream.read(bytes_max + 1)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise refused(path, f"is not UTF-8 text (byte {error.start})") from None
+    if "\0" in text:
+        raise refused(path, "is binary, not text")
+    return text, state
+
+
+def write_text(folder: Folder, path: str, text: str, *, token: str) -> dict[str, Any]:
+    """Put a file in place at once: a reader sees the old content or the new one, never a part.
+
+    Shapes: `token` names this write; a repeated write with the same token replaces its own
+    leftovers.
+    Errors: `ToolFailed` if nothing was written.
+    """
+    raw = text.encode()
+    with folder.parent(path) as (descriptor, name):
+        mode = _mode_of(path, name, descriptor)
+        draft = f".{hashlib.sha256(f'{token}/{name}'.encode()).hexdigest()[:24]}.artelier"
+        try:
+            _write_draft(descriptor, draft, raw, mode=mode)
+            os.replace(draft, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(draft, dir_fd=descriptor)
+            raise failed(path, error) from None
+        # From here on the write has happened: a failure is no longer "nothing happened".
+        os.fsync(descriptor)
+    return _receipt("/".join(folder.clean(path)), raw)
+
+
+def _mode_of(path: str, name: str, descriptor: int) -> int | None:
+    """The permissions to keep, None for a new file."""
+    try:
+        info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise failed(path, error) from None
+    if not stat.S_ISREG(info.st_mode):
+        raise refused(path, "is a folder, a link or a device; only files are written")
+    return stat.S_IMODE(info.st_mode)
+
+
+def _write_draft(descriptor: int, draft: str, raw: bytes, *, mode: int | None) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(draft, dir_fd=descriptor)
+    opened = os.open(draft, _CREATE, 0o666, dir_fd=descriptor)
+    with os.fdopen(opened, "wb") as stream:
+        stream.write(raw)
+        stream.flush()
+        if mode is not None:
+            os.fchmod(stream.fileno(), mode)
+        os.fsync(stream.fileno())
+
+
+def _receipt(path: str, raw: bytes) -> dict[str, Any]:
+    return {"path": path, "size_bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+
+
+def settle_write(folder: Folder, path: str, text: str) -> dict[str, Any]:
+    """The receipt of a write, if the file now holds that text. Errors: `ToolFailed` if it does not."""
+    raw = text.encode()
+    with folder.file(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as stream:
+        if stream.read(len(raw) + 1) != raw:
+            raise refused(path, "was not written: it has other content")
+    return _receipt("/".join(folder.clean(path)), raw)
+
+
+def file_tools(folder: Folder, *, writable: bool) -> list[Tool[..., Any]]:
+    from pydantic import Field
+
+    @tool(side_effect=False, timeout_s=60)
+    def read_file(
+        path: str,
+        offset: Annotated[int, Field(ge=0, description="First character, counted from 0.")] = 0,
+        limit: Annotated[int, Field(ge=1, le=200_000, description="Characters at most.")] = 20_000,
+    ) -> dict[str, Any]:
+        """Read a UTF-8 text file of the workspace. Goes on at `next_offset` if the file is longer."""
+        text, state = read_text(folder, path)
+        end = min(offset + limit, len(text))
+        return {
+            "path": state.path,
+            "text": text[offset:end],
+            "offset": offset,
+            "total_chars": len(text),
+            "next_offset": end if end < len(text) else None,
+        }
+
+    def probe(idempotency_key: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        return settle_write(folder, arguments["path"], arguments["text"])
+
+    @tool(side_effect=True, probe=probe, risk="medium", trust="trusted", timeout_s=60)
+    def write_file(path: str, text: str, ctx: ToolContext) -> dict[str, Any]:
+        """Write a text file of the workspace, replacing what was there. Folders are made as needed."""
+        if path.endswith("/"):
+            raise ToolFailed("a path that ends in `/` is a folder", hint="Name a file.")
+        return write_text(folder, path, text, token=ctx.idempotency_key)
+
+    return [read_file, write_file] if writable else [read_file]

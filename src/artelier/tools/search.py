@@ -1,0 +1,140 @@
+"""Lines of text in the workspace: `search_text`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+from artelier.errors import ToolFailed
+from artelier.tools.child import Child, ChildStopped
+from artelier.tools.files import read_text
+from artelier.tools.folder import Folder
+from artelier.tools.function import Tool, tool
+from artelier.tools.listing import walk
+
+LINE_CHARS_MAX = 500
+QUERY_CHARS_MAX = 1_000
+FILE_BYTES_MAX = 8 * 1024 * 1024
+TOTAL_BYTES_MAX = 64 * 1024 * 1024
+PATTERN_S = 5.0
+"""For all files of one search with a pattern."""
+
+Hits = list[tuple[int, str]]
+Matcher = Callable[[str, int], Hits]
+"""The first lines of a text that match, at most so many."""
+
+
+def search(
+    folder: Folder, query: str, path: str, *, hits_max: int, matcher: Matcher
+) -> dict[str, Any]:
+    """Lines that match, by path and line. `truncated` says that there may be more.
+
+    Errors: `ToolFailed` for an empty query, or a path that can't be used.
+    """
+    if not query or len(query) > QUERY_CHARS_MAX:
+        raise ToolFailed("not a query", expected=f"1 to {QUERY_CHARS_MAX} characters")
+    hits: list[dict[str, Any]] = []
+    paths, truncated = _files(folder, path)
+    for name, text in _texts(folder, paths):
+        if text is None:
+            truncated = True
+            continue
+        found = matcher(text, hits_max + 1 - len(hits))
+        hits += [{"path": name, "line": line, "text": shown} for line, shown in found]
+        if len(hits) > hits_max:
+            return {"hits": hits[:hits_max], "truncated": True}
+    return {"hits": hits, "truncated": truncated}
+
+
+def _files(folder: Folder, path: str) -> tuple[list[str], bool]:
+    try:
+        entries, cut = walk(folder, path, recursive=True)
+    except ToolFailed:
+        with folder.file(path) as (_, state):
+            return [state.path], False
+    return [entry.path for entry in entries if entry.type == "file"], cut
+
+
+def _texts(folder: Folder, paths: list[str]) -> Iterator[tuple[str, str | None]]:
+    """Each text file; None where a bound leaves it out. Files that are not text are passed over."""
+    total = 0
+    for path in paths:
+        try:
+            with folder.file(path) as (_, state):
+                size = state.size_bytes
+            if size > FILE_BYTES_MAX or total + size > TOTAL_BYTES_MAX:
+                yield path, None
+                continue
+            text, _ = read_text(folder, path, bytes_max=FILE_BYTES_MAX)
+        except ToolFailed:
+            continue
+        total += size
+        yield path, text
+
+
+def plain_matcher(query: str) -> Matcher:
+    """Lines that hold the text, upper and lower case alike."""
+    wanted = query.casefold()
+
+    def match(text: str, hits_max: int) -> Hits:
+        if wanted not in text.casefold():
+            return []
+        lines = enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
+        found = ((number, line) for number, line in lines if wanted in line.casefold())
+        return [(number, line[:LINE_CHARS_MAX]) for number, line in islice(found, hits_max)]
+
+    return match
+
+
+class PatternMatcher:
+    """Lines that a regular expression matches, found in a helper process that can be stopped."""
+
+    def __init__(self, pattern: str, *, time_s: float = PATTERN_S) -> None:
+        """Units: `time_s` is for all texts together. Errors: `ToolFailed` without a helper process."""
+        self._pattern = pattern
+        self._time_s = time_s
+        self._child = Child()
+        self._deadline = time.monotonic() + time_s
+
+    def __call__(self, text: str, hits_max: int) -> Hits:
+        message = {"ask": "match", "pattern": self._pattern, "text": text, "hits_max": hits_max}
+        try:
+            answer = self._child.ask(message, timeout_s=max(0.0, self._deadline - time.monotonic()))
+        except ChildStopped as stopped:
+            if stopped.timed_out:
+                raise ToolFailed(
+                    f"the pattern took longer than {self._time_s:g} s",
+                    hint="Avoid nested repetition such as (a+)+, or search for plain text.",
+                ) from None
+            raise ToolFailed("the pattern needs too much memory") from None
+        if "failed" in answer:
+            raise ToolFailed(answer["failed"], hint=answer["hint"])
+        return [(number, line) for number, line in answer["hits"]]
+
+    def close(self) -> None:
+        self._child.close()
+
+
+def search_tool(folder: Folder) -> Tool[..., Any]:
+    from pydantic import Field
+
+    @tool(side_effect=False, timeout_s=60)
+    def search_text(
+        query: str,
+        path: str = ".",
+        regex: bool = False,
+        max_hits: Annotated[int, Field(ge=1, le=1_000, description="Lines at most.")] = 50,
+    ) -> dict[str, Any]:
+        """Find lines in the text files of the workspace, below a folder or in one file. Plain text ignores
+        case; with `regex` the query is a Python regular expression over single lines."""
+        if not regex:
+            return search(folder, query, path, hits_max=max_hits, matcher=plain_matcher(query))
+        matcher = PatternMatcher(query)
+        try:
+            return search(folder, query, path, hits_max=max_hits, matcher=matcher)
+        finally:
+            matcher.close()
+
+    return search_text

@@ -1,0 +1,169 @@
+"""Tables of the workspace: `describe_tables` and `query_sql` over CSV, TSV, Parquet and SQLite files."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import threading
+from typing import Annotated, Any
+
+from artelier.errors import ToolFailed
+from artelier.tools.child import Child, ChildStopped
+from artelier.tools.folder import FileState, Folder
+from artelier.tools.function import Tool, tool
+from artelier.tools.listing import walk
+
+FILES_MAX = 100
+FILE_BYTES_MAX = 200 * 1024 * 1024
+TOTAL_BYTES_MAX = 500 * 1024 * 1024
+"""Of all files together, so that they fit into the helper's memory."""
+LOAD_S = 90.0
+QUERY_S = 20.0
+GRACE_S = 2.0
+"""How long past its time a query may go on before the helper process is killed."""
+
+KINDS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".db": "sqlite",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+}
+
+
+class Tables:
+    """The tables of a workspace, loaded once per state of its files."""
+
+    def __init__(self, folder: Folder, *, query_s: float = QUERY_S) -> None:
+        self._folder = folder
+        self._query_s = query_s
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._state: tuple[FileState, ...] = ()
+        self._found: dict[str, Any] = {}
+
+    def describe(self) -> dict[str, Any]:
+        """`{tables, skipped}`. Errors: `ToolFailed`."""
+        with self._lock:
+            self._load()
+            return self._found
+
+    def query(self, sql: str, *, rows_max: int) -> dict[str, Any]:
+        """The rows of a reading statement. Errors: `ToolFailed`."""
+        with self._lock:
+            child = self._load()
+            message = {"ask": "query", "sql": sql, "rows_max": rows_max, "time_s": self._query_s}
+            try:
+                answer = child.ask(message, timeout_s=self._query_s + GRACE_S)
+            except ChildStopped as stopped:
+                raise _stopped("the query", stopped, limit_s=self._query_s) from None
+            return _result(answer)
+
+    def _load(self) -> Child:
+        """A helper that holds the files as they are now."""
+        with contextlib.ExitStack() as opened:
+            sources, states, skipped = self._sources(opened)
+            if self._child is not None and self._child.alive and states == self._state:
+                return self._child
+            if self._child is not None:
+                self._child.close()
+            child = Child(descriptors=[source["descriptor"] for source in sources])
+            try:
+                answer = child.ask({"ask": "load", "sources": sources}, timeout_s=LOAD_S)
+            except ChildStopped as stopped:
+                raise _stopped("loading the tables", stopped, limit_s=LOAD_S) from None
+            found = _result(answer)
+        found["skipped"] = sorted([*skipped, *found["skipped"]], key=lambda item: item["source"])
+        self._child, self._state, self._found = child, states, found
+        return child
+
+    def _sources(
+        self, opened: contextlib.ExitStack
+    ) -> tuple[list[dict[str, Any]], tuple[FileState, ...], list[dict[str, str]]]:
+        """Open every table file: what the helper is told, the state, and what is left out."""
+        sources: list[dict[str, Any]] = []
+        states: list[FileState] = []
+        skipped: list[dict[str, str]] = []
+        total = 0
+        for path, kind in self._candidates():
+            try:
+                descriptor, state = opened.enter_context(self._folder.file(path))
+            except ToolFailed as failure:
+                skipped.append({"source": path, "reason": failure.message})
+                continue
+            reason = _over_bounds(state, count=len(sources), total=total)
+            if reason is not None:
+                skipped.append({"source": path, "reason": reason})
+                continue
+            total += state.size_bytes
+            states += [state, *self._pending(path, kind)]
+            stem = posixpath.splitext(posixpath.basename(path))[0]
+            sources.append({"source": path, "stem": stem, "kind": kind, "descriptor": descriptor})
+        return sources, tuple(states), skipped
+
+    def _pending(self, path: str, kind: str) -> list[FileState]:
+        """Changes of an SQLite database may still stand in the file beside it."""
+        if kind != "sqlite":
+            return []
+        try:
+            with self._folder.file(f"{path}-wal") as (_, state):
+                return [state]
+        except ToolFailed:
+            return []
+
+    def _candidates(self) -> list[tuple[str, str]]:
+        entries, _ = walk(self._folder, ".", recursive=True)
+        found: list[tuple[str, str]] = []
+        for entry in entries:
+            kind = KINDS.get(posixpath.splitext(entry.path)[1].lower())
+            if kind is not None and entry.type == "file":
+                found.append((entry.path, kind))
+        return found
+
+
+def _over_bounds(state: FileState, *, count: int, total: int) -> str | None:
+    if count >= FILES_MAX:
+        return f"more than {FILES_MAX} table files"
+    if state.size_bytes > FILE_BYTES_MAX:
+        return f"{state.size_bytes} bytes, more than {FILE_BYTES_MAX}"
+    if total + state.size_bytes > TOTAL_BYTES_MAX:
+        return f"the table files together have more than {TOTAL_BYTES_MAX} bytes"
+    return None
+
+
+def _stopped(what: str, stopped: ChildStopped, *, limit_s: float) -> ToolFailed:
+    if stopped.timed_out:
+        return ToolFailed(f"{what} took longer than {limit_s:g} s and was stopped")
+    return ToolFailed(f"{what} ended the helper process, probably for its memory")
+
+
+def _result(answer: dict[str, Any]) -> dict[str, Any]:
+    if "failed" in answer:
+        raise ToolFailed(answer["failed"], hint=answer["hint"])
+    return answer
+
+
+def table_tools(folder: Folder) -> list[Tool[..., Any]]:
+    from pydantic import Field
+
+    tables = Tables(folder)
+
+    @tool(side_effect=False, timeout_s=LOAD_S + 30)
+    def describe_tables() -> dict[str, Any]:
+        """List the tables that query_sql can read, with their columns, types and number of rows: every
+        CSV, TSV, Parquet and SQLite file of the workspace. What could not be read is listed with
+        the reason.
+        """
+        return tables.describe()
+
+    @tool(side_effect=False, timeout_s=LOAD_S + QUERY_S + 30)
+    def query_sql(
+        sql: str,
+        max_rows: Annotated[int, Field(ge=1, le=10_000, description="Rows at most.")] = 200,
+    ) -> dict[str, Any]:
+        """Run one read-only SQL query (DuckDB dialect) over the tables of describe_tables. Rows have no
+        order without ORDER BY."""
+        return tables.query(sql, rows_max=max_rows)
+
+    return [describe_tables, query_sql]

@@ -1,0 +1,223 @@
+"""The tables of a workspace in an in-memory DuckDB, and questions to them.
+
+The order matters: files are loaded first, then the door to the outside is locked for good, then SQL
+that a model wrote is run, in transactions that can't write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from artelier.tools.worker.cells import describe_type, plain_row
+from artelier.tools.worker.delimited import load_delimited
+from artelier.tools.worker.failure import Failure, first_line
+from artelier.tools.worker.naming import identifier, quoted, unused
+from artelier.tools.worker.sqlite import MAGIC, SqliteFile
+
+if TYPE_CHECKING:
+    import duckdb
+
+Loader = Callable[[str], None]
+"""Makes the table of the name it is given. Errors: `Failure`, `duckdb.Error`."""
+
+MEMORY_LIMIT = "1GB"
+RESULT_BYTES_MAX = 1_000_000
+"""Rows beyond this much JSON are left out and the result is marked as truncated."""
+
+_CONFIG = {
+    "threads": "1",
+    "memory_limit": MEMORY_LIMIT,
+    "temp_directory": "",
+    "preserve_insertion_order": "true",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    # Otherwise an unknown table name is looked up among the Python variables of this process.
+    "python_enable_replacements": "false",
+}
+
+
+class Database:
+    """The tables of one state of the workspace."""
+
+    def __init__(self) -> None:
+        self._db: duckdb.DuckDBPyConnection | None = None
+        self._tables: dict[str, str] = {}
+        """Table name to source, in the order of loading."""
+
+    def load(self, sources: list[dict[str, Any]]) -> dict[str, Any]:
+        """Load every source, then lock. Shapes: a source is `{source, stem, kind, descriptor}`; the
+        answer is `{tables: [{name, source, rows, columns}], skipped: [{source, reason}]}`.
+        """
+        db = self._db = _library().connect(":memory:", config=_CONFIG)
+        db.execute("SET TimeZone = 'UTC'")
+        skipped: list[dict[str, str]] = []
+        for source in sources:
+            for label, name, load in self._parts(db, source, skipped):
+                self._load_one(db, label, name, load, skipped)
+        db.execute("SET enable_external_access = false")
+        db.execute("SET lock_configuration = true")
+        tables = [self._describe(db, name, source) for name, source in self._tables.items()]
+        return {"tables": tables, "skipped": skipped}
+
+    def query(self, sql: str, *, rows_max: int, time_s: float) -> dict[str, Any]:
+        """Rows of one reading statement, as JSON data. Errors: `Failure`."""
+        db = self._db
+        if db is None:
+            raise Failure("no tables are loaded")
+        _check_statement(sql)
+        timer = threading.Timer(time_s, db.interrupt)
+        timer.start()
+        try:
+            db.execute("BEGIN TRANSACTION READ ONLY")
+            cursor = db.execute(sql)
+            columns = [str(column[0]) for column in cursor.description]
+            types = [describe_type(column[1]) for column in cursor.description]
+            return {"columns": columns, "types": types, **_rows(cursor, rows_max=rows_max)}
+        except _library().InterruptException:
+            raise Failure(
+                f"the query ran longer than {time_s:g} s",
+                hint="Ask for less: filter, aggregate, or join on equal keys.",
+            ) from None
+        except _library().Error as error:
+            raise _explain(error) from None
+        finally:
+            timer.cancel()
+            with contextlib.suppress(_library().Error):
+                db.execute("ROLLBACK")
+
+    def _parts(
+        self, db: duckdb.DuckDBPyConnection, source: dict[str, Any], skipped: list[dict[str, str]]
+    ) -> Iterator[tuple[str, str, Loader]]:
+        """The tables inside a source: a label, the wished name and what loads it."""
+        label, stem, descriptor = source["source"], source["stem"], source["descriptor"]
+        if source["kind"] in ("csv", "tsv"):
+            kind = source["kind"]
+            yield label, stem, partial(load_delimited, db, descriptor=descriptor, kind=kind)
+        elif source["kind"] == "parquet":
+            yield label, stem, partial(_load_parquet, db, descriptor=descriptor)
+        elif os.pread(descriptor, len(MAGIC), 0) != MAGIC:
+            skipped.append({"source": label, "reason": "not an SQLite database"})
+        else:
+            yield from self._sqlite_parts(db, source, skipped)
+
+    def _sqlite_parts(
+        self, db: duckdb.DuckDBPyConnection, source: dict[str, Any], skipped: list[dict[str, str]]
+    ) -> Iterator[tuple[str, str, Loader]]:
+        label, stem = source["source"], source["stem"]
+        try:
+            file = SqliteFile(source["descriptor"])
+            inner = file.tables()
+        except Failure as failure:
+            skipped.append({"source": label, "reason": str(failure)})
+            return
+        if not inner:
+            skipped.append({"source": label, "reason": "the database has no tables"})
+        for table in inner:
+            name = stem if len(inner) == 1 else f"{stem}_{table}"
+            yield f"{label}#{table}", name, partial(file.load, db, source=table)
+        file.close()
+
+    def _load_one(
+        self,
+        db: duckdb.DuckDBPyConnection,
+        label: str,
+        wished: str,
+        load: Loader,
+        skipped: list[dict[str, str]],
+    ) -> None:
+        name = unused(identifier(wished), self._tables)
+        try:
+            load(name)
+        except (Failure, _library().Error, OSError, ValueError) as error:
+            with contextlib.suppress(_library().Error):
+                db.execute(f"DROP TABLE IF EXISTS {quoted(name)}")
+            skipped.append({"source": label, "reason": first_line(error)})
+        else:
+            self._tables[name] = label
+
+    def _describe(self, db: duckdb.DuckDBPyConnection, name: str, source: str) -> dict[str, Any]:
+        rows = db.execute(f"SELECT count(*) FROM {quoted(name)}").fetchall()[0][0]
+        columns = db.execute(f"DESCRIBE {quoted(name)}").fetchall()
+        return {
+            "name": name,
+            "source": source,
+            "rows": rows,
+            "columns": [{"name": column[0], "type": column[1]} for column in columns],
+        }
+
+
+def _load_parquet(db: duckdb.DuckDBPyConnection, name: str, *, descriptor: int) -> None:
+    place = f"read_parquet('/dev/fd/{descriptor}')"
+    columns = db.execute(f"DESCRIBE SELECT * FROM {place}").fetchall()
+    # Instants become UTC timestamps without a zone: Python has no zone database to hand them over
+    # with.
+    chosen = ", ".join(
+        f"CAST({quoted(column)} AS TIMESTAMP) AS {quoted(column)}"
+        if kind == "TIMESTAMP WITH TIME ZONE"
+        else quoted(column)
+        for column, kind, *_ in columns
+    )
+    db.execute(f"CREATE TABLE {quoted(name)} AS SELECT {chosen} FROM {place}")
+
+
+def _check_statement(sql: str) -> None:
+    duckdb = _library()
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise _explain(error) from None
+    kinds = [statement.type.name for statement in statements]
+    # DESCRIBE, SHOW and SUMMARIZE are parsed as SELECT. What writes inside a SELECT (a CTE with
+    # INSERT) is refused by the transaction.
+    if kinds != ["SELECT"]:
+        got = ", ".join(kinds)[:100] or "none"
+        raise Failure(
+            f"expected one SELECT, WITH, DESCRIBE, SHOW or SUMMARIZE, got {got}",
+            hint="Tables can be read, not changed; send one statement at a time.",
+        )
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, *, rows_max: int) -> dict[str, Any]:
+    rows: list[list[Any]] = []
+    size = 0
+    truncated = False
+    while not truncated:
+        batch = cursor.fetchmany(100)
+        for row in batch:
+            plain, row_bytes = plain_row(row)
+            size += row_bytes
+            if len(rows) >= rows_max or size > RESULT_BYTES_MAX:
+                truncated = True
+                break
+            rows.append(plain)
+        if not batch:
+            break
+    return {"rows": rows, "row_count": len(rows), "truncated": truncated}
+
+
+def _explain(error: Exception) -> Failure:
+    text = first_line(error, chars_max=600)
+    if "pytz" in text:
+        return Failure(
+            "instants with a time zone can't be returned", hint="CAST them to TIMESTAMP or VARCHAR."
+        )
+    if "read-only" in text:
+        return Failure("tables can be read, not changed")
+    hint = None
+    if "Out of Memory" in text or "failed to allocate" in text:
+        text, hint = "the query needs too much memory", "Filter or aggregate first."
+    return Failure(text, hint=hint)
+
+
+def _library() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise Failure("tables can't be read: the package duckdb is not installed") from None
+    return duckdb

@@ -1,0 +1,40 @@
+"""The tools that ship, bound to one folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from artelier.ports.sandbox import Sandbox
+from artelier.sandbox import MontySandbox
+from artelier.tools.calculator import calculator_tool
+from artelier.tools.files import file_tools
+from artelier.tools.folder import Folder
+from artelier.tools.function import Tool
+from artelier.tools.listing import list_tool
+from artelier.tools.people import ask_tool
+from artelier.tools.python import python_tool
+from artelier.tools.search import search_tool
+from artelier.tools.tables import table_tools
+
+
+def workspace_tools(
+    root: str | Path, *, sandbox: Sandbox | None = None, writable: bool = True
+) -> list[Tool[..., Any]]:
+    """Every shipped tool that works on a folder, ordered by name.
+
+    Shapes: without `sandbox` the tool `python` gets one of its own, started on first use; without
+    `writable` there is no `write_file`.
+    Errors: `InvalidRequest` if the root is no folder.
+    """
+    folder = Folder(root)
+    tools = [
+        ask_tool(),
+        calculator_tool(),
+        list_tool(folder),
+        python_tool(sandbox or MontySandbox()),
+        search_tool(folder),
+        *file_tools(folder, writable=writable),
+        *table_tools(folder),
+    ]
+    return sorted(tools, key=lambda item: item.name)
