@@ -109,8 +109,16 @@ def test_the_bound_of_a_small_prompt_stays_in_its_tier():
     small = upper_bound_microusd(sonnet, input_tokens_max=1_000, max_output_tokens=100)
     large = upper_bound_microusd(sonnet, input_tokens_max=300_000, max_output_tokens=100)
 
-    assert small == 1_000 * 3 + 100 * 15
-    assert large == 300_000 * 6 + 100 * 22.5
+    # Every input token may be one that is written to a cache, at 1.25 times its price.
+    assert small == 1_000 * 3.75 + 100 * 15
+    assert large == 300_000 * 7.5 + 100 * 22.5
+
+
+def test_cache_writes_are_billed_at_their_price():
+    usage = Usage(input_tokens=1_000, cached_input_tokens=400, cache_write_input_tokens=500)
+    rates = Price(input=Decimal(2), cached_input=Decimal(1), cache_write=Decimal(4))
+
+    assert cost_microusd(rates, usage) == 100 * 2 + 400 * 1 + 500 * 4
 
 
 def test_a_price_that_depends_on_the_hour_is_taken_at_the_moment_of_the_call():

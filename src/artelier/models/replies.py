@@ -87,4 +87,7 @@ def _usage_of(
         input_tokens=input_tokens,
         cached_input_tokens=cached_tokens,
         output_tokens=output_tokens,
+        cache_write_input_tokens=min(
+            max(0, usage.cache_write_tokens), input_tokens - cached_tokens
+        ),
     )

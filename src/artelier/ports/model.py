@@ -79,17 +79,23 @@ class ModelRequest(Value, frozen=True, kw_only=True):
 
 
 class Usage(Value, frozen=True, kw_only=True):
-    """Token counts of one call. `input_tokens` includes `cached_input_tokens`."""
+    """Token counts of one call. `input_tokens` includes the cached and the cache-written ones."""
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
+    """Read from the provider's prefix cache."""
     output_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    """Written to the provider's prefix cache; some bill them above the price of fresh input."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            cache_write_input_tokens=(
+                self.cache_write_input_tokens + other.cache_write_input_tokens
+            ),
         )
 
 
@@ -116,6 +122,8 @@ class Price(Value, frozen=True, kw_only=True):
     input: Decimal = Decimal(0)
     cached_input: Decimal | None = None
     """None: cached input costs as much as fresh input."""
+    cache_write: Decimal | None = None
+    """Input that is written to a prefix cache. None: as much as fresh input."""
     output: Decimal = Decimal(0)
     request: Decimal = Decimal(0)
     """USD per call."""

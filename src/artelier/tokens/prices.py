@@ -82,18 +82,22 @@ class Prices:
 def cost_microusd(price: Price, usage: Usage) -> int:
     """Micro-dollars of one call, exact and rounded up once.
 
-    `usage.input_tokens` includes the cached ones, which are billed at the cached price.
+    `usage.input_tokens` includes the cached ones, which are billed at the cached price, and those
+    written to a cache, which have a price of their own.
     """
     rates = price.rates(usage.input_tokens) if isinstance(price, TieredPrice) else price
     output_tokens = max(0, usage.output_tokens)
     input_tokens = max(0, usage.input_tokens)
     cached_tokens = min(max(0, usage.cached_input_tokens), input_tokens)
+    written_tokens = min(max(0, usage.cache_write_input_tokens), input_tokens - cached_tokens)
     cached_rate = rates.input if rates.cached_input is None else rates.cached_input
+    written_rate = rates.input if rates.cache_write is None else rates.cache_write
     with localcontext(_EXACT):
         # USD per million tokens is micro-dollars per token.
         return ceil_micro(
-            rates.input * (input_tokens - cached_tokens)
+            rates.input * (input_tokens - cached_tokens - written_tokens)
             + cached_rate * cached_tokens
+            + written_rate * written_tokens
             + rates.output * output_tokens
             + rates.request * MICRO
         )
@@ -108,7 +112,9 @@ def upper_bound_microusd(price: Price, *, input_tokens_max: int, max_output_toke
     return max(
         cost_microusd(
             Price(
-                input=max(rates.input, rates.cached_input or Decimal(0)),
+                input=max(
+                    rates.input, rates.cached_input or Decimal(0), rates.cache_write or Decimal(0)
+                ),
                 output=rates.output,
                 request=rates.request,
             ),
@@ -123,7 +129,8 @@ def _key(name: str) -> str:
 
 
 def _checked(name: str, price: Price) -> Price:
-    rates = (price.input, price.cached_input or Decimal(0), price.output, price.request)
+    optional = (price.cached_input or Decimal(0), price.cache_write or Decimal(0))
+    rates = (price.input, *optional, price.output, price.request)
     if not all(rate.is_finite() and rate >= 0 for rate in rates):
         raise InvalidConfig(
             f"the price of {name!r} is not a price",
@@ -152,6 +159,7 @@ def _price_from(published: ModelPrice, model_id: str) -> Price | None:
     everything = [
         published.input_mtok,
         published.cache_read_mtok,
+        published.cache_write_mtok,
         *outputs,
         published.requests_kcount,
     ]
@@ -178,6 +186,7 @@ def _rates(published: ModelPrice, start: int) -> Price:
     return Price(
         input=rate(published.input_mtok) or Decimal(0),
         cached_input=rate(published.cache_read_mtok),
+        cache_write=rate(published.cache_write_mtok),
         output=max(out or Decimal(0) for out in outputs),
         request=(rate(published.requests_kcount) or Decimal(0)) / 1000,
     )
@@ -189,6 +198,9 @@ def _highest(prices: Iterable[Price]) -> dict[str, Any]:
         "input": max(price.input for price in every),
         "cached_input": max(
             price.input if price.cached_input is None else price.cached_input for price in every
+        ),
+        "cache_write": max(
+            price.input if price.cache_write is None else price.cache_write for price in every
         ),
         "output": max(price.output for price in every),
         "request": max(price.request for price in every),
