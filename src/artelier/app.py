@@ -43,6 +43,7 @@ from artelier.kernel import (
     commands,
     kernel_view,
     queries,
+    reconcile,
 )
 from artelier.ledger import MoneyTransferred, Posting, ledger_view
 from artelier.log import (
@@ -68,6 +69,9 @@ VIEWS: tuple[View, ...] = (
     artifacts_view,
 )
 """Every shipped view, in the order in which they see an event."""
+
+UNSAID: Any = object()
+"""Stands for an argument that was not given where None is a legal value."""
 
 RENEW_S = 10.0
 """Seconds between signs of life of the runs of this process; a third of a lease."""
@@ -438,7 +442,7 @@ class TenantKernel:
         run_id: str,
         step: str,
         *,
-        succeeded: Any = None,
+        succeeded: Any = UNSAID,
         failed: str | None = None,
         retry: bool = False,
         probe: bool = False,
@@ -447,13 +451,28 @@ class TenantKernel:
         """Settle a step whose outcome is unknown: it succeeded with this result, failed with this message,
         is to be retried with the same idempotency key, or its tool's probe is asked.
 
-        Errors: `Conflict` if the step has no unknown outcome; `NotFound` if the tool has no probe.
+        Errors: `InvalidRequest` unless exactly one answer is given; `Conflict` if the step has no unknown
+        outcome; `NotFound` if the tool has no probe.
         """
-        from artelier.kernel import reconcile
-
-        return await reconcile.reconcile(
-            self._services, await self.state(), run_id, step, succeeded=succeeded, failed=failed,
-            retry=retry, probe=probe, by=by,
+        given = [
+            name
+            for name, is_given in (
+                ("succeeded", succeeded is not UNSAID),
+                ("failed", failed is not None),
+                ("retry", retry),
+                ("probe", probe),
+            )
+            if is_given
+        ]
+        if len(given) != 1:
+            raise InvalidRequest(
+                "reconcile takes one answer",
+                expected="one of succeeded, failed, retry, probe",
+                got=", ".join(given) or "none",
+            )
+        return await reconcile(
+            self._services, await self.state(), run_id, step, answer=given[0],
+            result=succeeded if failed is None else failed, by=by,
         )  # fmt: skip
 
     async def _give(self, run_id: str, verb: str, **command: Any) -> EventData:

@@ -140,6 +140,8 @@ class AutonomousAgent:
             max_iterations=self.max_iterations, artifact=artifact, workspace=workspace,
         )  # fmt: skip
         runs = self._kernel.for_tenant(tenant)
+        if not await _has_ended(runs, run_id):
+            runs.services.model(model)  # a missing key is said at the door, and no run fails of it
         opened = runs.run(
             run_id, loop=LOOP, agent=self.agent_id, model=model, goal=prompt,
             settings=job.settings(), from_snapshot=True, limits=limits, tools=self._tools,

@@ -8,6 +8,7 @@ from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
 from artelier.kernel.policy import Policy
 from artelier.kernel.prompts import Renderer
+from artelier.kernel.reconcile import reconcile
 from artelier.kernel.results import AgentResult, Approval, Limits, ModelResult, ToolResult
 from artelier.kernel.run import Run
 from artelier.kernel.services import Services
@@ -41,5 +42,6 @@ __all__ = [
     "Tenants",
     "ToolResult",
     "kernel_view",
+    "reconcile",
     "run_row",
 ]

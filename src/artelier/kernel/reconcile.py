@@ -20,25 +20,22 @@ async def reconcile(
     run_id: str,
     step: str,
     *,
-    succeeded: Any,
-    failed: str | None,
-    retry: bool,
-    probe: bool,
+    answer: str,
+    result: Any = None,
     by: str,
 ) -> EventData:
-    """Errors: see `TenantKernel.reconcile`."""
-    if probe:
+    """Give one answer: `succeeded` with a result, `failed` with a message, `retry`, or `probe`.
+
+    Errors: see `TenantKernel.reconcile`.
+    """
+    payload = result if answer == "succeeded" else None
+    if answer == "failed":
+        payload = {"error": ToolFailed(str(result)).to_wire()}
+    elif answer == "probe":
         answer, payload = await _probe(services, tenant, run_id, step)
-    elif retry:
-        answer, payload = "retry", None
-    elif failed is not None:
-        answer, payload = "failed", {"error": ToolFailed(failed).to_wire()}
-    else:
-        answer, payload = "succeeded", succeeded
     return await commands.give(
-        services, tenant.id, run_id, "reconcile", by=by, key=step, choice=answer,
-        payload=payload if answer != "retry" else None,
-    )  # fmt: skip
+        services, tenant.id, run_id, "reconcile", by=by, key=step, choice=answer, payload=payload
+    )
 
 
 async def _probe(
