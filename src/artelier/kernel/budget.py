@@ -51,8 +51,9 @@ class Reservation:
 def price_for(core: RunCore, model: str, port: object) -> Price | None:
     """The price of a model. Errors: `PriceUnknown` unless the tenant allows that."""
     price = core.services.price_of(model)
-    if price is None:
-        price = getattr(port, "price", None)
+    own: Price | None = getattr(port, "price", None)
+    if price is None or (price == FREE and own is not None):
+        price = own
     if price is None and not core.tenant.allow_unknown_price:
         raise PriceUnknown(
             f"no price is known for model {model!r}, so nothing can be reserved for it",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
@@ -127,6 +127,21 @@ class Price(Value, frozen=True, kw_only=True):
     output: Decimal = Decimal(0)
     request: Decimal = Decimal(0)
     """USD per call."""
+
+    def __post_init__(self) -> None:
+        """Text and whole numbers are taken for what they say. Errors: `InvalidRequest` for a float."""
+        for name in ("input", "cached_input", "cache_write", "output", "request"):
+            value: object = getattr(self, name)
+            if value is None or isinstance(value, Decimal):
+                continue
+            try:
+                if isinstance(value, float):
+                    raise InvalidOperation
+                msgspec.structs.force_setattr(self, name, Decimal(str(value)))
+            except InvalidOperation:
+                raise InvalidRequest(
+                    f"price of {name}", expected='a decimal such as "0.15"', got=repr(value)
+                ) from None
 
 
 FREE = Price()

@@ -1,0 +1,54 @@
+"""Every example runs as it stands, offline, and says what it promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+PROMISES = {
+    "01_first_run.py": "calls to the model in this process: 1",
+    "02_tools.py": "only 0 left",
+    "03_kill_and_resume.py": "the bank's books: ['ana', 'ben', 'cleo']",
+    "04_budget.py": "stopped before spending: budget_exhausted",
+    "05_approval.py": "not published: two typos are left",
+    "06_explain_a_prompt.py": "the same bytes: True",
+    "07_artifacts.py": "access_denied",
+}
+
+
+def run_example(name: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_is_tested() -> None:
+    assert sorted(PROMISES) == sorted(path.name for path in EXAMPLES.glob("[0-9]*.py"))
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_an_example_runs_and_keeps_its_promise(name: str, tmp_path: Path) -> None:
+    assert PROMISES[name] in run_example(name, tmp_path)
+
+
+def test_the_first_example_calls_nothing_the_second_time(tmp_path: Path) -> None:
+    run_example("01_first_run.py", tmp_path)
+
+    again = run_example("01_first_run.py", tmp_path)
+
+    assert "replayed: True" in again
+    assert "calls to the model in this process: 0" in again
