@@ -59,6 +59,7 @@ from artelier.log import (
     verify_store,
 )
 from artelier.models.registry import ModelRegistry
+from artelier.money import parse_usd
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Prices, Window, Windows
@@ -394,6 +395,21 @@ class TenantKernel:
     async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
         """Reopen a failed run: its failed steps are executed again."""
         return await self._give(run_id, "retry", by=by)
+
+    async def limit(
+        self, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"
+    ) -> EventData:
+        """Set or lift (`cap=None`) a cap of a run, its children included.
+
+        Units:  `usd` in dollars as text, `tokens` and `steps` as counts, `ms` of wall time.
+        """
+        if unit not in ("usd", "tokens", "steps", "ms"):
+            raise InvalidRequest("unit of a limit", expected="usd, tokens, steps or ms", got=unit)
+        amount = cap if cap is None else parse_usd(cap) if unit == "usd" else int(cap)
+        if amount is not None and amount < 0:
+            raise InvalidRequest("a cap", expected="at least 0", got=amount)
+        choice = "" if amount is None else str(amount)
+        return await self._give(run_id, "limit", by=by, key=unit, choice=choice)
 
     async def inject(self, run_id: str, note: str, *, by: str = "operator") -> EventData:
         return await self._give(run_id, "inject", by=by, payload=note)

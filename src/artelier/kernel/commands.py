@@ -49,11 +49,14 @@ VERBS = frozenset(
 class Standing:
     """What a command's effect depends on."""
 
+    run_id: str
     status: str
     driven: bool
     """Whether some process drives the run and will go on by itself."""
     open_approvals: frozenset[str]
     unresolved: frozenset[str]
+    used: dict[str, int]
+    """What the run and its children have used, per unit, for a cap that is set late."""
 
 
 def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
@@ -86,6 +89,12 @@ def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
         return ev.ToolReconciled(
             command=seq, queued=queued, key=command.key, answer=command.choice,
             result=command.payload,
+        )  # fmt: skip
+    if verb == "limit":
+        cap = int(command.choice) if command.choice else None
+        return ev.LimitSet(
+            command=seq, scope=f"run:{standing.run_id}", unit=command.key, cap=cap,
+            used=standing.used.get(command.key, 0),
         )  # fmt: skip
     raise InvalidRequest("unknown command", got=f"{verb} on a run that is {status}")
 
@@ -154,9 +163,19 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
         core.notes.append((seq, effect.text))
     elif isinstance(effect, ev.SignalReceived):
         core.signals.append((seq, effect.name, effect.data))
+    elif isinstance(effect, ev.LimitSet):
+        _new_cap(core, effect)
     elif isinstance(effect, ev.ApprovalGiven):
         core.answers[effect.key] = (effect, by, core.clock.now_us())
     core.changed.set()
+
+
+def _new_cap(core: RunCore, effect: ev.LimitSet) -> None:
+    pair = (effect.scope, effect.unit)
+    core.capped = core.capped - {pair} if effect.cap is None else core.capped | {pair}
+    if effect.unit == "ms":
+        core.deadline_us = None if effect.cap is None else core.started_us + effect.cap * 1000
+    core.came_back()
 
 
 async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> Standing:
@@ -168,10 +187,23 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         "SELECT key FROM steps WHERE run = ? AND status = 'unknown'", (row["id"],)
     )
     return Standing(
+        run_id=run_id,
+        used=await _used(services, tenant, run_id),
         status=row["status"], driven=driven,
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
     )  # fmt: skip
+
+
+async def _used(services: Services, tenant: str, run_id: str) -> dict[str, int]:
+    rows = await services.store.query(
+        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
+        " JOIN family f ON r.parent = f.run WHERE r.tenant = ?)"
+        " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum(r.steps) FROM runs r"
+        " JOIN family f ON r.run = f.run WHERE r.tenant = ?",
+        (run_id, tenant, tenant),
+    )
+    return dict(zip(("usd", "tokens", "steps"), (int(n or 0) for n in rows[0]), strict=True))
 
 
 # The asker's side

@@ -120,6 +120,7 @@ class RunCore:
         self.capped: frozenset[tuple[str, str]] = frozenset()
         """(scope, unit) pairs that have a cap."""
         self.deadline_us: int | None = None
+        self.started_us = 0
         self.children: set[str] = set()
         self.paused = False
         self.stopping = False

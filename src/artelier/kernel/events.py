@@ -146,7 +146,9 @@ class ToolsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("limit.set")
 class LimitSet(Capping, frozen=True, kw_only=True, omit_defaults=True):
-    """A cap of this run or tenant."""
+    """A cap of this run, set when it started or by a command."""
+
+    command: int = 0
 
 
 # Prompts and models
@@ -276,7 +278,7 @@ class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("tool.requested")
-class ToolRequested(EventData, frozen=True, kw_only=True, omit_defaults=True):
+class ToolRequested(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """A tool is about to be entered. A side-effecting one is entered only when this is durable."""
 
     key: str
@@ -450,7 +452,7 @@ class TenantUpdated(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 
 MOVING: list[type[Moving]] = [
-    ModelRequested, ModelCompleted, ModelFailed, ToolCompleted, ToolCharged, TenantCreated, TenantUpdated,
+    ModelRequested, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged, TenantCreated, TenantUpdated,
 ]  # fmt: skip
 """Kinds that the ledger's view must see."""
 

@@ -144,6 +144,7 @@ class OpenRun:
             ) from None
         self._attach(core, receipt.lease_token or 0)
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
+        core.started_us = now
         if opening.limits is not None and opening.limits.wall_s is not None:
             core.deadline_us = now + int(opening.limits.wall_s * 1_000_000)
         self._services.at("run.started")
@@ -183,6 +184,7 @@ class OpenRun:
         self._attach(core, token)
         core.control_seq = row["control_seq"]
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
+        core.started_us = row["started_us"]
         core.deadline_us = await _deadline(self._services, tenant.id, row)
         core.signals = [
             (seq, name, data)

@@ -86,8 +86,15 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
                 return _refused(core, ask, key, error)
     ref, blobs = core.keep_json(ask.arguments)
     once = tool.side_effect and not tool.idempotent
-    requested = ev.ToolRequested(key=key, name=ask.name, arguments=ref, side_effect=once)
-    if once:
+    counts = tuple(
+        Count(scope, unit, use=1) for scope, unit in sorted(core.capped) if unit == "steps"
+    )
+    requested = ev.ToolRequested(
+        key=key, name=ask.name, arguments=ref, side_effect=once, counts=counts
+    )
+    if counts:
+        await _commit_counted(core, requested, blobs)
+    elif once:
         await core.writer.commit(requested, blobs=blobs)
     else:
         core.writer.note(requested, blobs)

@@ -77,7 +77,7 @@ def _go_on(tx: Tx, event: Applied) -> None:
 
 
 def _handled(tx: Tx, event: Applied) -> None:
-    command = cast(ev.Effect, event.data).command
+    command = cast(ev.Effect | ev.LimitSet, event.data).command
     if command:
         tx.execute(
             "UPDATE runs SET control_seq = max(control_seq, ?) WHERE id = ?",
@@ -220,7 +220,7 @@ def _run_reopened(event: Applied, tx: Tx) -> None:
     _handled(tx, event)
 
 
-@kernel_view.on(ev.CommandRefused, ev.NoteInjected)
+@kernel_view.on(ev.CommandRefused, ev.NoteInjected, ev.LimitSet)
 def _command_seen(event: Applied, tx: Tx) -> None:
     _handled(tx, event)
 
