@@ -452,7 +452,8 @@ class TenantUpdated(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 
 MOVING: list[type[Moving]] = [
-    ModelRequested, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged, TenantCreated, TenantUpdated,
+    ModelRequested, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
+    TenantCreated, TenantUpdated,
 ]  # fmt: skip
 """Kinds that the ledger's view must see."""
 

@@ -103,6 +103,14 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     return await _dispatch(core, tool, arguments, ask, key)
 
 
+async def _commit_counted(core: RunCore, requested: ev.ToolRequested, blobs: list[Blob]) -> None:
+    """A step that a cap counts. Errors: `RunSuspended` if there is no room left for it."""
+    try:
+        await core.writer.commit(requested, blobs=blobs, refusable=True)
+    except Exhausted as error:
+        await core.refused(error)
+
+
 def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort, dict[str, Any]]:
     """Errors: what a model is told instead of a result, before anything is dispatched."""
     if tool is None:
