@@ -56,7 +56,7 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
             db.execute("PRAGMA wal_autocheckpoint = 4000")
         db.execute("PRAGMA cache_size = -32000")
         db.execute("PRAGMA temp_store = MEMORY")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if db is not None:
             db.close()
         raise store_error(error) from error
@@ -113,7 +113,7 @@ class SqliteStore:
         try:
             migrate(db)
             install(db, self.views)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             db.close()
             raise store_error(error) from error
         except BaseException:
@@ -142,7 +142,7 @@ class SqliteStore:
         try:
             with self._read_lock:
                 return self._read_db.execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise store_error(error) from error
 
     @property
@@ -283,7 +283,7 @@ def open_read_only(path: str | Path) -> sqlite3.Connection:
     try:
         if schema_version(db) == 0:
             raise CorruptStore("an empty file is no store", got=str(path))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         db.close()
         raise store_error(error) from error
     except BaseException:

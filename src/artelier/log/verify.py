@@ -7,8 +7,8 @@ names what is wrong and where. Without a head from outside, a cut-off tail canno
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -64,16 +64,31 @@ def verify_store(path: str | Path, views: Sequence[View], *, head: str | None = 
     db.text_factory = _text
     try:
         db.execute("BEGIN")  # one snapshot, whoever writes meanwhile
-        _check_file(db, report)
-        names = _check_chains(db, report)
-        _check_commits(db, report, names, head)
-        _check_blobs(db, report)
-        _check_views(db, report, views)
-    except sqlite3.Error as error:
+        names: dict[int, bytes] = {}
+        with _damage(report, "the file"):
+            _check_file(db, report)
+        with _damage(report, "the events"):
+            names = _check_chains(db, report)
+        with _damage(report, "the commits"):
+            _check_commits(db, report, names, head)
+        with _damage(report, "the content"):
+            _check_blobs(db, report)
+        with _damage(report, "the views"):
+            _check_views(db, report, views)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise store_error(error) from error
     finally:
         db.close()
     return report
+
+
+@contextmanager
+def _damage(report: Report, what: str) -> Generator[None]:
+    """A damaged page can put a value of any type anywhere: that is a finding, and the checks go on."""
+    try:
+        yield
+    except (TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
+        report.found(f"{what} cannot be checked to the end: {error}")
 
 
 def _text(stored: bytes) -> str:

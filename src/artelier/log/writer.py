@@ -90,8 +90,13 @@ def _resolve(jobs: list[_Job]) -> None:
             job.future.exception()
 
 
-def store_error(error: sqlite3.Error) -> ArtelierError:
-    """The clear error behind one of SQLite's."""
+_RESTORE = "Run `artelier verify`; restore a backup or import an export."
+
+
+def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
+    """The clear error behind one of SQLite's, or behind a damaged name that it could not even quote."""
+    if isinstance(error, UnicodeDecodeError):
+        return CorruptStore("the database file is damaged: a name in it is no UTF-8", hint=_RESTORE)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(
@@ -105,7 +110,7 @@ def store_error(error: sqlite3.Error) -> ArtelierError:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CorruptStore(
             f"the database file is damaged: {error}",
-            hint="Run `artelier verify`; restore a backup or import an export.",
+            hint=_RESTORE,
         )
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
         return StoreUnavailable(
