@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -27,12 +27,15 @@ class Conversation:
     """
 
     def __init__(
-        self, name: str, *, keep: Keep, count: int = 0, limit_bytes: int = 1 << 62
+        self, name: str, *, keep: Keep, grown: Callable[[Conversation], None] = lambda _: None
     ) -> None:
+        """`grown` is told of the first message since `take_new`."""
         self.name = name
+        self.is_settled = False
+        """Whether no request that was broken off before a resume has numbered other messages here."""
         self._keep = keep
-        self._limit_bytes = limit_bytes
-        self._first = count + 1
+        self._grown = grown
+        self._first = 1
         """Number of the first message held in memory; earlier ones are only in the store."""
         self._messages: list[ChatMessage] = []
         self._new: list[tuple[Entry, Blob | None]] = []
@@ -61,6 +64,11 @@ class Conversation:
             ref, blob = self._keep(message.canonical())
             entry = Entry("m", ref)
         self._messages.append(message)
+        self._remember(entry, blob)
+
+    def _remember(self, entry: Entry, blob: Blob | None) -> None:
+        if not self._new:
+            self._grown(self)
         self._new.append((entry, blob))
 
     def restore(self, first: int, messages: list[ChatMessage]) -> None:
@@ -125,11 +133,70 @@ class Conversation:
         self._new = []
         for message in self._messages:
             ref, blob = self._keep(message.canonical())
-            self._new.append((Entry("m", ref), blob))
+            self._remember(Entry("m", ref), blob)
 
-    def forget_new(self) -> None:
-        """On replay: what was appended is recorded already."""
-        self._new = []
+    @property
+    def first(self) -> int:
+        """Number of the first message held in memory."""
+        return self._first
+
+    @property
+    def first_new(self) -> int:
+        """Number of the first message that no request has recorded yet."""
+        return len(self) - len(self._new) + 1
+
+    def skip_recorded(self, entries: Sequence[Entry]) -> bool:
+        """Leave out new messages that are recorded already, from `first_new` on.
+
+        False, and nothing left out, if `entries` are not what stands here.
+        """
+        if any(old != new for old, (new, _) in zip(entries, self._new, strict=False)):
+            return False
+        self._new = self._new[len(entries) :]
+        return True
+
+
+LISTS_MAX = 16
+"""Plain lists that a run is known to be growing at once: agents that take turns, branches."""
+
+STARTS_MAX = 64
+"""Places tried for the start of a window whose first message occurs several times."""
+
+
+class _Known:
+    """A conversation that holds a plain list, and the list's messages as canonical JSON."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._known: list[bytes] = []
+        self._places: dict[bytes, list[int]] = {}
+        self._last = 0
+
+    def start_of(self, encoded: list[bytes]) -> int | None:
+        """Where a list begins that ends with all we know or goes on from there; None if it does not."""
+        if not encoded:
+            return None
+        places = self._places.get(encoded[0], ())
+        # A list that only grew begins where it did before, and a window moves on from there.
+        later = [place for place in places if place >= self._last]
+        earlier = [place for place in places if place < self._last]
+        for start in (later + earlier)[:STARTS_MAX]:
+            count = len(self._known) - start
+            if count <= len(encoded) and self._known[start:] == encoded[:count]:
+                self._last = start
+                return start
+        return None
+
+    def grow(
+        self, start: int, messages: tuple[ChatMessage, ...], encoded: list[bytes]
+    ) -> RangePart:
+        count = len(self._known) - start
+        for message, content in zip(messages[count:], encoded[count:], strict=True):
+            self._places.setdefault(content, []).append(len(self._known))
+            self._known.append(content)
+            self.conversation.append(message)
+        first = self.conversation.first + start
+        return self.conversation.range(first, first + len(messages) - 1)
 
 
 class PlainLists:
@@ -138,27 +205,20 @@ class PlainLists:
     Cost: O(n) per request in the length of the list; a conversation handle costs O(1).
     """
 
-    def __init__(self, make: Any) -> None:
+    def __init__(self, make: Callable[[str], Conversation]) -> None:
         self._make = make
-        self._conversation: Conversation | None = None
-        self._index: dict[bytes, int] = {}
-        self._known: list[bytes] = []
-        self._generation = 0
+        self._lists: list[_Known] = []
+        """The one used last stands last."""
 
-    def parts(self, messages: tuple[ChatMessage, ...]) -> tuple[RangePart, Conversation]:
-        """The list as a range of a conversation that holds it."""
+    def part(self, messages: tuple[ChatMessage, ...], *, name: str) -> RangePart:
+        """The list as a range of a conversation that holds it; a new one gets `name`."""
         encoded = [message.canonical() for message in messages]
-        start = self._index.get(encoded[0]) if encoded else None
-        known = self._known[start:] if start is not None else []
-        if start is None or known != encoded[: len(known)]:
-            self._generation += 1
-            self._conversation = self._make(f"list-{self._generation}")
-            self._known, self._index, start = [], {}, 0
-            known = []
-        conversation = self._conversation
-        assert conversation is not None
-        for message, content in zip(messages[len(known) :], encoded[len(known) :], strict=True):
-            self._index[content] = len(self._known)
-            self._known.append(content)
-            conversation.append(message)
-        return conversation.range(start + 1, start + len(messages)), conversation
+        for index in range(len(self._lists) - 1, -1, -1):
+            known = self._lists[index]
+            start = known.start_of(encoded)
+            if start is not None:
+                self._lists.append(self._lists.pop(index))
+                return known.grow(start, messages, encoded)
+        known = _Known(self._make(name))
+        self._lists = [*self._lists[1 - LISTS_MAX :], known]
+        return known.grow(0, messages, encoded)

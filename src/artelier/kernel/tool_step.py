@@ -11,6 +11,7 @@ import msgspec
 
 from artelier.errors import (
     ArtelierError,
+    Exhausted,
     InvalidArguments,
     NotGranted,
     RunStopped,
@@ -26,6 +27,7 @@ from artelier.kernel.manifest import canonical
 from artelier.kernel.policy import granted
 from artelier.kernel.results import Approval, ToolResult
 from artelier.ledger import Count, Posting
+from artelier.log import Blob
 from artelier.money import USD
 from artelier.ports.tool import Answer, ToolContext, ToolPort
 
