@@ -451,9 +451,37 @@ class TenantUpdated(Moving, frozen=True, kw_only=True, omit_defaults=True):
     allow_unknown_price: bool = False
 
 
+class ImportedRun(msgspec.Struct, frozen=True, array_like=True):
+    """A run of an import, and the row of `keys` that its content is named under."""
+
+    run: str
+    key_id: int | None
+
+
+@event("runs.imported")
+class RunsImported(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """Runs of another store follow, whole and with their hashes.
+
+    The postings lend the money that their history moves; so an import spends nothing of this tenant's.
+    """
+
+    runs: tuple[ImportedRun, ...]
+    tenant: str
+    """Whose they were."""
+    sha256: str
+    """Of the file without its seal."""
+
+
+@event("import.settled")
+class ImportSettled(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """The imported history is in place; every account and counter is back at what it was before."""
+
+    sha256: str
+
+
 MOVING: list[type[Moving]] = [
     ModelRequested, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
-    TenantCreated, TenantUpdated,
+    TenantCreated, TenantUpdated, RunsImported, ImportSettled,
 ]  # fmt: skip
 """Kinds that the ledger's view must see."""
 

@@ -1,4 +1,4 @@
-"""The kernel's views: runs, steps, messages, waits, approvals, signals, controls, snapshots, tenants.
+"""The kernel's views: runs, steps, messages, waits, approvals, signals, snapshots, imports, tenants.
 
 Rows are keyed by the id of the run's stream. Nothing here is asked about while a step runs; it serves
 resume, lists and people.
@@ -19,9 +19,10 @@ SNAPSHOT_EVERY = 256
 
 kernel_view = View(
     name="kernel",
-    version=1,
+    version=2,
     tables=(
-        "runs", "steps", "messages", "waits", "approvals", "signals", "controls", "snapshots", "tenants",
+        "runs", "steps", "messages", "waits", "approvals", "signals", "controls", "snapshots",
+        "imports", "tenants",
     ),
     schema=(
         """CREATE TABLE runs(
@@ -57,6 +58,9 @@ kernel_view = View(
         """CREATE TABLE snapshots(
             run INTEGER NOT NULL, cycle INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL,
             PRIMARY KEY(run, cycle)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE imports(
+            tenant TEXT NOT NULL, run TEXT NOT NULL, key_id INTEGER,
+            PRIMARY KEY(tenant, run)) STRICT, WITHOUT ROWID""",
         """CREATE TABLE tenants(
             tenant TEXT PRIMARY KEY, grants TEXT NOT NULL, budget INTEGER,
             allow_unknown_price INTEGER NOT NULL) STRICT, WITHOUT ROWID""",
@@ -394,6 +398,15 @@ def _command_given(event: Applied, tx: Tx) -> None:
         "INSERT INTO controls VALUES (?, ?, ?)",
         (event.position, event.stream.tenant, event.stream.id),
     )
+
+
+@kernel_view.on(ev.RunsImported)
+def _runs_imported(event: Applied, tx: Tx) -> None:
+    for imported in cast(ev.RunsImported, event.data).runs:
+        tx.execute(
+            "INSERT INTO imports VALUES (?, ?, ?)",
+            (event.stream.tenant, imported.run, imported.key_id),
+        )
 
 
 @kernel_view.on(ev.TenantCreated, ev.TenantUpdated)

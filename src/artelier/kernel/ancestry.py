@@ -1,0 +1,138 @@
+"""Where a run's history stands: in its own stream, and in those of the runs that it was forked from.
+
+A fork copies nothing. What was recorded before it is read from its origin, up to the event it branched from,
+and so on through the origin's own origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from artelier.kernel import events as ev
+from artelier.kernel.core import run_row
+from artelier.kernel.history import Segment
+from artelier.kernel.services import Services
+from artelier.log import DataKey, Stream, blob_name, run_stream
+
+OPEN_END = 1 << 62
+"""As `upto`: all that there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A stretch of a run's lineage: a stream, and the last seq of it that counts."""
+
+    run_id: str
+    stream_id: int
+    stream: Stream
+    upto: int
+
+
+async def lineage(services: Services, tenant: str, run_id: str) -> list[Place]:
+    """The run itself, then its origin, then the origin's origin. Errors: `NotFound`."""
+    places: list[Place] = []
+    name: str | None = run_id
+    upto = OPEN_END
+    while name is not None:
+        row = await run_row(services, tenant, name)
+        places.append(
+            Place(run_id=name, stream_id=row["id"], stream=run_stream(tenant, name), upto=upto)
+        )
+        name, upto = row["origin"], row["origin_seq"] or 0
+    return places
+
+
+def segments(places: Sequence[Place], *, head: int, start: tuple[int, int]) -> list[Segment]:
+    """The history of a lineage, oldest first. `start` is `(place, seq)`: nothing up to it is read."""
+    index, after = start
+    found: list[Segment] = []
+    for number in range(index, -1, -1):
+        place = places[number]
+        upto = head if number == 0 else place.upto
+        found.append(Segment(place.stream, after if number == index else 0, upto, number > 0))
+    return [segment for segment in found if segment.upto > segment.after]
+
+
+async def newest_state(
+    services: Services, places: Sequence[Place]
+) -> tuple[dict[str, Any], tuple[int, int]] | None:
+    """State of a built-in loop's newest completed cycle and its `(place, seq)`; None if it has none.
+
+    It comes from the snapshots, or from the log alone if they are gone.
+    """
+    for index, place in enumerate(places):
+        rows = await services.store.query(
+            "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ?"
+            " ORDER BY cycle DESC LIMIT 1",
+            (place.stream_id, place.upto),
+        )
+        after = rows[0][1] if rows else 0
+        newer = await services.store.query(
+            "SELECT data, seq FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
+            " AND kind = 'cycle.completed' ORDER BY seq DESC LIMIT 1",
+            (place.stream_id, after, place.upto),
+        )
+        if newer:
+            state = msgspec.json.decode(newer[0][0], type=ev.CycleCompleted).state
+            return state, (index, newer[0][1])
+        if rows:
+            return msgspec.json.decode(rows[0][0]), (index, rows[0][1])
+    return None
+
+
+async def grants_of(services: Services, places: Sequence[Place]) -> tuple[str, ...]:
+    """The grants a run was started with; a fork has those of its oldest origin."""
+    started = (await services.store.read(places[-1].stream, limit=1))[0].decode()
+    assert isinstance(started, ev.RunStarted)
+    return started.grants
+
+
+async def changes_of(services: Services, places: Sequence[Place]) -> dict[str, Any]:
+    """What the forks of a lineage changed; a nearer fork's word counts."""
+    changes: dict[str, Any] = {}
+    for place in reversed(places[:-1]):
+        forked = (await services.store.read(place.stream, limit=1))[0].decode()
+        if isinstance(forked, ev.RunForked) and forked.changes is not None:
+            content = await services.store.blob(place.stream.tenant, blob_name(forked.changes))
+            changes.update(msgspec.json.decode(content))
+    return changes
+
+
+async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
+    """The key that names a run's content: the tenant's, or the one that an import brought with it.
+
+    A fork of an imported run goes on under the imported key, so that equal content keeps one name.
+    """
+    names = ", ".join("?" * len(places))
+    tenant = places[0].stream.tenant
+    rows = await services.store.query(
+        "SELECT k.key_id, k.secret FROM imports i JOIN keys k ON k.key_id = i.key_id"
+        f" WHERE i.tenant = ? AND i.run IN ({names}) LIMIT 1",
+        (tenant, *(place.run_id for place in places)),
+    )
+    return DataKey(*rows[0]) if rows else await services.store.data_key(tenant)
+
+
+async def is_imported(services: Services, tenant: str, run_id: str) -> bool:
+    """Whether a run was driven in another store. Its lease is there; so it takes no new steps here."""
+    rows = await services.store.query(
+        "SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id)
+    )
+    return bool(rows)
+
+
+async def dispatcher_of(services: Services, tenant: str, run_id: str, key: str) -> str:
+    """The run that dispatched a tool step first: the origin, if the fork found it without an outcome."""
+    found = run_id
+    for place in await lineage(services, tenant, run_id):
+        rows = await services.store.query(
+            "SELECT 1 FROM steps WHERE run = ? AND key = ? AND kind = 'tool' AND requested <= ?",
+            (place.stream_id, key, place.upto),
+        )
+        if rows:
+            found = place.run_id
+    return found
