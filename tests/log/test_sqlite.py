@@ -1,0 +1,331 @@
+"""What SQLite alone can do to a store: full disks, locks, foreign files, dying processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    NewerSchema,
+    StoreFull,
+    StoreLocked,
+    StoreUnavailable,
+)
+from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, sqlite, verify_store
+from artelier.testing.conformance.stage import TALLY, batch, noted, settled, stream, total
+
+
+def tell(path: Path, story: Callable[[SqliteStore], Awaitable[None]]) -> None:
+    async def told() -> None:
+        store = SqliteStore(path, (TALLY,))
+        try:
+            await story(store)
+        finally:
+            store.close()
+
+    asyncio.run(told())
+
+
+def test_concurrent_appends_share_commits(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        before = store.commits
+        await asyncio.gather(*(store.append(batch(f"run:{n}", 1)) for n in range(200)))
+
+        assert store.commits - before <= 20
+
+    tell(tmp_path / "state.db", story)
+
+
+def test_large_content_is_compressed_and_small_is_not(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        key = await store.data_key("acme")
+        contents = (b"a" * 100, b"a" * 100_000, os.urandom(100_000))
+        await store.append(Batch(blobs=[make_blob("acme", key, c)[1] for c in contents]))
+
+        rows = await store.query("SELECT size, codec, length(content) FROM blobs ORDER BY rowid")
+        assert rows[0] == (100, 0, 100)
+        assert rows[1][1] == 1 and rows[1][2] < 1_000
+        assert rows[2] == (100_000, 0, 100_000)
+
+    tell(tmp_path / "state.db", story)
+
+
+def test_a_full_disk_refuses_whole_batches_and_passes(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        await store.append(batch("run:a", 1))
+        pages = store._write_db.execute("PRAGMA page_count").fetchone()[0]
+        store._write_db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        key = await store.data_key("acme")
+        _, blob = make_blob("acme", key, os.urandom(100_000))
+        huge = Batch(appends=(StreamAppend(stream("run:a"), (noted(5),)),), blobs=(blob,))
+
+        results = await settled(store.submit_all([batch("run:b", 1), huge, batch("run:c", 1)]))
+
+        assert {type(result) for result in results} == {StoreFull}
+        assert (await store.head(stream("run:a")))[0] == 1
+        assert await total(store, "run:a") == 1
+        store._write_db.execute("PRAGMA max_page_count = 1000000")
+        assert isinstance(await store.append(huge), Receipt)
+        assert await store.blob("acme", blob.name) == blob.content
+        assert (await store.root())[0] == 2
+
+    tell(tmp_path / "state.db", story)
+
+
+def test_a_file_that_may_not_grow_loses_nothing_that_was_confirmed(tmp_path: Path) -> None:
+    """A real limit of the system, in a process of its own: writes fail half-way through a batch."""
+    path = tmp_path / "state.db"
+    code = f"""
+import asyncio, os, resource, signal
+from artelier.errors import StoreUnavailable
+from artelier.log import Batch, SqliteStore, StreamAppend, make_blob
+from artelier.testing.conformance.stage import TALLY, noted, stream
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+async def main():
+    store = SqliteStore({str(path)!r}, (TALLY,))
+    key = await store.data_key("acme")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
+    confirmed, refused = 0, 0
+    for n in range(40):
+        blob = make_blob("acme", key, os.urandom(30_000))[1]
+        part = StreamAppend(stream("run:a"), (noted(1),))
+        try:
+            await store.append(Batch(appends=(part,), blobs=(blob,)))
+            confirmed += 1
+        except StoreUnavailable:
+            refused += 1
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await store.append(Batch(appends=(StreamAppend(stream("run:a"), (noted(1),), confirmed),)))
+    store.close()
+    print(confirmed, refused)
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    confirmed, refused = map(int, done.stdout.split())
+    assert confirmed > 0 and refused > 0
+    report = verify_store(path, (TALLY,))
+    assert (report.findings, report.events, report.blobs) == ([], confirmed + 1, confirmed)
+
+
+def test_a_locked_database_says_so_and_works_again_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.05)
+    path = tmp_path / "state.db"
+
+    async def story(store: SqliteStore) -> None:
+        await store.append(batch("run:a", 1))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            for _ in range(2):
+                with pytest.raises(StoreLocked, match="locked by another process"):
+                    await store.append(batch("run:a", 2, expected=1))
+            assert (await store.head(stream("run:a")))[0] == 1  # readers do not wait
+            with pytest.raises(StoreLocked):
+                await store.data_key("acme")
+        finally:
+            other.execute("ROLLBACK")
+            other.close()
+
+        assert (await store.append(batch("run:a", 2, expected=1))).seqs == (2,)
+
+    tell(path, story)
+
+
+def test_a_writer_waits_for_another_process_that_is_quick(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+
+    async def story(store: SqliteStore) -> None:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.ensure_future(store.append(batch("run:a", 1)))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+        other.close()
+
+        assert (await waiting).seqs == (1,)
+
+    tell(path, story)
+
+
+def _make_newer(path: Path) -> None:
+    SqliteStore(path, (TALLY,)).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+
+
+def _make_foreign(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE somebody_elses(x)")
+    db.commit()
+    db.close()
+
+
+def _make_text(path: Path) -> None:
+    path.write_text("Dear diary, " * 1000)
+
+
+def _cut_in_half(path: Path) -> None:
+    SqliteStore(path, (TALLY,)).close()
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2 + 100])
+
+
+@pytest.mark.corrupts
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (_make_newer, NewerSchema),
+        (_make_foreign, CorruptStore),
+        (_make_text, CorruptStore),
+        (_cut_in_half, CorruptStore),
+    ],
+)
+def test_what_is_no_store_of_ours_is_refused_and_left_as_it_was(
+    tmp_path: Path, make: Callable[[Path], None], error: type[ArtelierError]
+) -> None:
+    path = tmp_path / "state.db"
+    make(path)
+    before = path.read_bytes()
+
+    for _ in range(2):
+        with pytest.raises(error):
+            SqliteStore(path, (TALLY,))
+
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["state.db"]
+
+
+def test_a_place_that_cannot_hold_a_file_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path, tmp_path / "file" / "state.db", "/proc/nothing/state.db"):
+        with pytest.raises(StoreUnavailable):
+            SqliteStore(place, ())
+
+
+def test_a_memory_store_leaves_nothing_behind(tmp_path: Path) -> None:
+    store = SqliteStore(":memory:", (TALLY,))
+    path = store.path
+    assert path.exists()
+
+    store.close()
+
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize("point", ["commit.before", "commit.after"])
+def test_an_error_around_the_commit_reaches_every_waiter_and_no_more(
+    tmp_path: Path, point: str
+) -> None:
+    armed = [False]
+
+    def fault(here: str) -> None:
+        if armed[0] and here == point:
+            armed[0] = False
+            raise OSError("the disk is gone")
+
+    async def story() -> None:
+        store = SqliteStore(tmp_path / "state.db", (TALLY,), fault=fault)
+        heard: list[int] = []
+        try:
+            await store.append(batch("run:a", 1))
+            store.listen(lambda position, abroad: heard.append(position))
+            armed[0] = True
+            waiting = store.submit_all([batch("run:a", 1), batch("run:b", 1)])
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(result) for result in results] == [OSError, OSError]
+
+            kept = 0 if point == "commit.before" else 1
+            assert (await store.head(stream("run:a")))[0] == 1 + kept
+            assert all(position <= 1 + 2 * kept for position in heard)
+            receipt = await store.append(batch("run:a", 1, expected=1 + kept))
+            assert receipt.position == 2 + 2 * kept
+        finally:
+            store.close()
+
+    asyncio.run(story())
+
+
+WRITER = """
+import asyncio, sys
+from artelier.log import SqliteStore
+from artelier.testing.conformance.stage import TALLY, batch
+async def main():
+    store = SqliteStore(sys.argv[1], (TALLY,))
+    print("open", flush=True)
+    for n in range(10**6):
+        receipt = await store.append(batch("run:" + sys.argv[2], 1, 1))
+        print(receipt.seqs[0], flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_what_was_confirmed_survives_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    for turn in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), "a"], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(30 + turn)]
+        process.send_signal(signal.SIGKILL)
+        lines += process.stdout.read().split("\n")
+        process.stdout.close()
+        assert process.wait() == -signal.SIGKILL
+        confirmed = max(int(line) for line in lines if line.strip().isdigit())
+
+        async def story(store: SqliteStore, least: int = confirmed) -> None:
+            seq, _ = await store.head(stream("run:a"))
+            assert seq >= least and seq % 2 == 0
+            assert await total(store, "run:a") == seq
+
+        tell(path, story)
+        assert verify_store(path, (TALLY,)).findings == []
+
+
+@pytest.mark.slow
+def test_processes_that_open_a_fresh_file_at_once_share_it(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    code = """
+import asyncio, sys
+from artelier.log import SqliteStore
+from artelier.testing.conformance.stage import TALLY, batch
+async def main():
+    sys.stdin.readline()
+    store = SqliteStore(sys.argv[1], (TALLY,))
+    for n in range(20):
+        await store.append(batch("run:x", 1))
+    store.close()
+asyncio.run(main())
+"""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in processes:
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said.decode()
+
+    report = verify_store(path, (TALLY,))
+    assert (report.findings, report.events) == ([], 80)
