@@ -98,7 +98,9 @@ class Database:
         label, stem, descriptor = source["source"], source["stem"], source["descriptor"]
         if source["kind"] in ("csv", "tsv"):
             kind = source["kind"]
-            yield label, stem, partial(load_delimited, db, descriptor=descriptor, kind=kind)
+            error = _library().Error
+            load = partial(load_delimited, db, descriptor=descriptor, kind=kind, error=error)
+            yield label, stem, load
         elif source["kind"] == "parquet":
             yield label, stem, partial(_load_parquet, db, descriptor=descriptor)
         elif os.pread(descriptor, len(MAGIC), 0) != MAGIC:

@@ -1,127 +1,89 @@
-"""CSV and TSV files as tables. Nothing is sniffed by sampling: the first line is the header, and a
-column gets a type only if every one of its values has that form."""
+"""CSV and TSV files as tables. The first line is the header; every row must have as many values as it.
+
+The file is read twice: once here, strictly, to find out what is in it, and once by DuckDB for speed. If
+the two do not agree on the number of rows, what was read here counts.
+"""
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from artelier.tools.worker.failure import Failure
-from artelier.tools.worker.naming import columns_from, quoted
+from artelier.tools.worker.naming import columns_from
+from artelier.tools.worker.rows import load_rows, load_text
 
 if TYPE_CHECKING:
     import duckdb
 
 HEADER_BYTES_MAX = 256 * 1024
+VALUE_CHARS_MAX = 10_000_000
 COLUMNS_MAX = 1_000
 DELIMITERS = (",", ";", "\t", "|")
 
-# The forms by which a column is recognised, tried in this order. A number with a leading zero or a
-# plus is an identifier or a telephone number, so it stays text; so does a number of more digits
-# than the type can hold, a date in any but ISO order, and `yes`.
-FORMS: tuple[tuple[str, str], ...] = (
-    ("BIGINT", r"-?(0|[1-9][0-9]{0,17})"),
-    ("DOUBLE", r"-?(0|[1-9][0-9]{0,14})?(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?"),
-    ("BOOLEAN", r"(?i)true|false"),
-    ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"),
-)
-
 
 def load_delimited(
-    db: duckdb.DuckDBPyConnection, table: str, *, descriptor: int, kind: str
+    db: duckdb.DuckDBPyConnection, table: str, *, descriptor: int, kind: str, error: type[Exception]
 ) -> None:
-    """Make a table of a delimited file. Errors: `Failure`, and `duckdb.Error` for bad rows."""
-    delimiter, header = _header(descriptor, "\t" if kind == "tsv" else None)
+    """Make a table of a delimited file. Shapes: `error` is what DuckDB raises. Errors: `Failure`."""
+    line = _first_line(descriptor)
+    delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=lambda mark: _width(line, mark))
+    rows = _rows(descriptor, delimiter)
+    header = next(rows, None)
+    if header is None or not any(name.strip() for name in header):
+        raise Failure("the header is empty")
+    if len(header) > COLUMNS_MAX:
+        raise Failure(f"the header has {len(header)} columns, more than {COLUMNS_MAX}")
     columns = columns_from(header)
-    load_text(db, table, f"/dev/fd/{descriptor}", columns, delimiter=delimiter)
-
-
-def load_text(
-    db: duckdb.DuckDBPyConnection,
-    table: str,
-    place: str,
-    columns: Sequence[str],
-    *,
-    delimiter: str,
-    null: str = "",
-    types: Sequence[str | None] | None = None,
-) -> None:
-    """Load rows of text, then give each column its type: the given one, or the form of its values."""
-    spec = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in columns)
-    db.execute(
-        f"CREATE TABLE raw AS SELECT * FROM read_csv({_literal(place)}, auto_detect=false, "
-        f"header=true, columns={{{spec}}}, delim={_literal(delimiter)}, quote='\"', escape='\"', "
-        f"nullstr={_literal(null)}, strict_mode=true, null_padding=false, parallel=false)"
-    )
+    count = sum(1 for _ in rows)
+    place = f"/dev/fd/{descriptor}"
     try:
-        found = _forms(db, columns) if types is None else [None] * len(columns)
-        casts = [
-            _cast(name, given or form)
-            for name, given, form in zip(
-                columns, types or [None] * len(columns), found, strict=True
-            )
-        ]
-        db.execute(f"CREATE TABLE {quoted(table)} AS SELECT {', '.join(casts)} FROM raw")
-    finally:
-        db.execute("DROP TABLE raw")
+        load_text(db, table, place, columns, delimiter=delimiter, count=count)
+    except (Failure, error):
+        again = _rows(descriptor, delimiter)
+        next(again)
+        load_rows(db, table, columns, ([value or None for value in row] for row in again))
 
 
-def _header(descriptor: int, delimiter: str | None) -> tuple[str, list[str]]:
+def _first_line(descriptor: int) -> str:
     raw = os.pread(descriptor, HEADER_BYTES_MAX, 0)
     if not raw.strip():
         raise Failure("the file is empty")
+    if b"\0" in raw and not raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Failure("the file is binary, not text")
     line = raw.splitlines()[0]
     if len(line) >= HEADER_BYTES_MAX:
         raise Failure("the first line is too long for a header")
+    return line.decode("utf-8-sig", "replace")
+
+
+def _width(line: str, delimiter: str) -> int:
+    """Into how many names a delimiter cuts the header; the one that makes the most is taken."""
+    return max((len(row) for row in csv.reader([line], delimiter=delimiter)), default=0)
+
+
+def _rows(descriptor: int, delimiter: str) -> Iterator[list[str]]:
+    """The header and all rows. Errors: `Failure` with the line, if one is malformed."""
+    csv.field_size_limit(VALUE_CHARS_MAX)
+    reader: Any = None
+    width = 0
     try:
-        text = line.decode("utf-8-sig")
+        with open(f"/dev/fd/{descriptor}", encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            for row in reader:
+                width = width or len(row)
+                # An empty line is nothing, except where a line has only one value.
+                values = row or ([""] if width == 1 else [])
+                if not values:
+                    continue
+                if len(values) != width:
+                    found = f"line {reader.line_num} has {len(values)} values"
+                    raise Failure(f"{found}, the header has {width}")
+                yield values
     except UnicodeDecodeError:
-        raise Failure("the header is not UTF-8 text") from None
-    if "\0" in text:
-        raise Failure("the file is binary, not text")
-    chosen = delimiter or max(DELIMITERS, key=lambda mark: len(_split(text, mark)))
-    header = _split(text, chosen)
-    if len(header) > COLUMNS_MAX:
-        raise Failure(f"the header has {len(header)} columns, more than {COLUMNS_MAX}")
-    return chosen, header
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True))
-    except (csv.Error, StopIteration):
-        return []
-
-
-def _forms(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
-    """For each column the first form that all its values have; None if there is none, or no value."""
-    tests: list[str] = []
-    for name in columns:
-        column = quoted(name)
-        tests.append(f"count({column}) > 0")
-        for kind, form in FORMS:
-            fits = f"regexp_full_match(trim({column}), {_literal(form)})"
-            if kind in ("DATE", "TIMESTAMP", "DOUBLE"):
-                fits += f" AND TRY_CAST(trim({column}) AS {kind}) IS NOT NULL"
-            tests.append(f"coalesce(bool_and({column} IS NULL OR ({fits})), false)")
-    flags = db.execute(f"SELECT {', '.join(tests)} FROM raw").fetchone() or ()
-    width = len(FORMS) + 1
-    found: list[str | None] = []
-    for start in range(0, len(flags), width):
-        filled = flags[start]
-        fits = flags[start + 1 : start + width]
-        kinds = [kind for (kind, _), fit in zip(FORMS, fits, strict=True) if fit]
-        found.append(kinds[0] if filled and kinds else None)
-    return found
-
-
-def _cast(name: str, kind: str | None) -> str:
-    column = quoted(name)
-    return column if kind is None else f"CAST(trim({column}) AS {kind}) AS {column}"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        raise Failure("the file is not UTF-8 text") from None
+    except csv.Error as broken:
+        line = reader.line_num if reader is not None else 1
+        raise Failure(f"line {line}: {str(broken)[:100]}") from None

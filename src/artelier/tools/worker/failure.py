@@ -6,8 +6,6 @@ import re
 
 _PLACE = re.compile(r"\(?(?:/dev/fd|/proc/self/fd)/\d+\)?|/nonexistent\S*")
 
-_CAUSES = ("Expected Number", "Invalid unicode", "Value with unterminated", "Maximum line size")
-
 
 class Failure(Exception):
     """A text for the model, with an optional hint."""
@@ -20,8 +18,4 @@ class Failure(Exception):
 def first_line(error: BaseException, *, chars_max: int = 200) -> str:
     """The first line of what a library says, without places of this process in it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = lines[0] if lines else type(error).__name__
-    # About a bad row the first line says only which; why stands after the row itself.
-    if "CSV Error on Line" in first:
-        first = ": ".join((first, *(line for line in lines[1:] if line.startswith(_CAUSES))))
-    return _PLACE.sub("the file", first)[:chars_max]
+    return _PLACE.sub("the file", lines[0] if lines else type(error).__name__)[:chars_max]

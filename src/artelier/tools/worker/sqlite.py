@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import sqlite3
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from artelier.tools.worker.delimited import COLUMNS_MAX, load_text
+from artelier.tools.worker.delimited import COLUMNS_MAX
 from artelier.tools.worker.failure import Failure
 from artelier.tools.worker.naming import columns_from, quoted
+from artelier.tools.worker.rows import load_rows
 
 if TYPE_CHECKING:
     import duckdb
 
 MAGIC = b"SQLite format 3\0"
 TABLES_MAX = 200
-
-# Stands for NULL on the way, so that empty text stays empty text.
-_NULL = "\x1fNULL\x1f"
-_DELIMITER = "\x1e"
 
 
 class SqliteFile:
@@ -57,7 +52,16 @@ class SqliteFile:
                 raise Failure(f"the table has {len(names)} columns")
             types = self._types(source, names)
             rows = self._db.execute(f"SELECT {', '.join(map(quoted, names))} FROM {quoted(source)}")
-            _copy(db, table, columns_from(names), types, rows)
+            load_rows(
+                db,
+                table,
+                columns_from(names),
+                (
+                    [_cell(value, kind) for value, kind in zip(row, types, strict=True)]
+                    for row in rows
+                ),
+                types=[None if kind == "VARCHAR" else kind for kind in types],
+            )
         except sqlite3.Error as error:
             raise Failure(f"SQLite: {str(error)[:150]}") from None
 
@@ -87,35 +91,9 @@ class SqliteFile:
         return found
 
 
-def _copy(
-    db: duckdb.DuckDBPyConnection,
-    table: str,
-    columns: Sequence[str],
-    types: Sequence[str],
-    rows: Iterator[Sequence[Any]],
-) -> None:
-    # Text in a file is how rows enter DuckDB a hundred times faster than one by one.
-    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as draft:
-        writer = csv.writer(draft, delimiter=_DELIMITER, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(
-            [_cell(value, kind) for value, kind in zip(row, types, strict=True)] for row in rows
-        )
-        draft.flush()
-        load_text(
-            db,
-            table,
-            f"/dev/fd/{draft.fileno()}",
-            columns,
-            delimiter=_DELIMITER,
-            null=_NULL,
-            types=[None if kind == "VARCHAR" else kind for kind in types],
-        )
-
-
-def _cell(value: Any, kind: str) -> str:
+def _cell(value: Any, kind: str) -> str | None:
     if value is None:
-        return _NULL
+        return None
     if isinstance(value, bytes):
         return "".join(f"\\x{byte:02X}" for byte in value) if kind == "BLOB" else value.hex()
     if isinstance(value, float):
