@@ -129,7 +129,7 @@ class Conversation:
         """What is recorded under this name is not what stands here: go on under a new name."""
         base, _, generation = self.name.partition("~")
         self.name = f"{base}~{int(generation or 1) + 1}"
-        self._first = 1
+        self.is_settled = False
         self._new = []
         for message in self._messages:
             ref, blob = self._keep(message.canonical())
@@ -210,8 +210,12 @@ class PlainLists:
         self._lists: list[_Known] = []
         """The one used last stands last."""
 
-    def part(self, messages: tuple[ChatMessage, ...], *, name: str) -> RangePart:
-        """The list as a range of a conversation that holds it; a new one gets `name`."""
+    @property
+    def conversations(self) -> list[Conversation]:
+        return [known.conversation for known in self._lists]
+
+    def part(self, messages: tuple[ChatMessage, ...], *, step: str) -> RangePart:
+        """The list as a range of a conversation that holds it; a new one is named after the step."""
         encoded = [message.canonical() for message in messages]
         for index in range(len(self._lists) - 1, -1, -1):
             known = self._lists[index]
@@ -219,6 +223,6 @@ class PlainLists:
             if start is not None:
                 self._lists.append(self._lists.pop(index))
                 return known.grow(start, messages, encoded)
-        known = _Known(self._make(name))
+        known = _Known(self._make(step))
         self._lists = [*self._lists[1 - LISTS_MAX :], known]
         return known.grow(0, messages, encoded)

@@ -16,6 +16,7 @@ import msgspec
 from artelier.errors import (
     AmbiguousStepKey,
     Exhausted,
+    InvalidRequest,
     NotFound,
     RunEnded,
     RunStopped,
@@ -37,6 +38,9 @@ branch_key: contextvars.ContextVar[tuple[RunCore, str] | None] = contextvars.Con
     "branch_key", default=None
 )
 """Whose steps the current task makes under which parent key; a run started inside has its own."""
+
+LIST = "list:"
+"""How the names of conversations begin that hold plain lists."""
 
 STOPPED = "artelier: stopped by a command"
 
@@ -132,7 +136,11 @@ class RunCore:
         self.notes: list[tuple[int, BlobRef]] = []
         """Injected notes that no `notes` step has taken: `(seq, text)`."""
         self.conversations: dict[str, Conversation] = {}
-        self.lists = PlainLists(self.conversation)
+        self.lists = PlainLists(self.list_conversation)
+        self.fresh: dict[int, Conversation] = {}
+        """Conversations with messages that no event has recorded, by identity; in the order they grew."""
+        self.row_id: int | None = None
+        """The run's row, if it had a past when this process opened it."""
         self.in_flight: dict[asyncio.Task[Any], bool] = {}
         """Tasks inside a model or tool call; the value says whether a cancel may interrupt it."""
         self.listening = False
@@ -172,11 +180,41 @@ class RunCore:
         return None if ref is None else msgspec.json.decode(await self.load(ref))
 
     def conversation(self, name: str = "main") -> Conversation:
-        """The run's conversation of that name; made on first use."""
+        """The run's conversation of that name; made on first use. Errors: `InvalidRequest`."""
         found = self.conversations.get(name)
         if found is None:
-            found = self.conversations[name] = Conversation(name, keep=self.keep)
+            if not name or "~" in name or name.startswith(LIST):
+                raise InvalidRequest(
+                    "not a name for a conversation",
+                    expected=f"text without '~' that does not begin with {LIST!r}",
+                    got=repr(name)[:80],
+                )
+            found = Conversation(name, keep=self.keep, grown=self._grown)
+            self.conversations[name] = found
         return found
+
+    def list_conversation(self, step: str) -> Conversation:
+        """A conversation for messages that came as a plain list; named after the step that brought it."""
+        return Conversation(LIST + step, keep=self.keep, grown=self._grown)
+
+    def _grown(self, conversation: Conversation) -> None:
+        self.fresh[id(conversation)] = conversation
+
+    def take_added(self) -> tuple[tuple[ev.Added, ...], list[Blob]]:
+        """Messages that conversations got since this was last asked, to be recorded now."""
+        added: list[ev.Added] = []
+        blobs: list[Blob] = []
+        for conversation in self.fresh.values():
+            if (new := conversation.take_new()) is not None:
+                added.append(new[0])
+                blobs.extend(new[1])
+        self.fresh.clear()
+        return tuple(added), blobs
+
+    def rebase(self) -> None:
+        """Go on under new names: what stands in this process is not what is recorded under the old ones."""
+        for conversation in (*self.conversations.values(), *self.lists.conversations):
+            conversation.rebase()
 
     # Steps
 

@@ -182,6 +182,7 @@ class OpenRun:
         if final:
             return core
         self._attach(core, token)
+        core.row_id = row["id"]
         core.control_seq = row["control_seq"]
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = row["started_us"]

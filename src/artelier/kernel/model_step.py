@@ -24,6 +24,7 @@ from artelier.kernel.prompts import (
     assemble,
     differing_part,
     prompt_of,
+    settle_numbers,
 )
 from artelier.kernel.results import ModelResult
 from artelier.ports.model import (
@@ -116,7 +117,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> _Ready | ModelRe
     recorded = await core.recorded(key)
     schema = schema_of(call.output)
     tools = await _tools_of(core, call, recorded)
-    prompt = prompt_of(core, call.messages)
+    prompt = prompt_of(core, call.messages, key=key)
     replaying = recorded is not None and recorded.status in ("completed", "failed")
     if replaying:
         name, port = _recorded_model(recorded), None
@@ -127,6 +128,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> _Ready | ModelRe
             raise NotGranted(
                 f"model {name!r} is not granted to this run", expected=", ".join(core.grants)
             )
+        prompt = await settle_numbers(core, prompt)
     params = dict(call.params)
     params.setdefault("max_output_tokens", core.services.window_of(name).max_output_tokens)
     assembled = assemble(
@@ -236,9 +238,7 @@ async def _compare(
         )
     if not recorded.inherited and core.actor is not None:
         core.actor.note(ev.PromptDrifted(key=recorded.key, section=section))
-    for conversation in list(core.conversations.values()):
-        conversation.rebase()
-    core.conversations = {c.name: c for c in core.conversations.values()}
+    core.rebase()
     return _with_request(assembled, old)
 
 

@@ -52,8 +52,8 @@ class Assembled:
     """Of the canonical request."""
 
 
-def prompt_of(core: RunCore, messages: Messages) -> Prompt:
-    """Any accepted form of `messages` as parts. Errors: `InvalidRequest`."""
+def prompt_of(core: RunCore, messages: Messages, *, key: str) -> Prompt:
+    """Any accepted form of `messages` as parts, for the step `key`. Errors: `InvalidRequest`."""
     if isinstance(messages, Prompt):
         return messages
     if isinstance(messages, Conversation):
@@ -69,18 +69,18 @@ def prompt_of(core: RunCore, messages: Messages) -> Prompt:
     plain: list[ChatMessage] = []
     for item in messages:
         if isinstance(item, RangePart):
-            parts.extend(_plain_parts(core, tuple(plain)))
+            parts.extend(_plain_parts(core, tuple(plain), f"{key}.{len(parts)}"))
             plain = []
             parts.append(item)
         else:
             plain.extend(messages_from((item,)))
-    parts.extend(_plain_parts(core, tuple(plain)))
+    parts.extend(_plain_parts(core, tuple(plain), f"{key}.{len(parts)}" if parts else key))
     if not parts:
         raise InvalidRequest("a prompt needs at least one message", got="an empty list")
     return Prompt(parts=tuple(parts))
 
 
-def _plain_parts(core: RunCore, messages: tuple[ChatMessage, ...]) -> list[PromptPart]:
+def _plain_parts(core: RunCore, messages: tuple[ChatMessage, ...], step: str) -> list[PromptPart]:
     leading = 0
     while leading < len(messages) and messages[leading].role == "system":
         leading += 1
@@ -88,8 +88,44 @@ def _plain_parts(core: RunCore, messages: tuple[ChatMessage, ...]) -> list[Promp
     if leading:
         parts.append(FixedPart(tag="system", messages=messages[:leading]))
     if messages[leading:]:
-        parts.append(core.lists.parts(messages[leading:])[0])
+        parts.append(core.lists.part(messages[leading:], step=step))
     return parts
+
+
+async def settle_numbers(core: RunCore, prompt: Prompt) -> Prompt:
+    """Before a live request of a resumed run: its messages must not take numbers that are taken.
+
+    A request that was recorded and then broke off (a failure, a stop) has numbered its messages. The same
+    messages keep those numbers; others go on under a new name, so that every prompt ever sent still renders.
+    """
+    if core.row_id is None or all(c.is_settled for c in core.fresh.values()):
+        return prompt
+    names: dict[str, str] = {}
+    for conversation in tuple(core.fresh.values()):
+        name = conversation.name
+        while not conversation.is_settled and not await _fits(core, conversation):
+            conversation.rebase()
+        names[name] = conversation.name
+    parts = (
+        msgspec.structs.replace(part, conversation=names.get(part.conversation, part.conversation))
+        if isinstance(part, RangePart)
+        else part
+        for part in prompt.parts
+    )
+    return Prompt(parts=tuple(parts), dropped=prompt.dropped)
+
+
+async def _fits(core: RunCore, conversation: Conversation) -> bool:
+    """Whether the new messages are those recorded under their numbers; recorded ones are left out."""
+    rows = await core.store.query(
+        "SELECT form, ref, call FROM messages WHERE run = ? AND conversation = ? AND n >= ?"
+        " ORDER BY n LIMIT ?",
+        (core.row_id, conversation.name, conversation.first_new, len(conversation) + 1),
+    )
+    if not conversation.skip_recorded([ev.Entry(*row) for row in rows]):
+        return False
+    conversation.is_settled = len(rows) == 0
+    return True
 
 
 def assemble(
@@ -123,14 +159,11 @@ def assemble(
         parts=tuple(records[:stable]),
     )  # fmt: skip
     body = request.canonical()
-    added: list[ev.Added] = []
-    for conversation in core.conversations.values():
-        if (new := conversation.take_new()) is not None:
-            added.append(new[0])
-            blobs.extend(new[1])
+    added, new_blobs = core.take_added()
+    blobs.extend(new_blobs)
     event = ev.ContextAssembled(
         key=key, head=_keep(core, encode_head(head), blobs), parts=tuple(records[stable:]),
-        added=tuple(added), dropped=prompt.dropped, pii=pii,
+        added=added, dropped=prompt.dropped, pii=pii,
         request=request_hash(core.tenant.key, body),
     )  # fmt: skip
     return Assembled(request=request, event=event, blobs=blobs, size_bytes=len(body))

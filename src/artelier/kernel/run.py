@@ -21,7 +21,6 @@ from artelier.kernel.outputs import schema_of
 from artelier.kernel.prompts import Messages
 from artelier.kernel.results import Approval, ModelResult, ToolResult
 from artelier.kernel.tool_step import ToolAsk
-from artelier.log import Blob
 from artelier.ports.model import Delta, ToolCall, ToolSchema
 
 T = TypeVar("T")
@@ -312,16 +311,9 @@ class Run:
     def complete_cycle(self, cycle: int, state: Mapping[str, Any]) -> None:
         """A built-in loop ended a cycle: keep its state and the messages it brought, with the next batch."""
         core = self._core
-        added: list[ev.Added] = []
-        blobs: list[Blob] = []
-        for conversation in core.conversations.values():
-            if (new := conversation.take_new()) is not None:
-                added.append(new[0])
-                blobs.extend(new[1])
+        added, blobs = core.take_added()
         if core.actor is not None:
-            core.actor.note(
-                ev.CycleCompleted(cycle=cycle, state=dict(state), added=tuple(added)), blobs
-            )
+            core.actor.note(ev.CycleCompleted(cycle=cycle, state=dict(state), added=added), blobs)
 
     def conversation(self, name: str = "main") -> Conversation:
         """An append-only conversation of this run; hand it to `step_model` as `messages`."""
