@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -298,34 +299,26 @@ def test_what_was_confirmed_survives_kill_9(tmp_path: Path) -> None:
         assert verify_store(path, (TALLY,)).findings == []
 
 
-@pytest.mark.slow
-def test_processes_that_open_a_fresh_file_at_once_share_it(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    code = """
-import asyncio, sys
-from artelier.log import SqliteStore
-from artelier.testing.conformance.stage import TALLY, batch
-async def main():
-    sys.stdin.readline()
-    store = SqliteStore(sys.argv[1], (TALLY,))
-    for n in range(20):
-        await store.append(batch("run:x", 1))
-    store.close()
-asyncio.run(main())
-"""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for _ in range(4)
-    ]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
-    for process in processes:
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 0, said.decode()
+@pytest.mark.parametrize("turn", range(5))
+def test_openers_of_a_fresh_file_at_once_share_it(tmp_path: Path, turn: int) -> None:
+    path, start, failures = tmp_path / "state.db", threading.Barrier(6), list[BaseException]()
 
-    report = verify_store(path, (TALLY,))
-    assert (report.findings, report.events) == ([], 80)
+    def open_and_write() -> None:
+        async def write(store: SqliteStore) -> None:
+            for _ in range(3):
+                await store.append(batch("run:x", 1))
+
+        start.wait()
+        try:
+            tell(path, write)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=open_and_write) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert verify_store(path, (TALLY,)).events == 18

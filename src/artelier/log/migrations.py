@@ -54,9 +54,11 @@ def schema_version(db: sqlite3.Connection) -> int:
 
     Errors: `NewerSchema` if this code is older than the store, `CorruptStore` if it is no store of ours.
     """
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    application = int(db.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    # One statement, one moment: another process may be migrating the same fresh file.
+    version, application, tables = db.execute(
+        "SELECT (SELECT user_version FROM pragma_user_version),"
+        " (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_master)"
+    ).fetchone()
     if tables and application != APPLICATION_ID:
         raise CorruptStore(
             "this is a database of something else",

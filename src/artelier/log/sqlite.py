@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
             schema_version(
                 db
             )  # a foreign or newer file is refused before anything is written to it
-            db.execute("PRAGMA journal_mode = WAL")
+            _use_wal(db)
             db.execute("PRAGMA synchronous = FULL")
             # 16 MB of log before a checkpoint: fewer of the fsyncs that a checkpoint costs.
             db.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -65,6 +66,19 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
             db.close()
         raise
     return db
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Switch to WAL; two processes that do so at once get SQLITE_BUSY without SQLite's own waiting."""
+    end = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def event_from_row(row: Row) -> Event:
