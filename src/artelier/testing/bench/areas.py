@@ -45,7 +45,9 @@ def run_bench(
             "the directory for the databases is not there", got=str(base), hint="Make it first."
         )
     with tempfile.TemporaryDirectory(prefix=".artelier-bench-", dir=base) as folder:
-        figures = AREAS[area](
-            quick=quick, directory=Path(folder), progress=progress or (lambda _: None)
-        )
+        figures = AREAS[area](quick=quick, directory=Path(folder), progress=progress or _silent)
     return {"area": area, "quick": quick, **figures}
+
+
+def _silent(text: str) -> None:
+    pass

@@ -44,7 +44,9 @@ def store_bytes(path: Path) -> int:
     """Size of a database with its log written back."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        pages, size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        pages, size = (
+            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+        )
         free = db.execute("PRAGMA freelist_count").fetchone()[0]
         return (pages - free) * size
 
@@ -85,9 +87,7 @@ class _Growth:
         await cycles(run, conversation, count)
         self._done += count
 
-    async def _block(
-        self, run: Run, conversation: Conversation, meter: Meter, count: int
-    ) -> Cost:
+    async def _block(self, run: Run, conversation: Conversation, meter: Meter, count: int) -> Cost:
         meter.start()
         await self._drive(run, conversation, count)
         return meter.stop(count)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 
 from artelier.testing.bench.figures import median
+from artelier.testing.bench.processes import compiling_environ, python
 
 IMPORT = ("-c", "import artelier")
 KERNEL = ("-c", "from artelier import Kernel, tool")
@@ -19,10 +18,9 @@ def child_cpu_ms(arguments: Sequence[str]) -> float:
     """CPU, user and system, of one Python process with these arguments. Errors: `CalledProcessError`."""
     from resource import RUSAGE_CHILDREN, getrusage  # Unix only; os.times() counts in 10 ms
 
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = getrusage(RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, *arguments], check=True, env=environ, stdin=subprocess.DEVNULL,
+        python(*arguments), check=True, env=compiling_environ(), stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     after = getrusage(RUSAGE_CHILDREN)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from artelier.errors import ArtelierError
 from artelier.ports.model import ModelReply, ModelRequest
 from artelier.testing.bench.cycle import CallingModel, open_kernel
 from artelier.testing.bench.growth import store_bytes
+from artelier.testing.bench.processes import compiling_environ, python
 
 STEPS_PER_CYCLE = 2
 DRIVE_S_MAX = 600.0
@@ -64,13 +66,15 @@ def bench_resume(folder: Path, *, steps: int, progress: Callable[[str], None]) -
     }
 
 
-def _command(verb: str, path: Path, count: int) -> list[str]:
-    return [sys.executable, "-m", __name__, verb, str(path), str(count)]
+def _command(verb: str, path: Path, count: int) -> Sequence[str]:
+    return python("-m", __name__, verb, str(path), str(count))
 
 
 def _killed(path: Path, cycles: int) -> None:
     """Run that many cycles in another process, and kill it inside the next model call."""
-    with subprocess.Popen(_command("drive", path, cycles), stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        _command("drive", path, cycles), stdout=subprocess.PIPE, env=compiling_environ()
+    ) as child:
         assert child.stdout is not None
         try:
             if child.stdout.readline().strip() != b"ready":
@@ -81,7 +85,11 @@ def _killed(path: Path, cycles: int) -> None:
 
 def _child(verb: str, path: Path, count: int) -> dict[str, Any]:
     done = subprocess.run(
-        _command(verb, path, count), check=True, capture_output=True, timeout=DRIVE_S_MAX
+        _command(verb, path, count),
+        check=True,
+        stdout=subprocess.PIPE,
+        timeout=DRIVE_S_MAX,
+        env=compiling_environ(),
     )
     return json.loads(done.stdout)
 
@@ -94,7 +102,7 @@ def main(verb: str, path: Path, count: int) -> None:
             print("ready", flush=True)
             return
         print(json.dumps({"resume_ms": (time.perf_counter() - start_s) * 1000}), flush=True)
-        raise SystemExit(0)
+        os._exit(0)  # no tidy end: the next process finds what this one left
 
     asyncio.run(_drive(path, until=count, tell=ready))
 
