@@ -57,6 +57,8 @@ class Standing:
     unresolved: frozenset[str]
     used: dict[str, int]
     """What the run and its children have used, per unit, for a cap that is set late."""
+    failed: tuple[str, ...] = ()
+    """Of a failed run: the steps whose failure ended it."""
 
 
 def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
@@ -74,7 +76,7 @@ def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
     if verb == "cancel":
         return ev.RunCancelled(command=seq, note=command.payload)
     if verb == "retry":
-        return ev.RunReopened(command=seq, queued=queued)
+        return ev.RunReopened(command=seq, queued=queued, steps=standing.failed)
     if verb == "inject":
         assert command.payload is not None
         return ev.NoteInjected(command=seq, text=command.payload)
@@ -192,7 +194,40 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         status=row["status"], driven=driven,
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
+        failed=await _fatal_steps(services, row["id"]) if row["status"] == "failed" else (),
     )  # fmt: skip
+
+
+async def _fatal_steps(services: Services, run: int) -> tuple[str, ...]:
+    """Failed steps after which the run's code asked for nothing more: their failure ended it."""
+    failed: list[tuple[str, int]] = [
+        (key, seq)
+        for key, seq in await services.store.query(
+            "SELECT key, completed FROM steps WHERE run = ? AND status = 'failed'"
+            " ORDER BY completed",
+            (run,),
+        )
+    ]
+    if not failed:
+        return ()
+    later = await services.store.query(
+        "SELECT key, requested FROM steps WHERE run = ? AND requested > ?", (run, failed[0][1])
+    )
+    fatal = [
+        key
+        for key, seq in failed
+        if not any(asked > seq and not _beside(key, other) for other, asked in later)
+    ]
+    return tuple(fatal or [failed[-1][0]])
+
+
+def _beside(key: str, other: str) -> bool:
+    """Whether two steps belong to different branches of one gather, so that none comes after the other."""
+    left, right = key.split("/"), other.split("/")
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return index > 0 and left[index - 1].isdigit() and a.isdigit() and b.isdigit()
+    return False
 
 
 async def _used(services: Services, tenant: str, run_id: str) -> dict[str, int]:

@@ -112,7 +112,10 @@ class RunCancelled(Effect, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("run.reopened")
 class RunReopened(Effect, frozen=True, kw_only=True, omit_defaults=True):
-    """A failed run may go on: its failed steps are executed again when they are asked for."""
+    """A failed run may go on: the steps whose failure ended it are executed again when asked for."""
+
+    steps: tuple[str, ...] = ()
+    """Keys of those steps. A failure that the run's code has handled stays recorded."""
 
 
 @event("command.refused")

@@ -84,9 +84,13 @@ class History:
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
         elif isinstance(data, ev.RunReopened):
-            for step in self._steps.values():
-                if step.status == "failed":
+            for key in data.steps:
+                if (step := self._steps.get(key)) is not None:
                     step.status, step.outcome = "open", None
+        elif isinstance(data, ev.ToolRetried):
+            # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
+            if (step := self._steps.get(data.key)) is not None:
+                step.status, step.outcome = "requested", None
         elif (kind := _REQUESTS.get(type(data))) is not None:
             key = cast(ev.ModelRequested, data).key
             self._steps[key] = Recorded(

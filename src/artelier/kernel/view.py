@@ -71,13 +71,25 @@ _json = msgspec.json.Encoder(order="sorted")
 
 
 def _status(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
+    """A run that has ended stays ended, and a paused one paused, whatever its steps still report."""
     tx.execute(
-        "UPDATE runs SET status = ?, reason = ? WHERE id = ?", (status, reason, event.stream_id)
+        "UPDATE runs SET status = ?, reason = ? WHERE id = ?"
+        " AND status NOT IN ('completed', 'failed', 'cancelled', 'paused')",
+        (status, reason, event.stream_id),
     )
 
 
-def _go_on(tx: Tx, event: Applied) -> None:
-    _status(tx, event, "pending" if cast(ev.Effect, event.data).queued else "running")
+def _by_command(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
+    """What a person decides about the whole run; only an end is stronger."""
+    tx.execute(
+        "UPDATE runs SET status = ?, reason = ? WHERE id = ?"
+        " AND status NOT IN ('completed', 'failed', 'cancelled')",
+        (status, reason, event.stream_id),
+    )
+
+
+def _driven(event: Applied) -> str:
+    return "pending" if cast(ev.Effect, event.data).queued else "running"
 
 
 def _handled(tx: Tx, event: Applied) -> None:
@@ -162,14 +174,14 @@ def _run_forked(event: Applied, tx: Tx) -> None:
 
 @kernel_view.on(ev.RunResumed)
 def _run_resumed(event: Applied, tx: Tx) -> None:
-    _go_on(tx, event)
+    _by_command(tx, event, _driven(event))
     _handled(tx, event)
 
 
 @kernel_view.on(ev.RunPaused)
 def _run_paused(event: Applied, tx: Tx) -> None:
     stopped = cast(ev.RunPaused, event.data).stopped
-    _status(tx, event, "paused", "stopped" if stopped else "")
+    _by_command(tx, event, "paused", "stopped" if stopped else "")
     _handled(tx, event)
 
 
@@ -189,7 +201,8 @@ def _end(
     tx: Tx, event: Applied, status: str, reason: str, result: str | None, message: str | None
 ) -> None:
     tx.execute(
-        "UPDATE runs SET status = ?, reason = ?, result = ?, message = ?, ended_us = ? WHERE id = ?",
+        "UPDATE runs SET status = ?, reason = ?, result = ?, message = ?, ended_us = ? WHERE id = ?"
+        " AND status NOT IN ('completed', 'failed', 'cancelled')",
         (status, reason, result, message, event.at_us, event.stream_id),
     )
     tx.execute("DELETE FROM waits WHERE run = ?", (event.stream_id,))
@@ -218,9 +231,11 @@ def _run_reopened(event: Applied, tx: Tx) -> None:
         "UPDATE runs SET status = 'pending', reason = '', ended_us = NULL, message = NULL WHERE id = ?",
         (event.stream_id,),
     )
-    tx.execute(
-        "UPDATE steps SET status = 'open' WHERE run = ? AND status = 'failed'", (event.stream_id,)
-    )
+    for key in cast(ev.RunReopened, event.data).steps:
+        tx.execute(
+            "UPDATE steps SET status = 'open' WHERE run = ? AND key = ? AND status = 'failed'",
+            (event.stream_id, key),
+        )
     _handled(tx, event)
 
 
@@ -295,6 +310,15 @@ def _tool_requested(event: Applied, tx: Tx) -> None:
     _open(tx, event, cast(ev.ToolRequested, event.data).key, "tool")
 
 
+@kernel_view.on(ev.ToolRetried)
+def _tool_retried(event: Applied, tx: Tx) -> None:
+    # A decision to retry holds for one dispatch: after a crash the outcome is unknown once more.
+    tx.execute(
+        "UPDATE steps SET status = 'requested', completed = NULL WHERE run = ? AND key = ?",
+        (event.stream_id, cast(ev.ToolRetried, event.data).key),
+    )
+
+
 @kernel_view.on(ev.ToolRefused)
 def _tool_refused(event: Applied, tx: Tx) -> None:
     _record(tx, event, cast(ev.ToolRefused, event.data).key, "tool", "completed")
@@ -324,7 +348,7 @@ def _tool_unresolved(event: Applied, tx: Tx) -> None:
 def _tool_reconciled(event: Applied, tx: Tx) -> None:
     data = cast(ev.ToolReconciled, event.data)
     _close(tx, event, data.key, "retry" if data.answer == "retry" else "completed")
-    _go_on(tx, event)
+    _status(tx, event, _driven(event))
     _handled(tx, event)
 
 
@@ -357,7 +381,7 @@ def _approval_given(event: Applied, tx: Tx) -> None:
         "UPDATE approvals SET decision = ?, by = ?, at_us = ? WHERE run = ? AND key = ?",
         (data.decision, event.actor, event.at_us, event.stream_id, data.key),
     )
-    _go_on(tx, event)
+    _status(tx, event, _driven(event))
     _handled(tx, event)
 
 
