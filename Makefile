@@ -15,15 +15,15 @@ unexport VIRTUAL_ENV
 unexport UV_PROJECT_ENVIRONMENT
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up check format test fast bench clean
+.PHONY: help setup up check format test fast bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.synced ## Make .venv with the locked dependencies (does nothing when it is up to date)
 
-up: setup ## Answer a question about the example data with the offline model
-	@.venv/bin/artelier do "$(GOAL)" --workspace examples/data/sales --model offline
+up: setup ## Answer a question about the example data (offline, unless ARTELIER_MODEL says otherwise)
+	@.venv/bin/artelier do "$(GOAL)" --workspace examples/data/sales
 
 check: setup ## Verify format, lint and types; changes nothing
 	@.venv/bin/ruff format --check .
@@ -43,6 +43,9 @@ fast: setup ## Run the fast tests alone
 
 bench: setup ## Print the table of benchmarks
 	@.venv/bin/artelier bench
+
+docs: setup ## Write the generated pages of docs/
+	@.venv/bin/python -m tests.pages
 
 clean: ## Remove what setup and the tools made; runs in .artelier stay
 	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis dist
