@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -107,6 +108,22 @@ def test_workers_are_recycled():
     if not Path("/proc/self/task").exists():
         pytest.skip("finds workers in /proc")
     assert len(asyncio.run(scenario())) >= 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds workers in /proc")
+def test_forgotten_sandbox_ends_its_workers():
+    before = children()
+    sandbox = MontySandbox()
+    asyncio.run(sandbox.run("1"))
+    started = children() - before
+
+    del sandbox
+    gc.collect()
+
+    assert len(started) == 1
+    for pid in started:
+        stat = Path(f"/proc/{pid}/stat")
+        assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def test_one_sandbox_serves_several_event_loops():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import keyword
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -70,8 +71,12 @@ class MontySandbox:
         self._binary_path = binary_path
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="artelier-sandbox")
-        self._pool: pydantic_monty.Monty | None = None
+        self._pool: list[pydantic_monty.Monty] = []
+        """The started pool, or nothing; a list, so that it outlives this object by a moment."""
         self._closed = False
+        # A sandbox that nobody closes ends its workers when it is forgotten. At the end of the program
+        # the workers end by themselves, so nothing is done there.
+        weakref.finalize(self, _leave, self._pool).atexit = False
 
     async def run(
         self,
@@ -120,9 +125,7 @@ class MontySandbox:
     def _shut(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
         with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.__exit__(None, None, None)
+            _leave(self._pool)
 
     def _feed(
         self,
@@ -192,10 +195,9 @@ class MontySandbox:
     def _started(self) -> pydantic_monty.Monty:
         """The pool, started by whoever comes first. Errors: `SandboxError(reason="crashed")`."""
         with self._lock:
-            pool = self._pool
-            if pool is None:
-                pool = self._pool = self._start()
-            return pool
+            if not self._pool:
+                self._pool.append(self._start())
+            return self._pool[0]
 
     def _start(self) -> pydantic_monty.Monty:
         try:
@@ -219,6 +221,11 @@ class MontySandbox:
                 got=type(error).__name__,
                 hint="Reinstall pydantic-monty; code never runs without it.",
             ) from error
+
+
+def _leave(pool: list[pydantic_monty.Monty]) -> None:
+    while pool:
+        pool.pop().__exit__(None, None, None)
 
 
 def check_limits(limits: SandboxLimits) -> SandboxLimits:

@@ -51,6 +51,11 @@ class Folder:
         if not os.path.isdir(self._root):
             raise InvalidRequest("not a workspace", expected="a folder that exists", got=str(root))
 
+    @property
+    def identity(self) -> str:
+        """The real place of the folder; for this process only, never for a model."""
+        return self._root
+
     def clean(self, path: str) -> Parts:
         """The components of a path inside the workspace, without looking at the disk.
 

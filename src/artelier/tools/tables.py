@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import threading
+import weakref
 from typing import Annotated, Any
 
 from artelier.errors import ToolFailed
@@ -30,6 +31,19 @@ KINDS = {
     ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
 }
+
+
+_open: weakref.WeakValueDictionary[str, Tables] = weakref.WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def tables_of(folder: Folder) -> Tables:
+    """The tables of a folder; tools over the same folder share them while any of them lives."""
+    with _opening:
+        tables = _open.get(folder.identity)
+        if tables is None:
+            tables = _open[folder.identity] = Tables(folder)
+        return tables
 
 
 class Tables:
@@ -147,7 +161,7 @@ def _result(answer: dict[str, Any]) -> dict[str, Any]:
 def table_tools(folder: Folder) -> list[Tool[..., Any]]:
     from pydantic import Field
 
-    tables = Tables(folder)
+    tables = tables_of(folder)
 
     @tool(side_effect=False, timeout_s=LOAD_S + 30)
     def describe_tables() -> dict[str, Any]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from artelier.ports.sandbox import Sandbox
-from artelier.sandbox import MontySandbox
 from artelier.tools.calculator import calculator_tool
 from artelier.tools.files import file_tools
 from artelier.tools.folder import Folder
@@ -23,8 +22,8 @@ def workspace_tools(
 ) -> list[Tool[..., Any]]:
     """Every shipped tool that works on a folder, ordered by name.
 
-    Shapes: without `sandbox` the tool `python` gets one of its own, started on first use; without
-    `writable` there is no `write_file`.
+    Shapes: without `sandbox` the tool `python` uses one that all such tools of the process share, started
+    on first use; without `writable` there is no `write_file`.
     Errors: `InvalidRequest` if the root is no folder.
     """
     folder = Folder(root)
@@ -32,7 +31,7 @@ def workspace_tools(
         ask_tool(),
         calculator_tool(),
         list_tool(folder),
-        python_tool(sandbox or MontySandbox()),
+        python_tool(sandbox),
         search_tool(folder),
         *file_tools(folder, writable=writable),
         *table_tools(folder),
