@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
+from artelier.kernel.ancestry import is_imported
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import canonical
 from artelier.kernel.results import FINAL
@@ -263,6 +264,11 @@ async def give(
     if verb not in VERBS:
         raise InvalidRequest("unknown command", expected=", ".join(sorted(VERBS)), got=verb)
     await run_row(services, tenant, run_id)
+    if await is_imported(services, tenant, run_id):
+        raise Conflict(
+            f"run {run_id!r} was driven in another store, and takes no commands here",
+            hint="Fork it; the fork is a run of this store.",
+        )
     data_key = await services.store.data_key(tenant)
     blobs: list[Blob] = []
     ref = None

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,6 +33,8 @@ from artelier.kernel.services import Services
 from artelier.log import Blob, BlobRef, DataKey, Stream, blob_name, control_stream, make_blob
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
+
+T = TypeVar("T")
 
 branch_key: contextvars.ContextVar[tuple[RunCore, str] | None] = contextvars.ContextVar(
     "branch_key", default=None
@@ -114,8 +116,18 @@ class RunCore:
         self.replay = replay
         self.grants = grants
         self.tools = tools
+        self.key: DataKey = tenant.key
+        """Names what this run stores; a fork of an imported run goes on under the imported key."""
+        self.changes: Mapping[str, Any] = {}
+        """What this fork changed (`model`, refs, steering); empty for other runs."""
+        self.owners: dict[str, str] = {}
+        """Runs that dispatched this fork's unresolved tool steps, by key: they own the idempotency keys."""
         self.actor: Actor | None = None
-        """None while a finished run is only replayed."""
+        """None while the run is only replayed."""
+        self.closed_because = ""
+        """Why the run takes no new steps here, if not because it has ended."""
+        self.refused_step: RunEnded | None = None
+        """The refusal of the first step that a replay asked for and the log does not have."""
         self.status = "running"
         self.keys = Keys()
         self.control_seq = 0
@@ -152,6 +164,7 @@ class RunCore:
         """Micro-dollars that a provider billed beyond its own maximum; the run stops for it."""
         self._visible: tuple[ToolSchema, ...] | None = None
         self._stored: dict[bytes, BlobRef] = {}
+        self._decoded: dict[str, Any] = {}
 
     # Content
 
@@ -160,7 +173,7 @@ class RunCore:
         known = self._stored.get(content)
         if known is not None:
             return known, None
-        ref, blob = make_blob(self.tenant.id, self.tenant.key, content)
+        ref, blob = make_blob(self.tenant.id, self.key, content)
         if (
             len(content) <= 4096
         ):  # small content repeats (system prompts, arguments); large does not
@@ -178,6 +191,19 @@ class RunCore:
 
     async def load_json(self, ref: str | None) -> Any:
         return None if ref is None else msgspec.json.decode(await self.load(ref))
+
+    async def decoded(self, ref: str, decode: Callable[[bytes], T]) -> T:
+        """Stored content that many steps share (a manifest's head, a list of tools), decoded once."""
+        if (found := self._decoded.get(ref)) is None:
+            if len(self._decoded) >= 16:
+                self._decoded.clear()
+            found = self._decoded[ref] = decode(await self.load(ref))
+        return found
+
+    @property
+    def model_override(self) -> str | None:
+        """The model of steps that are new in this fork, whatever its code names."""
+        return self.changes.get("model")
 
     def conversation(self, name: str = "main") -> Conversation:
         """The run's conversation of that name; made on first use. Errors: `InvalidRequest`."""
@@ -248,20 +274,24 @@ class RunCore:
 
     @property
     def writer(self) -> Actor:
-        """Errors: `RunEnded` if the run is finished and only replayed."""
+        """Errors: `RunEnded` if the run is only replayed."""
         if self.actor is None:
-            raise RunEnded(
-                f"run {self.run_id} is {self.status}; it takes no new steps",
+            why = self.closed_because or f"is {self.status}"
+            ended = RunEnded(
+                f"run {self.run_id} {why}; it takes no new steps",
                 hint="Use `artelier retry` on a failed run, or fork it.",
             )
+            self.refused_step = self.refused_step or ended
+            raise ended
         return self.actor
 
     async def boundary(self) -> None:
         """Between steps: obey commands, limits of time, and pauses.
 
         Errors: `RunStopped` after a cancel; `RunSuspended` for a pause with `on_wait="suspend"` and when
-        the time is up.
+        the time is up; `RunEnded` if the run is only replayed, before anything outside is asked.
         """
+        _ = self.writer
         if self.cancelled_reason is not None:
             raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.overrun:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from artelier.kernel import events as ev
-from artelier.log import EventData, Store, Stream
+from artelier.log import Event, EventData, Store, Stream
 
 PAGE = 500
 """Events per read: about 10 ms of folding, so that other runs of the loop get their turn."""
@@ -31,6 +31,8 @@ class Recorded:
     at_us: int = 0
     inherited: bool = False
     """True if it belongs to the origin of a fork: its request is not compared."""
+    owner: str = ""
+    """The run that asked for it first: a fork settles a call of its origin under the origin's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class History:
         self._steps: dict[str, Recorded] = {}
         self._contexts: dict[str, ev.ContextAssembled] = {}
         self._skipped = any(segment.after for segment in segments)
+        self.found = 0
+        """Recorded steps handed out."""
 
     @property
     def at_end(self) -> bool:
@@ -65,14 +69,22 @@ class History:
             if step is not None and step.status in ("completed",):
                 break
             await self._read_page()
-        return self._steps.pop(key, None)
+        step = self._steps.pop(key, None)
+        self.found += step is not None
+        return step
+
+    async def left(self) -> list[Recorded]:
+        """Recorded steps that nobody has asked for; reads the history to its end."""
+        while self._segments:
+            await self._read_page()
+        return list(self._steps.values())
 
     async def _read_page(self) -> None:
         segment = self._segments[0]
         events = await self._store.read(segment.stream, after=segment.after, limit=PAGE)
         for stored in events:
             if stored.seq <= segment.upto:
-                self._fold(stored.decode(), stored.actor, stored.at_us, segment.inherited)
+                self._fold(stored, segment.inherited)
         if len(events) < PAGE or events[-1].seq >= segment.upto:
             self._segments.pop(0)
         else:
@@ -80,22 +92,20 @@ class History:
                 segment.stream, events[-1].seq, segment.upto, segment.inherited
             )
 
-    def _fold(self, data: EventData, actor: str, at_us: int, inherited: bool) -> None:
+    def _fold(self, stored: Event, inherited: bool) -> None:
+        data, actor, at_us = stored.decode(), stored.actor, stored.at_us
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
         elif isinstance(data, ev.RunReopened):
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
                     step.status, step.outcome = "open", None
-        elif isinstance(data, ev.ToolRetried):
-            # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
-            if (step := self._steps.get(data.key)) is not None:
-                step.status, step.outcome = "requested", None
         elif (kind := _REQUESTS.get(type(data))) is not None:
             key = cast(ev.ModelRequested, data).key
             self._steps[key] = Recorded(
                 key=key, kind=kind, request=data, context=self._contexts.pop(key, None),
                 actor=actor, at_us=at_us, inherited=inherited,
+                owner=_owner(self._steps.get(key)) or stored.stream.id,
             )  # fmt: skip
         elif (outcome := _OUTCOMES.get(type(data))) is not None:
             key = cast(ev.ModelCompleted, data).key
@@ -108,6 +118,13 @@ class History:
                 step.outcome, step.status = None, "open"
             if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
                 step.status = "retry"
+
+
+def _owner(before: Recorded | None) -> str:
+    """Whose side effect a request repeats, if an earlier one is without an outcome."""
+    request = before.request if before is not None else None
+    once = isinstance(request, ev.ToolRequested) and request.side_effect
+    return before.owner if before is not None and once else ""
 
 
 _REQUESTS: dict[type[EventData], str] = {

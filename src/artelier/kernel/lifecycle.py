@@ -22,8 +22,18 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.actor import Actor
+from artelier.kernel.ancestry import (
+    Place,
+    changes_of,
+    grants_of,
+    is_imported,
+    key_of,
+    lineage,
+    newest_state,
+    segments,
+)
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
-from artelier.kernel.history import History, Segment
+from artelier.kernel.history import History
 from artelier.kernel.manifest import canonical
 from artelier.kernel.policy import narrow
 from artelier.kernel.results import Limits
@@ -162,24 +172,31 @@ class OpenRun:
     async def _resume(self, row: dict[str, Any]) -> RunCore:
         opening, tenant = self._opening, self._tenant
         stream = run_stream(tenant.id, opening.run_id)
-        final = is_final(row["status"]) or opening.read_only
+        imported = await is_imported(self._services, tenant.id, opening.run_id)
+        read_only = opening.read_only or (
+            opening.parent is not None and opening.parent.actor is None
+        )
+        final = is_final(row["status"]) or read_only or imported
         token = 0
         if not final:
             receipt = await self._services.store.append(Batch(acquire=self._lease()))
             token = receipt.lease_token or 0
             row = await run_row(self._services, tenant.id, opening.run_id)
         head, _ = await self._services.store.head(stream)
-        after = 0
+        places = await lineage(self._services, tenant.id, opening.run_id)
+        start = (len(places) - 1, 0)
         if opening.from_snapshot and not final:
-            after = await self._snapshot(row["id"])
-        segments = await _segments(self._services, tenant.id, opening.run_id, head, after)
-        grants = await _grants(self._services, tenant.id, row)
+            start = await self._snapshot(places, start)
+        history = History(self._services.store, segments(places, head=head, start=start))
         core = self._core(
-            History(self._services.store, segments), grants=grants,
+            history, grants=await grants_of(self._services, places),
             replay=opening.replay if opening.replay != "strict" else row["replay"],
         )  # fmt: skip
         core.status = row["status"]
+        core.key = await key_of(self._services, places)
+        core.changes = await changes_of(self._services, places)
         if final:
+            core.closed_because = "was imported" if imported else "is replayed" if read_only else ""
             return core
         self._attach(core, token)
         core.row_id = row["id"]
@@ -193,7 +210,7 @@ class OpenRun:
                 "SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (row["id"],)
             )
         ]
-        core.notes = await _unread_notes(self._services, row["id"], after)
+        core.notes = await _unread_notes(self._services, row["id"], start[1] if not start[0] else 0)
         if row["status"] == "paused":
             core.paused = True
         else:
@@ -204,13 +221,13 @@ class OpenRun:
             core.writer.note(ev.ToolsChanged(tools=ref), [blob])
         return core
 
-    async def _snapshot(self, run: int) -> int:
-        """Seq after which a built-in loop's history is still of interest; keeps its state."""
-        found = await newest_state(self._services, run)
+    async def _snapshot(self, places: list[Place], oldest: tuple[int, int]) -> tuple[int, int]:
+        """Place and seq after which a built-in loop's history is still of interest; keeps its state."""
+        found = await newest_state(self._services, places)
         if found is None:
-            return 0
-        self.snapshot, seq = found
-        return seq
+            return oldest
+        self.snapshot, start = found
+        return start
 
     # Both
 
@@ -323,54 +340,8 @@ def tool_list(core: RunCore) -> list[dict[str, Any]]:
 
 async def _changed_tools(core: RunCore, recorded: str | None) -> tuple[Any, Blob] | None:
     """The list of tools as content, if it is not the recorded one."""
-    ref, blob = make_blob(core.tenant.id, core.tenant.key, canonical(tool_list(core)))
+    ref, blob = make_blob(core.tenant.id, core.key, canonical(tool_list(core)))
     return None if ref == recorded else (ref, blob)
-
-
-async def newest_state(
-    services: Services, run: int, *, upto: int = 1 << 62
-) -> tuple[dict[str, Any], int] | None:
-    """State and seq of a loop's newest completed cycle, from the snapshot or from the log alone."""
-    rows = await services.store.query(
-        "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ? ORDER BY cycle DESC LIMIT 1",
-        (run, upto),
-    )
-    after = rows[0][1] if rows else 0
-    newer = await services.store.query(
-        "SELECT data, seq FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
-        " AND kind = 'cycle.completed' ORDER BY seq DESC LIMIT 1",
-        (run, after, upto),
-    )
-    if newer:
-        return msgspec.json.decode(newer[0][0], type=ev.CycleCompleted).state, newer[0][1]
-    if rows:
-        return msgspec.json.decode(rows[0][0]), rows[0][1]
-    return None
-
-
-async def _segments(
-    services: Services, tenant: str, run_id: str, head: int, after: int
-) -> list[Segment]:
-    """A run's history: its origins' prefixes first, its own events last."""
-    segments = [Segment(run_stream(tenant, run_id), after, head, False)]
-    if after:
-        return segments
-    row = await run_row(services, tenant, run_id)
-    while row["origin"] is not None:
-        origin = row["origin"]
-        segments.insert(0, Segment(run_stream(tenant, origin), 0, row["origin_seq"], True))
-        row = await run_row(services, tenant, origin)
-    return [segment for segment in segments if segment.upto > segment.after]
-
-
-async def _grants(services: Services, tenant: str, row: dict[str, Any]) -> tuple[str, ...]:
-    """The grants a run was started with (a fork has its origin's)."""
-    while row["origin"] is not None:
-        row = await run_row(services, tenant, row["origin"])
-    events = await services.store.read(run_stream(tenant, row["run"]), limit=1)
-    data = events[0].decode()
-    assert isinstance(data, ev.RunStarted)
-    return data.grants
 
 
 async def _limits(

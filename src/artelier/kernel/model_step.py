@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, cast
 
 from artelier import errors
@@ -14,7 +14,7 @@ from artelier.kernel.budget import Reservation, held, price_for, reserve, settle
 from artelier.kernel.core import RunCore
 from artelier.kernel.failures import family_of, raise_recorded
 from artelier.kernel.history import Recorded
-from artelier.kernel.manifest import canonical, decode_head, decode_reply, decode_tools
+from artelier.kernel.manifest import Head, canonical, decode_head, decode_reply, decode_tools
 from artelier.kernel.outputs import schema_of, value_of
 from artelier.kernel.policy import may_use_model
 from artelier.kernel.prompts import (
@@ -115,6 +115,10 @@ async def stream_step(
 async def _prepare(core: RunCore, call: ModelCall, key: str) -> _Ready | ModelResult:
     """The recorded result, or a request that is durable and paid for in advance."""
     recorded = await core.recorded(key)
+    if recorded is not None and recorded.inherited and recorded.outcome is None:
+        recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
+    if core.model_override and (recorded is None or not recorded.inherited):
+        call = replace(call, model=core.model_override)
     schema = schema_of(call.output)
     tools = await _tools_of(core, call, recorded)
     prompt = prompt_of(core, call.messages, key=key)
@@ -130,7 +134,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> _Ready | ModelRe
             )
         prompt = await settle_numbers(core, prompt)
     params = dict(call.params)
-    params.setdefault("max_output_tokens", core.services.window_of(name).max_output_tokens)
+    if "max_output_tokens" not in params:
+        params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)
     assembled = assemble(
         core, prompt, key=key, model=name, params=params, tools=tools, output_schema=schema
     )
@@ -181,21 +186,40 @@ async def _reserve(
 async def _tools_of(
     core: RunCore, call: ModelCall, recorded: Recorded | None
 ) -> tuple[ToolSchema, ...]:
+    head = await _recorded_head(core, recorded)
+    then: tuple[ToolSchema, ...] = ()
+    if head is not None and head.tools is not None:
+        then = await core.decoded(head.tools, decode_tools)
     if not call.visible_tools:
-        return _tool_schemas(core, call.tools)
-    if recorded is not None and recorded.context is not None:
-        head = decode_head(await core.load(recorded.context.head))
-        return decode_tools(await core.load(head.tools)) if head.tools else ()
-    return core.visible_tools()
+        return _tool_schemas(core, call.tools, {schema.name: schema for schema in then})
+    return core.visible_tools() if head is None else then
+
+
+async def _recorded_head(core: RunCore, recorded: Recorded | None) -> Head | None:
+    """The stable part of a recorded request, if there is one."""
+    if recorded is None or recorded.context is None:
+        return None
+    return await core.decoded(recorded.context.head, decode_head)
+
+
+async def _max_output_tokens(core: RunCore, model: str, recorded: Recorded | None) -> int:
+    """What was recorded, since the tables of windows may have changed; else the model's own."""
+    head = await _recorded_head(core, recorded)
+    if head is not None and (told := head.params.get("max_output_tokens")) is not None:
+        return told
+    return core.services.window_of(model).max_output_tokens
 
 
 def _tool_schemas(
-    core: RunCore, tools: Sequence[str] | Sequence[ToolSchema]
+    core: RunCore, tools: Sequence[str] | Sequence[ToolSchema], then: Mapping[str, ToolSchema]
 ) -> tuple[ToolSchema, ...]:
+    """Schemas of the tools that are named: as they were then, or as they are now."""
     found: list[ToolSchema] = []
     for tool in tools:
         if isinstance(tool, ToolSchema):
             found.append(tool)
+        elif tool in then:
+            found.append(then[tool])
         elif tool in core.tools:
             found.append(core.tools[tool].schema)
         else:
@@ -220,7 +244,8 @@ async def _compare(
     context = recorded.context
     name = _recorded_model(recorded)
     asked = call.model if call.model == name else _canonical(core, call.model, name)
-    if context is None or (context.request == assembled.event.request and asked == name):
+    same = asked == name or recorded.inherited
+    if context is None or (context.request == assembled.event.request and same):
         return assembled
     section = "model"
     renderer = await Renderer.open(core.services, core.tenant.id, core.run_id)

@@ -10,6 +10,7 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.kernel import events as ev
+from artelier.kernel.ancestry import Place, key_of, lineage
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore
 from artelier.kernel.manifest import (
@@ -164,7 +165,7 @@ def assemble(
     event = ev.ContextAssembled(
         key=key, head=_keep(core, encode_head(head), blobs), parts=tuple(records[stable:]),
         added=added, dropped=prompt.dropped, pii=pii,
-        request=request_hash(core.tenant.key, body),
+        request=request_hash(core.key, body),
     )  # fmt: skip
     return Assembled(request=request, event=event, blobs=blobs, size_bytes=len(body))
 
@@ -208,43 +209,22 @@ def request_hash(key: DataKey, body: bytes) -> str:
 # Back from the log
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A stretch of a run's lineage: the run's stream id and the last seq that counts."""
-
-    stream_id: int
-    upto: int
-
-
-async def lineage(services: Services, tenant: str, run_id: str) -> list[Place]:
-    """Where a run's messages and steps are: its own stream, then its origins'. Errors: `NotFound`."""
-    places: list[Place] = []
-    upto = 1 << 62
-    name: str | None = run_id
-    while name is not None:
-        rows = await services.store.query(
-            "SELECT id, origin, origin_seq FROM runs WHERE tenant = ? AND run = ?", (tenant, name)
-        )
-        if not rows:
-            raise NotFound(f"no run {name!r}")
-        id_, origin, origin_seq = rows[0]
-        places.append(Place(id_, upto))
-        name, upto = origin, min(upto, origin_seq or 0)
-    return places
-
-
 class Renderer:
     """Renders stored prompts of one run: the exact request, byte for byte."""
 
-    def __init__(self, services: Services, tenant: str, run_id: str, places: list[Place]) -> None:
+    def __init__(
+        self, services: Services, tenant: str, run_id: str, places: list[Place], key: DataKey
+    ) -> None:
         self._services = services
         self._tenant = tenant
         self.run_id = run_id
         self._places = places
+        self._key = key
 
     @classmethod
     async def open(cls, services: Services, tenant: str, run_id: str) -> Renderer:
-        return cls(services, tenant, run_id, await lineage(services, tenant, run_id))
+        places = await lineage(services, tenant, run_id)
+        return cls(services, tenant, run_id, places, await key_of(services, places))
 
     async def event(self, key: str) -> ev.ContextAssembled:
         """The newest manifest event of a step. Errors: `NotFound`."""
@@ -288,8 +268,7 @@ class Renderer:
             output_schema=msgspec.json.decode(schema) if schema else None,
             contents=contents,
         )  # fmt: skip
-        key = await self._services.store.data_key(self._tenant)
-        if request_hash(key, request.canonical()) != event.request:
+        if request_hash(self._key, request.canonical()) != event.request:
             raise CorruptStore(
                 f"the prompt of {self.run_id}:{event.key} does not render to the bytes that were sent",
                 hint="Run `artelier verify`.",

@@ -9,6 +9,7 @@ import msgspec
 from artelier.errors import Conflict, InvalidRequest, NotFound, ToolFailed
 from artelier.kernel import commands
 from artelier.kernel import events as ev
+from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import TenantState, run_row
 from artelier.kernel.services import Services
 from artelier.log import EventData, blob_name
@@ -60,8 +61,9 @@ async def _probe(
     arguments = tool.validate(
         msgspec.json.decode(await services.store.blob(tenant.id, blob_name(request.arguments)))
     )
+    owner = await dispatcher_of(services, tenant.id, run_id, step)
     try:
-        return "succeeded", await tool.probe(f"{tenant.id}/{run_id}:{step}", arguments)
+        return "succeeded", await tool.probe(f"{tenant.id}/{owner}:{step}", arguments)
     except ToolFailed as error:
         return "failed", {"error": error.to_wire()}
     except InvalidRequest:

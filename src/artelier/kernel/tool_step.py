@@ -62,9 +62,29 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
         if recorded is not None and recorded.status == "completed":
             return await _replayed(core, recorded, ask)
         await core.boundary()
+        if recorded is not None:
+            recorded = _taken_over(core, recorded)
         return await _live(core, ask, key, recorded)
     finally:
         core.end(parent)
+
+
+def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
+    """An unfinished call as this run must see it, which a fork may have found at its origin.
+
+    A side effect of the origin was dispatched once, and its outcome is as unknown to the fork. Anything
+    else is simply asked for again.
+    """
+    if recorded.owner and recorded.owner != core.run_id:
+        core.owners[recorded.key] = recorded.owner
+    if not recorded.inherited:
+        return recorded
+    request = recorded.request
+    if not isinstance(request, ev.ToolRequested) or not request.side_effect:
+        core.owners.pop(recorded.key, None)
+        return None
+    core.writer.note(msgspec.structs.replace(request, counts=()))
+    return Recorded(key=recorded.key, kind="tool", request=request)
 
 
 async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None) -> ToolResult:
@@ -195,7 +215,7 @@ async def _settle_unknown(
 
 def idempotency_key(core: RunCore, key: str) -> str:
     """Stable over retries and resume, different for every step of every run of every tenant."""
-    return f"{core.tenant.id}/{core.run_id}:{key}"
+    return f"{core.tenant.id}/{core.owners.get(key, core.run_id)}:{key}"
 
 
 # The call

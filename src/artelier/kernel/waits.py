@@ -25,7 +25,7 @@ async def approve(
         return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
     await core.boundary()
     expires_us: int | None = None
-    if recorded is None:
+    if recorded is None or recorded.inherited:  # nobody can answer a fork's question at its origin
         if expires_s is not None:
             expires_us = core.clock.now_us() + int(expires_s * 1_000_000)
         ref, blobs = core.keep_json({"question": question, "details": dict(details or {})})
@@ -70,6 +70,8 @@ async def wait(
         await core.writer.commit(started)
     else:
         started = cast(ev.WaitStarted, recorded.request)
+        if recorded.inherited:
+            await core.writer.commit(started)
     core.status = "waiting"
     core.nudge()
     while (ended := _ended(core, started)) is None:

@@ -1,0 +1,169 @@
+"""Forks: a new run that shares another's history up to an event, by reference, and goes its own way after it.
+
+The fork pays for its own steps only. It inherits grants, caps (counted afresh), what was changed by forks
+before it, and what people said that the origin had not taken note of yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import (
+    Conflict,
+    InvalidRequest,
+    MissingKey,
+    SequenceConflict,
+)
+from artelier.ids import check_run_id
+from artelier.kernel import events as ev
+from artelier.kernel.ancestry import Place, key_of, lineage
+from artelier.kernel.core import TenantState
+from artelier.kernel.manifest import canonical
+from artelier.kernel.services import Services
+from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob, run_stream
+
+CHANGES_BYTES_MAX = 64 * 1024
+"""Stored bytes of what a fork changes (guess: hundreds of refs)."""
+
+NAMES_MAX = 1000
+"""Ids tried for a fork without one: more forks of one run made at once are a mistake."""
+
+
+async def fork(
+    services: Services,
+    tenant: TenantState,
+    run_id: str,
+    *,
+    at: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    new_id: str | None = None,
+    by: str = "operator",
+) -> str:
+    """Make the fork, `pending`; its id. Opening it replays the shared history.
+
+    Errors: see `TenantKernel.fork`.
+    """
+    places = await lineage(services, tenant.id, run_id)
+    origin = places[0]
+    head, _ = await services.store.head(origin.stream)
+    upto = _checked_at(at, head)
+    wanted = _checked_changes(services, changes)
+    blobs: list[Blob] = []
+    ref = None
+    if wanted:
+        ref, blob = make_blob(tenant.id, await key_of(services, places), canonical(wanted))
+        blobs.append(blob)
+    forked = ev.RunForked(origin=run_id, at=upto, changes=ref)
+    carried = await _unheard(services, origin, upto)
+    names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
+    for name in names:
+        check_run_id(name)
+        now = services.clock.now_us()
+        caps = await _caps(services, tenant.id, run_id, name)
+        drafts = [Draft(data, now, by) for data in (forked, *caps)]
+        drafts += [
+            Draft(data, now, actor, f"{origin.stream.local}@{seq}") for seq, actor, data in carried
+        ]
+        append = StreamAppend(run_stream(tenant.id, name), drafts, expected_seq=0)
+        try:
+            await services.store.append(Batch(appends=[append], blobs=blobs))
+            return name
+        except SequenceConflict:
+            continue
+    raise Conflict(
+        f"run {run_id!r} cannot be forked under this id",
+        expected="an id that no run has", got=new_id or f"{NAMES_MAX} forks",
+    )  # fmt: skip
+
+
+def _checked_at(at: int | None, head: int) -> int:
+    if at is None:
+        return head
+    if isinstance(at, bool) or not isinstance(cast(object, at), int) or not 1 <= at <= head:
+        raise InvalidRequest(
+            "a fork branches from an event of its origin", expected=f"a seq from 1 to {head}",
+            got=repr(at)[:80],
+        )  # fmt: skip
+    return at
+
+
+def _checked_changes(services: Services, changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Errors: `InvalidRequest`; `UnknownModel` for a model that nobody has."""
+    if changes is None:
+        return {}
+    if not isinstance(cast(object, changes), Mapping):
+        raise InvalidRequest("what a fork changes is a mapping", got=type(changes).__name__)
+    for name in cast(Mapping[object, Any], changes):
+        if not isinstance(name, str):
+            raise InvalidRequest("a fork changes what has a name", got=repr(name)[:80])
+    model = changes.get("model")
+    if model is not None:
+        if not isinstance(model, str):
+            raise InvalidRequest("a fork's model", expected="a name", got=repr(model)[:80])
+        try:
+            services.model(model)
+        except MissingKey:
+            pass  # its steps may be driven by a process that has the key
+    try:
+        size = len(canonical(dict(changes)))
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise InvalidRequest(f"what a fork changes must be JSON data: {error}") from None
+    if size > CHANGES_BYTES_MAX:
+        raise InvalidRequest(
+            "a fork changes too much", expected=f"at most {CHANGES_BYTES_MAX} bytes", got=size
+        )
+    return dict(changes)
+
+
+async def _names(services: Services, tenant: str, run_id: str) -> list[str]:
+    """Ids to try, the likely first one first."""
+    rows = await services.store.query(
+        "SELECT count(*) FROM runs WHERE tenant = ? AND run > ? AND run < ?",
+        (tenant, f"{run_id}.fork-", f"{run_id}.fork-:"),
+    )
+    first = rows[0][0] + 1
+    return [f"{run_id}.fork-{number}" for number in range(first, first + NAMES_MAX)]
+
+
+async def _caps(services: Services, tenant: str, origin: str, name: str) -> list[EventData]:
+    """The origin's own caps, for the fork: its counters start at zero, since it has spent nothing."""
+    rows = await services.store.query(
+        "SELECT unit, cap FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"
+        " ORDER BY unit",
+        (tenant, f"run:{origin}"),
+    )
+    return [ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap) for unit, cap in rows]
+
+
+async def _unheard(
+    services: Services, origin: Place, upto: int
+) -> list[tuple[int, str, EventData]]:
+    """Notes and signals within the prefix that no step of it has taken, as `(seq, actor, data)`.
+
+    The fork gets events of its own for them, so that both runs can take them, each in its own stream.
+    """
+    rows = await services.store.query(
+        "SELECT seq, actor, kind, data FROM events WHERE stream = ? AND seq <= ? AND (kind IN"
+        " ('note.injected', 'signal.received', 'wait.ended')"
+        " OR (kind = 'step.completed' AND data LIKE '%\"took\":%')) ORDER BY seq",
+        (origin.stream_id, upto),
+    )
+    found: dict[int, tuple[str, EventData]] = {}
+    for seq, actor, kind, data in rows:
+        if kind == "note.injected":
+            note = msgspec.json.decode(data, type=ev.NoteInjected)
+            found[seq] = (actor, ev.NoteInjected(text=note.text))
+        elif kind == "signal.received":
+            signal = msgspec.json.decode(data, type=ev.SignalReceived)
+            found[seq] = (actor, ev.SignalReceived(name=signal.name, data=signal.data))
+        elif kind == "wait.ended":
+            found.pop(msgspec.json.decode(data, type=ev.WaitEnded).signal, None)
+        else:
+            took = msgspec.json.decode(data, type=ev.StepCompleted).took
+            for taken in [n for n, (_, item) in found.items()
+                          if n <= took and isinstance(item, ev.NoteInjected)]:  # fmt: skip
+                del found[taken]
+    return [(seq, actor, data) for seq, (actor, data) in sorted(found.items())]
