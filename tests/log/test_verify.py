@@ -330,6 +330,21 @@ def test_an_event_of_another_version_is_verified_and_its_views_are_named(tmp_pat
     ]
 
 
+@pytest.mark.corrupts
+def test_an_event_that_does_not_fit_its_own_schema_is_a_finding(tmp_path: Path) -> None:
+    """A programmer's mistake, since drafts are not checked: the views can never be rebuilt."""
+    path = tmp_path / "state.db"
+
+    async def fill(store: SqliteStore) -> None:
+        await store.append(batch("run:a", True))
+
+    store = SqliteStore(path, (TALLY,))
+    asyncio.run(fill(store))
+    store.close()
+
+    assert "does not fit its schema" in check(path).findings[0]
+
+
 def test_tables_that_no_view_owns_are_named(original: Path, tmp_path: Path) -> None:
     path = tampered(original, tmp_path, "CREATE TABLE stray(x)")
 

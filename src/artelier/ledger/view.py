@@ -13,6 +13,9 @@ from artelier.log import Applied, Tx, View
 SOURCES = ("source:", "mint:")
 """Accounts that may go below zero: what they owe is what they have issued."""
 
+AMOUNT_MAX = 10**15
+"""Units of one posting (a billion dollars), so that balances stay far within 64 bits."""
+
 _ADD = (
     "INSERT INTO accounts VALUES (?, ?, ?, ?, ?) ON CONFLICT(tenant, space, account, asset)"
     " DO UPDATE SET balance = balance + excluded.balance"
@@ -34,9 +37,9 @@ def balance_of(tx: Tx, tenant: str, space: str, account: str, asset: str) -> int
 def _post(event: Applied, posting: Posting, tx: Tx) -> None:
     tenant, space, _ = event.stream
     source, target, asset, amount = posting.source, posting.target, posting.asset, posting.amount
-    if amount <= 0 or source == target:
+    if type(amount) is not int or not 0 < amount <= AMOUNT_MAX or source == target:
         raise InvalidEvent(
-            "a posting moves a positive amount between two accounts",
+            f"a posting moves 1 to {AMOUNT_MAX} units between two accounts",
             got=f"{amount} {asset} from {source} to {target}",
         )
     if not may_owe(source):
@@ -65,6 +68,13 @@ def _count(event: Applied, count: Count, tx: Tx) -> None:
         return
     cap, reserved, used = row
     reserved, used = reserved + count.reserve, used + count.use
+    if reserved < 0 or used < 0:
+        # It would be room under the cap that nobody gave.
+        raise InvalidEvent(
+            f"{count.scope} gives back more {count.unit} than it holds",
+            expected=f"at most {row[1]} reserved and {row[2]} used",
+            got=f"{count.reserve} reserved, {count.use} used",
+        )
     asks = count.reserve > 0 or (count.use > 0 and count.reserve == 0)
     if asks and cap is not None and reserved + used > cap:
         raise LimitReached(

@@ -240,14 +240,12 @@ def _check_views(db: sqlite3.Connection, report: Report, views: Sequence[View]) 
     try:
         scratch.execute("BEGIN")
         rebuild(db, scratch, views)
-    except UnknownEvent as error:
-        # No damage: the event is kept and verified, only this version cannot fold it.
-        report.unchecked.extend(f"view {view.name}: {error.message}" for view in views)
-        scratch.close()
-        return
     except (ArtelierError, sqlite3.Error) as error:
-        report.found(f"the views cannot be rebuilt: {error}")
-        report.unchecked.extend(view.name for view in views)
+        if not isinstance(error, UnknownEvent) or "unfit" in error.facts:
+            report.found(f"the views cannot be rebuilt: {error}")
+        # An event of another version is no damage: it is kept and verified, only not folded here.
+        why = error.message if isinstance(error, ArtelierError) else str(error)
+        report.unchecked.extend(f"view {view.name}: {why}" for view in views)
         scratch.close()
         return
     for view in views:

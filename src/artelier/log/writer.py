@@ -347,7 +347,7 @@ class Writer:
 
     def _append(self, append: StreamAppend, hashes: list[tuple[bytes, bytes]]) -> int:
         stream = append.stream
-        head = self._heads.get(stream) or self._find_head(stream)
+        head = self._heads.get(stream) or self._find_head(stream, make=bool(append.events))
         if append.expected_seq is not None and append.expected_seq != head.seq:
             raise SequenceConflict(
                 f"stream {stream.local} has moved on",
@@ -389,11 +389,14 @@ class Writer:
             for handler in table.get(type(event.data), ()):
                 handler(event, tx)
 
-    def _find_head(self, stream: Stream) -> _Head:
+    def _find_head(self, stream: Stream, *, make: bool) -> _Head:
+        """Read a head. A stream that is not there is made only for events: it is never empty."""
         row = self._tx.one(
             "SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream
         )
         name = stream.name.encode()
+        if row is None and not make:
+            return _Head(0, name, 0, GENESIS)
         if row is None:
             id_ = self._db.execute(
                 "INSERT INTO streams(tenant, space, name) VALUES (?, ?, ?)", stream

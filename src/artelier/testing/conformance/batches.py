@@ -76,6 +76,20 @@ class BatchPromises(Stage):
 
         self.tell(where, story)
 
+    def test_an_append_without_events_makes_no_stream_and_checks_its_sequence(
+        self, where: str
+    ) -> None:
+        async def story(store: Store) -> None:
+            nothing = Batch(appends=(StreamAppend(stream("run:a"), (), 0),))
+            assert (await store.append(nothing)).seqs == (0,)
+            await store.append(batch("run:a", 1, expected=0))
+
+            with refuses(SequenceConflict):
+                await store.append(nothing)
+            assert (await store.append(Batch())).position == 1
+
+        self.tell(where, story)
+
     def test_a_stale_sequence_is_refused_with_both_numbers(self, where: str) -> None:
         async def story(store: Store) -> None:
             await store.append(batch("run:a", 1, 2, 3, expected=0))
