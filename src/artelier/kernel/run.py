@@ -372,8 +372,12 @@ class _Branch:
         self._token: Any = None
 
     def __enter__(self) -> None:
-        if self._key is not None:
-            self._token = branch_key.set((self._core, self._key))
+        key = self._key
+        if key is None:
+            return
+        # Inside a gather of this branch's own, the steps belong to the gather's branches.
+        if not self._core.parent_key.startswith(f"{key}/"):
+            self._token = branch_key.set((self._core, key))
 
     def __exit__(self, *_: object) -> None:
         if self._token is not None:
