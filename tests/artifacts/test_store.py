@@ -180,7 +180,8 @@ def test_the_kind_is_fixed_by_the_first_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"id": "a#b"}, {"id": "a@1"}, {"id": ""}, {"id": "main:x"}, {"id": "a" * 129},
+        {"id": "a#b"}, {"id": "a@1"}, {"id": ""}, {"id": "main:x"}, {"id": "b:" + "A" * 43},
+        {"id": "a" * 129},
         {"prices": {"read": -1}}, {"prices": {"read": 1.5}}, {"prices": {"read": True}},
         {"prices": {"sale": 1}}, {"prices": {"read": 10**13}}, {"prices": 7}, {"prices": "free"},
         {"access": "everyone"}, {"metadata": ["x"]}, {"metadata": "x"}, {"interface": [1]},

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import msgspec
 
 from artelier.artifacts.bill import Bill, Prices
-from artelier.artifacts.ref import check_new_id
+from artelier.artifacts.ref import RESERVED, check_new_id
 from artelier.artifacts.shown import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 
@@ -177,10 +177,10 @@ _EXPECTED = "private, owner_writes, public, {allow: {right: [principal]}} or {co
 
 def check_principal(value: object) -> str:
     """Errors: `InvalidRequest`."""
-    if not isinstance(value, str) or not _PRINCIPAL.fullmatch(value):
+    if not isinstance(value, str) or not _PRINCIPAL.fullmatch(value) or value.startswith(RESERVED):
         raise InvalidRequest(
             "invalid principal",
-            expected="1-512 characters of A-Z a-z 0-9 . _ : / -",
+            expected="1-512 characters of A-Z a-z 0-9 . _ : / -, not beginning with main: or b:",
             got=shown(value),
         )
     return value

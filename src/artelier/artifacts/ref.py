@@ -11,6 +11,9 @@ from artelier.ids import MAIN_SPACE, check_artifact_id
 
 MAIN_PREFIX = "main:"
 
+RESERVED = (MAIN_PREFIX, "b:")
+"""What no id begins with: in an event, `b:` and 43 characters would be a reference to content."""
+
 # 15 digits: every version fits in 64 bits, and no text can be a number without end.
 _VERSION = re.compile(r"[1-9][0-9]{0,14}")
 _PART = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
@@ -70,8 +73,10 @@ class Ref(NamedTuple):
 def check_new_id(value: object) -> str:
     """An id that an artifact may have. Errors: `InvalidRequest`."""
     id_ = check_artifact_id(value)
-    if id_.startswith(MAIN_PREFIX):
+    if id_.startswith(RESERVED):
         raise InvalidRequest(
-            "ids that begin with `main:` are reserved", expected="another id", got=shown(id_)
+            "ids that begin with `main:` or `b:` are reserved",
+            expected="another id",
+            got=shown(id_),
         )
     return id_
