@@ -7,10 +7,10 @@ named a blob; without one the name is a plain SHA-256.
 from __future__ import annotations
 
 import base64
-import hmac
 import zlib
+from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from artelier.errors import CorruptStore, InvalidRequest
 from artelier.log.event import BlobRef
@@ -45,7 +45,22 @@ def name_blob(key: DataKey, content: bytes) -> bytes:
     """The 32-byte name of some content under a key."""
     if key.key_id is None:
         return sha256(content).digest()
-    return hmac.digest(key.secret, content, "sha256")
+    inner, outer = _hmac_states(key.secret)
+    digest = inner.copy()
+    digest.update(content)
+    name = outer.copy()
+    name.update(digest.digest())
+    return name.digest()
+
+
+@lru_cache(maxsize=1024)
+def _hmac_states(secret: bytes) -> tuple[Any, Any]:
+    """HMAC-SHA256 (RFC 2104) with its key already hashed: `hmac.digest` does that for each content anew."""
+    if len(secret) > 64:
+        secret = sha256(secret).digest()
+    padded = secret.ljust(64, b"\0")
+    inner, outer = (sha256(bytes(byte ^ pad for byte in padded)) for pad in (0x36, 0x5C))
+    return inner, outer
 
 
 def blob_ref(name: bytes) -> BlobRef:

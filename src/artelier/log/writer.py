@@ -29,7 +29,7 @@ from artelier.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from artelier.log.blobs import pack
+from artelier.log.blobs import Blob, pack
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.event import Draft, Stream, decode_import, encode_data
@@ -136,6 +136,11 @@ def _batch_error(error: Exception) -> Exception:
     if isinstance(error, (*_OWN_FAULTS, UnicodeError, OverflowError, msgspec.MsgspecError)):
         return InvalidEvent(f"an event holds what cannot be stored: {error}")
     return error
+
+
+def _blob_row(blob: Blob) -> tuple[Any, ...]:
+    codec, stored = pack(blob.content)
+    return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored
 
 
 class Writer:
@@ -249,10 +254,11 @@ class Writer:
         moved = False
         try:
             self._begin()
-            first = self._position
             hashes: list[tuple[bytes, bytes]] = []
-            for job in group:
-                self._run_one(job, hashes, alone=len(group) == 1)
+            if len(group) == 1 or not self._run_together(group, hashes):
+                for job in group:
+                    self._run_one(job, hashes, alone=len(group) == 1)
+            first = self._position - len(hashes)
             if hashes:
                 self._root = commit_root(self._root, hashes)
                 self._db.execute(
@@ -299,16 +305,44 @@ class Writer:
             except RuntimeError:
                 continue  # the loop was closed while its batch was written; nobody waits any more
 
+    def _run_together(self, group: list[_Job], hashes: list[tuple[bytes, bytes]]) -> bool:
+        """Apply all jobs as if none were refused, which is the rule. If one is, take all of them back.
+
+        It saves a savepoint per job: a tenth of the statements of a group.
+        """
+        position = self._position
+        try:
+            for job in group:
+                self._run(job, hashes)
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and not isinstance(error, _OWN_FAULTS):
+                raise  # the disk or the file failed, not a batch
+            self._db.execute("ROLLBACK")
+            self._position = position
+            self._forget(hashes, 0)
+            self._begin()
+            return False
+        return True
+
+    def _run(self, job: _Job, hashes: list[tuple[bytes, bytes]]) -> None:
+        if job.batch is not None:
+            job.result = self._apply(job.batch, hashes)
+        elif job.call is not None:
+            job.result = job.call(self._db)
+
+    def _forget(self, hashes: list[tuple[bytes, bytes]], count: int) -> None:
+        """Drop what was cached of events that were taken back, stream rows of theirs included."""
+        del hashes[count:]
+        self._leases.clear()
+        self._heads.clear()
+
     def _run_one(self, job: _Job, hashes: list[tuple[bytes, bytes]], *, alone: bool) -> None:
         """Apply one job; a refused one leaves no trace, neither in the tables nor in the caches."""
         db, position, count = self._db, self._position, len(hashes)
         if not alone:
             db.execute("SAVEPOINT job")
         try:
-            if job.batch is not None:
-                job.result = self._apply(job.batch, hashes)
-            elif job.call is not None:
-                job.result = job.call(db)
+            self._run(job, hashes)
             if not alone:
                 db.execute("RELEASE job")
         except Exception as error:
@@ -322,9 +356,7 @@ class Writer:
                 db.execute("ROLLBACK TO job")
                 db.execute("RELEASE job")
             self._position = position
-            del hashes[count:]
-            self._leases.clear()
-            self._heads.clear()  # a stream row created by this batch is gone as well
+            self._forget(hashes, count)
 
     # -- one batch
 
@@ -334,11 +366,10 @@ class Writer:
             self._check_fence(batch.fence)
         if batch.guard is not None:
             batch.guard(self._tx)
-        for blob in batch.blobs:
-            codec, stored = pack(blob.content)
-            self._db.execute(
+        if batch.blobs:
+            self._db.executemany(
                 "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored),
+                [_blob_row(blob) for blob in batch.blobs],
             )
         seqs = tuple(self._append(append, hashes) for append in batch.appends)
         if batch.release is not None:
