@@ -19,9 +19,11 @@ MAIN_SPACE = "main"
 
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SPACE = re.compile(r"main|world:[A-Za-z0-9._:-]{1,128}")
-_ID = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+# What looks like a reference to content (`b:` and 43 characters) is none: events name both inline.
+_NO_BLOB = r"(?!b:[A-Za-z0-9_-]{43}$)"
+_ID = re.compile(_NO_BLOB + r"[A-Za-z0-9._:/-]{1,128}")
 # A sub-agent's run id grows with its depth: parent::sub_agent::key (depth is bounded elsewhere).
-_RUN_ID = re.compile(r"[A-Za-z0-9._:/-]{1,512}")
+_RUN_ID = re.compile(_NO_BLOB + r"[A-Za-z0-9._:/-]{1,512}")
 
 
 class Scope(NamedTuple):
