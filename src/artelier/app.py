@@ -41,6 +41,7 @@ from artelier.kernel import (
     TenantState,
     ToolResult,
     commands,
+    fork,
     kernel_view,
     queries,
     reconcile,
@@ -375,6 +376,28 @@ class TenantKernel:
     async def render(self, run_id: str, key: str) -> ModelRequest:
         """The exact request of a model step. Errors: `NotFound`, `CorruptStore`."""
         return await (await Renderer.open(self._services, self.id, run_id)).render(key)
+
+    # Time travel
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: int | None = None,
+        with_: Mapping[str, Any] | None = None,
+        new_id: str | None = None,
+        by: str = "operator",
+    ) -> str:
+        """A new run that shares this one's history up to the event `at`; its id. Opening it drives it.
+
+        `at` is a seq of the run's own stream, the newest if none is given. `with_` says what differs:
+        `model` replaces the model of every new step; other names (refs, `steering`) are kept in
+        `run.core.changes`. Without `new_id` it is called `<run>.fork-<n>`.
+        Errors: `NotFound`; `InvalidRequest`; `UnknownModel`; `Conflict` if a run has this id.
+        """
+        return await fork(
+            self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id, by=by
+        )
 
     # Commands
 

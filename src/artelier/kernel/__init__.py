@@ -4,6 +4,7 @@ from artelier.kernel.budget import Reservation
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore, TenantState, run_row
 from artelier.kernel.events import CAPPING, MOVING, DroppedRecord
+from artelier.kernel.fork import fork
 from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
 from artelier.kernel.policy import Policy
@@ -41,6 +42,7 @@ __all__ = [
     "TenantState",
     "Tenants",
     "ToolResult",
+    "fork",
     "kernel_view",
     "reconcile",
     "run_row",

@@ -217,12 +217,12 @@ async def _fatal_steps(services: Services, run: int) -> tuple[str, ...]:
     fatal = [
         key
         for key, seq in failed
-        if not any(asked > seq and not _beside(key, other) for other, asked in later)
+        if not any(asked > seq and not beside(key, other) for other, asked in later)
     ]
     return tuple(fatal or [failed[-1][0]])
 
 
-def _beside(key: str, other: str) -> bool:
+def beside(key: str, other: str) -> bool:
     """Whether two steps belong to different branches of one gather, so that none comes after the other."""
     left, right = key.split("/"), other.split("/")
     for index, (a, b) in enumerate(zip(left, right, strict=False)):

@@ -20,6 +20,7 @@ from artelier.errors import (
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place, key_of, lineage
+from artelier.kernel.commands import beside
 from artelier.kernel.core import TenantState
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
@@ -27,6 +28,9 @@ from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob,
 
 CHANGES_BYTES_MAX = 64 * 1024
 """Stored bytes of what a fork changes (guess: hundreds of refs)."""
+
+TAIL_EVENTS = 1000
+"""Events before the branch that are searched for a failure which nothing follows."""
 
 NAMES_MAX = 1000
 """Ids tried for a fork without one: more forks of one run made at once are a mistake."""
@@ -58,12 +62,15 @@ async def fork(
         blobs.append(blob)
     forked = ev.RunForked(origin=run_id, at=upto, changes=ref)
     carried = await _unheard(services, origin, upto)
+    reopened = await _failed_last(services, origin, upto)
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
     for name in names:
         check_run_id(name)
         now = services.clock.now_us()
         caps = await _caps(services, tenant.id, run_id, name)
         drafts = [Draft(data, now, by) for data in (forked, *caps)]
+        if reopened:
+            drafts.append(Draft(ev.RunReopened(queued=True, steps=reopened), now, by))
         drafts += [
             Draft(data, now, actor, f"{origin.stream.local}@{seq}") for seq, actor, data in carried
         ]
@@ -136,6 +143,35 @@ async def _caps(services: Services, tenant: str, origin: str, name: str) -> list
         (tenant, f"run:{origin}"),
     )
     return [ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap) for unit, cap in rows]
+
+
+async def _failed_last(services: Services, origin: Place, upto: int) -> tuple[str, ...]:
+    """Failed steps that nothing follows in the prefix: the fork asks them again.
+
+    Otherwise a fork of a failed run could only fail. A failure that the code went on after is kept.
+    """
+    failed: list[str] = []
+    later: list[str] = []
+    after = max(0, upto - TAIL_EVENTS)
+    events = await services.store.read(origin.stream, after=after, limit=upto - after)
+    for stored in reversed(events):
+        data = stored.decode()
+        if isinstance(data, ev.RunReopened):
+            break
+        if isinstance(data, ev.ModelFailed | ev.StepFailed):
+            if any(not beside(data.key, key) for key in later):
+                break
+            if not (isinstance(data, ev.ModelFailed) and data.family == "cancelled"):
+                failed.append(data.key)
+        elif isinstance(data, _ASKING):
+            later.append(data.key)
+    return tuple(sorted(set(failed)))
+
+
+_ASKING = (
+    ev.ModelRequested, ev.ToolRequested, ev.ToolRefused, ev.StepCompleted,
+    ev.ApprovalRequested, ev.WaitStarted,
+)  # fmt: skip
 
 
 async def _unheard(
