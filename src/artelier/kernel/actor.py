@@ -97,7 +97,7 @@ class Actor:
         With `refusable`, a refusal by a limit or an account takes back only these events, not the notes.
         Errors: what refused the batch, or an earlier unwatched one.
         """
-        self._check()
+        self.check()
         notes = self._take() if refusable else None
         now = self._clock.now_us()
         self._drafts.extend(Draft(item, now, actor or self.name, cause) for item in data)
@@ -115,12 +115,12 @@ class Actor:
             if notes is not None:
                 noted, waiting = self._store.submit_all((notes, batch))
                 self._watch(noted)
-                receipt = await waiting
             else:
-                receipt = await self._store.submit(batch)
-        except Exhausted:
+                waiting = self._store.submit(batch)
+            receipt = await self._decided(waiting)
+        except Exhausted as error:
             if not refusable:
-                self.failure = self.failure or RuntimeError("a batch was refused")
+                self.failure = self.failure or error
             raise
         except Exception as error:
             self.failure = self.failure or error
@@ -129,16 +129,33 @@ class Actor:
         for future in self._unconfirmed:
             if future.done():
                 self._confirmed_error(future)
-        self._check()
+        self.check()
         return receipt.seqs[0] if receipt.seqs else 0
+
+    async def _decided(self, waiting: Awaitable[Receipt]) -> Receipt:
+        """The receipt of a batch. If the caller is cancelled, what becomes of the batch is still noticed."""
+        assert isinstance(waiting, asyncio.Future)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            self._watch(waiting)
+            raise
 
     async def settled(self) -> None:
         """Return when every queued batch is durable. Errors: the first refusal."""
         while self._unconfirmed:
             await asyncio.wait(tuple(self._unconfirmed))
             await asyncio.sleep(0)
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Errors: why an earlier batch was refused."""
         if self.failure is not None:
             raise self.failure
+
+    async def last_word(self, data: EventData | None, blobs: Sequence[Blob]) -> None:
+        """After a refused batch: record how the drive ended, without what was refused, and release."""
+        drafts = [] if data is None else [Draft(data, self._clock.now_us(), self.name)]
+        appends = [StreamAppend(self.stream, drafts)] if drafts else []
+        batch = Batch(appends=appends, blobs=blobs, fence=self.fence, release=self.fence)
+        await self._store.submit(batch)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artelier.errors import Exhausted, InsufficientFunds, PriceUnknown
+from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
 from artelier.ledger import Count, Moving, Posting
 from artelier.money import USD
@@ -83,14 +84,14 @@ def reserve(
     )  # fmt: skip
 
 
-def held(core: RunCore, *, price: Price | None, request: Moving) -> Reservation:
+def held(request: Moving, *, price: Price | None) -> Reservation:
     """The reservation that a recorded request made."""
     posting = request.postings[0] if request.postings else None
     return Reservation(
         price=price,
         amount=posting.amount if posting else 0,
         source=posting.source if posting else UNLIMITED,
-        hold=posting.target if posting else f"hold:{core.run_id}",
+        hold=posting.target if posting else "",
         reserved={(count.scope, count.unit): count.reserve for count in request.counts},
     )
 
@@ -131,6 +132,12 @@ def settle(reservation: Reservation, *, usage: Usage, cost: int | None = None) -
         for (scope, unit), amount in reservation.reserved.items()
     )
     return Settlement(cost=cost, overrun=overrun, postings=tuple(postings), counts=counts)
+
+
+def abandon(request: Moving, *, key: str) -> ev.ModelFailed:
+    """The end of a model call that nobody asks for again: all that it holds comes back."""
+    settlement = settle(held(request, price=None), usage=Usage(), cost=0)
+    return ev.ModelFailed(key=key, family="cancelled", code="abandoned", **settlement.moves)
 
 
 async def siblings_hold(core: RunCore) -> bool:

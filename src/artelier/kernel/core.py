@@ -15,6 +15,7 @@ import msgspec
 
 from artelier.errors import (
     AmbiguousStepKey,
+    ArtelierError,
     Exhausted,
     InvalidRequest,
     NotFound,
@@ -31,6 +32,7 @@ from artelier.kernel.manifest import canonical
 from artelier.kernel.policy import granted
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
+from artelier.ledger import Moving
 from artelier.log import Blob, BlobRef, DataKey, Stream, blob_name, control_stream, make_blob
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
@@ -188,8 +190,15 @@ class RunCore:
         """The run's row, if it had a past when this process opened it."""
         self.in_flight: dict[asyncio.Task[Any], bool] = {}
         """Tasks inside a model or tool call; the value says whether a cancel may interrupt it."""
-        self.listening = False
+        self.listener: asyncio.Task[None] | None = None
+        """Obeys commands; None while there is nothing to read."""
         self.nudged = False
+        self.ending = False
+        """Set when the drive ends: from then on, commands are for whoever comes next."""
+        self.suspended: RunSuspended | None = None
+        """Why the run must not go on in this drive, even if its code would."""
+        self.held: dict[str, Moving] = {}
+        """Requests of model steps whose money is held, by key."""
         self.loop = asyncio.get_running_loop()
         self.store_result: ResultStore | None = None
         """Writes a large tool result as an artifact in the batch of its event; gives its ref."""
@@ -324,9 +333,11 @@ class RunCore:
         Errors: `RunStopped` after a cancel; `RunSuspended` for a pause with `on_wait="suspend"` and when
         the time is up; `RunEnded` if the run is only replayed, before anything outside is asked.
         """
-        _ = self.writer
+        self.writer.check()
         if self.cancelled_reason is not None:
             raise RunStopped(self.run_id, reason=self.cancelled_reason)
+        if self.suspended is not None:
+            raise self.suspend(self.suspended.status, self.suspended.reason)
         if self.overrun:
             self.overrun = 0
             await self.exhaust(scope="tenant", unit="usd", reason="overrun")
@@ -357,10 +368,13 @@ class RunCore:
     async def exhaust(self, *, scope: str, unit: str, reason: str = "") -> None:
         """End the drive because a limit is reached; the run stays resumable. Raises `RunSuspended`."""
         await self.writer.commit(ev.RunExhausted(scope=scope, unit=unit, reason=reason))
-        self.status = "budget_exhausted"
-        raise RunSuspended(
-            self.run_id, status="budget_exhausted", reason=reason or f"{unit} of {scope}"
-        )
+        raise self.suspend("budget_exhausted", reason or f"{unit} of {scope}")
+
+    def suspend(self, status: str, reason: str | None) -> RunSuspended:
+        """What to raise when the run must not go on: code that swallows it gets no further step."""
+        self.status = status
+        self.suspended = RunSuspended(self.run_id, status=status, reason=reason)
+        return self.suspended
 
     async def refused(self, error: Exhausted) -> None:
         """A reservation was refused for good."""
@@ -381,21 +395,29 @@ class RunCore:
     def nudge(self) -> None:
         """Somebody appended to the control stream (callable from the loop's thread only)."""
         self.nudged = True
-        if not self.listening and self.actor is not None:
-            self.listening = True
-            task = self.loop.create_task(self._listen())
-            _background.add(task)
-            task.add_done_callback(_background.discard)
+        if self.listener is None and self.actor is not None and not self.ending:
+            self.listener = self.loop.create_task(self._listen())
 
     async def _listen(self) -> None:
         from artelier.kernel.commands import obey
 
         try:
-            while self.nudged and self.actor is not None:
+            while self.nudged and self.actor is not None and not self.ending:
                 self.nudged = False
                 await obey(self)
+        except ArtelierError as error:
+            # Nobody waits for this task: the run's own next commit raises it.
+            if self.actor is not None:
+                self.actor.failure = self.actor.failure or error
+            self.changed.set()
         finally:
-            self.listening = False
+            self.listener = None
+
+    async def quiet(self) -> None:
+        """Obey no more commands; return when the one at hand has taken effect."""
+        self.ending = True
+        if self.listener is not None:
+            await asyncio.wait((self.listener,))
 
     def interrupt(self, *, everything: bool) -> None:
         """Cancel calls in flight: all of them, or only those whose repetition does no harm."""
@@ -406,10 +428,6 @@ class RunCore:
     @property
     def control(self) -> Stream:
         return control_stream(self.tenant.id, self.run_id)
-
-
-_background: set[asyncio.Task[Any]] = set()
-"""Keeps listening tasks alive until they are done; the event loop holds tasks only weakly."""
 
 
 async def run_row(services: Services, tenant: str, run_id: str) -> dict[str, Any]:

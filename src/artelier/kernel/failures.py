@@ -27,6 +27,15 @@ def family_of(error: BaseException) -> str:
     return "permanent"
 
 
+def words(error: BaseException) -> str:
+    """The text of an error as it can be stored: bounded, and valid UTF-8 (file names may not be)."""
+    return str(error)[:4000].encode("utf-8", "replace").decode()
+
+
+def code_of(error: BaseException) -> str:
+    return error.code if isinstance(error, ArtelierError) else type(error).__name__
+
+
 def _by_code() -> dict[str, type[ArtelierError]]:
     found: dict[str, type[ArtelierError]] = {}
     pending: list[type[ArtelierError]] = [ArtelierError]

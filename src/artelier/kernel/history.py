@@ -100,6 +100,10 @@ class History:
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
                     step.status, step.outcome = "open", None
+        elif isinstance(data, ev.ToolRetried):
+            # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
+            if (step := self._steps.get(data.key)) is not None:
+                step.status, step.outcome = "requested", None
         elif (kind := _REQUESTS.get(type(data))) is not None:
             key = cast(ev.ModelRequested, data).key
             self._steps[key] = Recorded(

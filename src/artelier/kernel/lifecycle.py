@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from artelier.errors import (
     ArtelierError,
     Conflict,
+    LeaseHeld,
     LeaseLost,
     NotFound,
     RunStopped,
@@ -32,19 +34,24 @@ from artelier.kernel.ancestry import (
     newest_state,
     segments,
 )
+from artelier.kernel.budget import abandon
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
+from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import History
 from artelier.kernel.manifest import canonical
 from artelier.kernel.policy import narrow
-from artelier.kernel.results import Limits
+from artelier.kernel.results import FINAL, Limits
 from artelier.kernel.run import Run
 from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.ledger import Moving
 from artelier.log import (
     Batch,
     Blob,
     Draft,
+    EventData,
     Fence,
     LeaseRequest,
+    Receipt,
     StreamAppend,
     make_blob,
     run_stream,
@@ -94,6 +101,8 @@ class OpenRun:
         self._opening = opening
         self._store_result = store_result
         self._run: Run | None = None
+        self._token = 0
+        self._is_opening = False
         self.snapshot: dict[str, Any] | None = None
         """The state a built-in loop left, if it resumes."""
 
@@ -109,13 +118,61 @@ class OpenRun:
             row = await run_row(self._services, tenant.id, opening.run_id)
         except NotFound:
             row = None
-        core = await (self._create() if row is None else self._resume(row))
+        self._token = 0
+        try:
+            core = await (self._create() if row is None else self._resume(row))
+        except BaseException:
+            self._give_back(self._token)
+            raise
+        finally:
+            if self._is_opening:
+                self._is_opening = False
+                self._services.opening.discard((tenant.id, opening.run_id))
         core.store_result = self._store_result
         self._run = Run(core)
         if core.actor is not None:
             self._services.active[tenant.id, opening.run_id] = core
             core.nudge()
         return self._run
+
+    async def _take(self, *appends: StreamAppend, blobs: list[Blob]) -> int:
+        """Take the run's lease, with the first events of a new one; its token.
+
+        Errors: `LeaseHeld` also if this kernel drives the run already.
+        """
+        key = (self._tenant.id, self._opening.run_id)
+        if key in self._services.active or key in self._services.opening:
+            raise LeaseHeld(
+                f"run {self._opening.run_id!r} is driven by this process already",
+                hint="Use the handle that drives it, or wait until that is done.",
+            )
+        self._services.opening.add(key)
+        self._is_opening = True
+        batch = Batch(appends=appends, blobs=blobs, acquire=self._lease())
+        taking = asyncio.ensure_future(self._services.store.append(batch))
+        try:
+            receipt = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # The lease may be ours all the same, and then nobody would ever give it back.
+            taking.add_done_callback(self._taken_in_vain)
+            raise
+        self._token = receipt.lease_token or 0
+        return self._token
+
+    def _taken_in_vain(self, taking: asyncio.Future[Receipt]) -> None:
+        if not taking.cancelled() and taking.exception() is None:
+            self._give_back(taking.result().lease_token or 0)
+
+    def _give_back(self, token: int) -> None:
+        """Release the lease without waiting for it; nothing depends on when."""
+        if not token:
+            return
+        stream = run_stream(self._tenant.id, self._opening.run_id)
+        with suppress(StoreUnavailable):
+            released = asyncio.ensure_future(
+                self._services.store.submit(Batch(release=Fence(stream=stream, token=token)))
+            )
+            released.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     # A new run
 
@@ -141,18 +198,13 @@ class OpenRun:
         now = self._services.clock.now_us()
         drafts = [Draft(data, now, opening.principal) for data in (started, *caps)]
         try:
-            receipt = await self._services.store.append(
-                Batch(
-                    appends=[StreamAppend(stream, drafts, expected_seq=0)], blobs=blobs,
-                    acquire=self._lease(),
-                )
-            )  # fmt: skip
+            token = await self._take(StreamAppend(stream, drafts, expected_seq=0), blobs=blobs)
         except SequenceConflict:
             raise Conflict(
                 f"run {opening.run_id!r} was started by another process meanwhile",
                 hint="Open it again to resume it when that process is done.",
             ) from None
-        self._attach(core, receipt.lease_token or 0)
+        self._attach(core, token)
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = now
         if opening.limits is not None and opening.limits.wall_s is not None:
@@ -179,8 +231,7 @@ class OpenRun:
         final = is_final(row["status"]) or read_only or imported
         token = 0
         if not final:
-            receipt = await self._services.store.append(Batch(acquire=self._lease()))
-            token = receipt.lease_token or 0
+            token = await self._take(blobs=[])
             row = await run_row(self._services, tenant.id, opening.run_id)
         head, _ = await self._services.store.head(stream)
         places = await lineage(self._services, tenant.id, opening.run_id)
@@ -272,53 +323,105 @@ class OpenRun:
     async def _end(self, core: RunCore, run: Run, error: BaseException | None) -> None:
         """Record how the drive ended and give the lease back. The error, if any, goes on to the caller."""
         writer = core.writer
-        if isinstance(error, LeaseLost | StoreUnavailable) or writer.failure is not None:
-            # Nothing can be written under this lease any more; the log stands as it is.
+        await core.quiet()
+        if isinstance(error, LeaseLost) or isinstance(writer.failure, LeaseLost):
             if error is None and writer.failure is not None:
                 raise writer.failure
+            return  # the run is another process's now
+        if writer.failure is not None:
+            await self._end_refused(core, writer.failure)
+            if error is None:
+                raise writer.failure
+            return
+        if isinstance(error, StoreUnavailable):
+            self._give_back(self._token)
             return
         if error is None and core.cancelled_reason is not None:
-            await writer.commit(release=True)
-            core.status = "cancelled"
-            raise RunStopped(core.run_id, reason=core.cancelled_reason)
-        data, blobs = self._last_word(core, run, error)
+            error = raised = RunStopped(core.run_id, reason=core.cancelled_reason)
+        elif error is None and core.suspended is not None:
+            error = raised = core.suspended
+        else:
+            raised = None
+        data, blobs = _last_word(core, run, error)
+        last = [] if data is None else [data]
+        if core.status in FINAL:
+            last = [*await _abandoned(core), *last]
         core.services.at("run.ending")
-        await asyncio.shield(
-            writer.commit(*([data] if data is not None else []), blobs=blobs, release=True)
-        )
+        await asyncio.shield(writer.commit(*last, blobs=blobs, release=True))
         core.services.at("run.ended")
+        if raised is not None:
+            raise raised
 
-    def _last_word(
-        self, core: RunCore, run: Run, error: BaseException | None
-    ) -> tuple[Any, list[Blob]]:
-        if error is None:
-            result, failed = run.outcome
-            ref, blobs = core.keep_json(result)
-            if failed is None:
-                core.status = "completed"
-                return ev.RunCompleted(result=ref), blobs
-            core.status = "failed"
-            message, more = core.keep_json(failed[1])
-            return ev.RunFailed(reason=failed[0], message=message, result=ref), [*blobs, *more]
-        if isinstance(error, RunSuspended) and error.run_id == core.run_id:
-            core.status = error.status
-            return ev.RunSuspendedEvent(status=error.status, reason=(error.reason or "")[:200]), []
-        if isinstance(error, RunStopped) and core.cancelled_reason is not None:
-            return None, []
-        if isinstance(error, RunStopped):
-            core.status = "paused"
-            return ev.RunSuspendedEvent(status="paused", reason="stopped"), []
-        if isinstance(error, RunSuspended):  # a child of this run waits; so does this run
-            core.status = error.status
-            return ev.RunSuspendedEvent(status=error.status, reason=error.run_id[:200]), []
-        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
-            unknown = core.status == "unknown_outcome"
-            core.status = "unknown_outcome" if unknown else "pending"
-            return ev.RunSuspendedEvent(status=core.status, reason="interrupted"), []
+    async def _end_refused(self, core: RunCore, failure: BaseException) -> None:
+        """A batch was refused, and with it what it held. The log still gets an honest end, if it can."""
+        if isinstance(failure, StoreUnavailable):
+            self._give_back(self._token)  # nothing is wrong with the run: it can be resumed
+            return
         core.status = "failed"
-        reason = error.code if isinstance(error, ArtelierError) else type(error).__name__
-        message, blobs = core.keep_json(str(error)[:4000])
-        return ev.RunFailed(reason=reason, message=message), blobs
+        message, blobs = core.keep_json(words(failure))
+        with suppress(ArtelierError):
+            await core.writer.last_word(
+                ev.RunFailed(reason=code_of(failure), message=message), blobs
+            )
+
+
+_WAITING = frozenset(("waiting", "waiting_approval", "unknown_outcome"))
+"""What a run goes on being when its process is interrupted."""
+
+
+def _last_word(
+    core: RunCore, run: Run, error: BaseException | None
+) -> tuple[EventData | None, list[Blob]]:
+    """The event that ends a drive; None if a command has said it already."""
+    if core.cancelled_reason is not None:
+        core.status = "cancelled"
+        return None, []
+    if error is None:
+        result, failed = run.outcome
+        ref, blobs = core.keep_json(result)
+        if failed is None:
+            core.status = "completed"
+            return ev.RunCompleted(result=ref), blobs
+        core.status = "failed"
+        message, more = core.keep_json(failed[1])
+        return ev.RunFailed(reason=failed[0], message=message, result=ref), [*blobs, *more]
+    if isinstance(error, RunSuspended):
+        own = error.run_id == core.run_id  # else a child of this run waits; so does this run
+        core.status = error.status
+        reason = (error.reason or "") if own else error.run_id
+        return ev.RunSuspendedEvent(status=error.status, reason=reason[:200]), []
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
+        if core.paused:
+            core.status = "paused"
+        elif core.status not in _WAITING:
+            core.status = "pending"
+        return ev.RunSuspendedEvent(status=core.status, reason="interrupted"), []
+    if isinstance(error, RunStopped) and error.run_id == core.run_id:
+        core.status = "paused"
+        return ev.RunSuspendedEvent(status="paused", reason="stopped"), []
+    core.status = "failed"
+    reason = "child_cancelled" if isinstance(error, RunStopped) else code_of(error)
+    message, blobs = core.keep_json(words(error))
+    return ev.RunFailed(reason=reason, message=message), blobs
+
+
+async def _abandoned(core: RunCore) -> list[EventData]:
+    """Money comes back that is held for model calls which nobody will ask for again."""
+    held = {
+        step.key: cast(Moving, step.request)
+        for step in await core.history.left()
+        if step.kind == "model" and step.status == "requested" and not step.inherited
+    }
+    if core.held:
+        # A request whose commit was cancelled may or may not be there: the log knows.
+        await core.writer.commit()
+        asked = await core.store.query(
+            "SELECT s.key FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
+            " AND s.kind = 'model' AND s.status = 'requested'",
+            (core.tenant.id, core.run_id),
+        )
+        held |= {key: core.held[key] for (key,) in asked if key in core.held}
+    return [abandon(request, key=key) for key, request in held.items()]
 
 
 def tool_list(core: RunCore) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from artelier.errors import ArtelierError, NotGranted, ReplayMismatch, RunStoppe
 from artelier.kernel import events as ev
 from artelier.kernel.budget import Reservation, held, price_for, reserve, settle, when_it_fits
 from artelier.kernel.core import RunCore
-from artelier.kernel.failures import family_of, raise_recorded
+from artelier.kernel.failures import code_of, family_of, raise_recorded, words
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import Head, canonical, decode_head, decode_reply, decode_tools
 from artelier.kernel.outputs import schema_of, value_of
@@ -147,7 +147,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> _Ready | ModelRe
     price = price_for(core, name, port)
     if recorded is not None and recorded.status == "requested":
         # Asked before a crash: the same request, and its hold still stands.
-        reservation = held(core, price=price, request=cast(ev.ModelRequested, recorded.request))
+        request = core.held[key] = cast(ev.ModelRequested, recorded.request)
+        reservation = held(request, price=price)
     else:
         reservation = await _reserve(core, assembled, name, price)
     return _Ready(
@@ -171,6 +172,7 @@ async def _reserve(
     )
     writer = core.writer
     core.services.at("model.before_request")
+    core.held[key] = requested
     if reservation.is_limited:
 
         async def attempt() -> None:
@@ -402,6 +404,7 @@ def _recorded_reply(core: RunCore, ready: _Ready, reply: ModelReply) -> ModelRes
     ref, blobs = core.keep_json(reply)
     settlement = settle(ready.reservation, usage=reply.usage)
     usage = reply.usage
+    core.held.pop(ready.key, None)
     core.writer.note(
         ev.ModelCompleted(
             key=ready.key, reply=ref, input_tokens=usage.input_tokens,
@@ -417,9 +420,10 @@ def _recorded_reply(core: RunCore, ready: _Ready, reply: ModelReply) -> ModelRes
 
 
 async def _failed(core: RunCore, ready: _Ready, error: Exception) -> NoReturn:
-    code = error.code if isinstance(error, ArtelierError) else type(error).__name__
-    ref, blobs = core.keep_json(str(error)[:4000])
+    code = code_of(error)
+    ref, blobs = core.keep_json(words(error))
     settlement = settle(ready.reservation, usage=Usage(), cost=0)
+    core.held.pop(ready.key, None)
     await core.writer.commit(
         ev.ModelFailed(
             key=ready.key, family=family_of(error), code=code, message=ref, **settlement.moves
@@ -434,6 +438,7 @@ def _note_failure(
     core: RunCore, ready: _Ready, *, family: str, code: str, usage: Usage, cost: int = 0
 ) -> None:
     settlement = settle(ready.reservation, usage=usage, cost=cost)
+    core.held.pop(ready.key, None)
     core.writer.note(
         ev.ModelFailed(key=ready.key, family=family, code=code, cost=cost, **settlement.moves)
     )

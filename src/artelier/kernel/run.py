@@ -14,7 +14,7 @@ from artelier.kernel import events as ev
 from artelier.kernel import model_step, tool_step, waits
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore, branch_key
-from artelier.kernel.failures import raise_recorded
+from artelier.kernel.failures import raise_recorded, words
 from artelier.kernel.manifest import canonical
 from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
@@ -170,7 +170,7 @@ class Run:
             if inspect.isawaitable(value):
                 value = await value
         except ArtelierError as error:
-            ref, blobs = core.keep_json(error.message)
+            ref, blobs = core.keep_json(words(error))
             writer.note(ev.StepFailed(key=key, code=error.code, message=ref), blobs)
             raise
         try:

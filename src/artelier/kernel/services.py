@@ -50,6 +50,8 @@ class Services:
         default_factory=dict["tuple[str, str]", "RunCore"]
     )
     """Runs driven by this kernel, by (tenant, run id)."""
+    opening: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
+    """Runs that this kernel is about to drive."""
     settled: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     """Per tenant: set when money came back, for calls that wait for it."""
 

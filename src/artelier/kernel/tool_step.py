@@ -22,6 +22,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.core import RunCore
+from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import canonical
 from artelier.kernel.policy import granted
@@ -186,7 +187,7 @@ async def _again(
         return await _dispatch(core, tool, arguments, ask, key)
     if recorded.status == "requested":
         return await _settle_unknown(core, tool, arguments, ask, key, "crash")
-    raise RunSuspended(core.run_id, status="unknown_outcome", reason=key)
+    raise core.suspend("unknown_outcome", key)
 
 
 async def _settle_unknown(
@@ -209,8 +210,7 @@ async def _settle_unknown(
         else:
             return await _completed(core, ask, key, value, ms=0, settled_by="probe", wait=True)
     await core.writer.commit(ev.ToolUnresolved(key=key, code=code))
-    core.status = "unknown_outcome"
-    raise RunSuspended(core.run_id, status="unknown_outcome", reason=key)
+    raise core.suspend("unknown_outcome", key)
 
 
 def idempotency_key(core: RunCore, key: str) -> str:
@@ -238,15 +238,11 @@ async def _dispatch(
         await _interrupted(core, once=once, key=key)
     except Exception as error:
         if once:
-            return await _settle_unknown(core, tool, arguments, ask, key, _code(error))
+            return await _settle_unknown(core, tool, arguments, ask, key, code_of(error))
         value = _as_error(error)
     ms = (core.clock.now_us() - started_us) // 1000
     core.services.at("tool.returned")
     return await _completed(core, ask, key, value, ms=ms, wait=once)
-
-
-def _code(error: BaseException) -> str:
-    return error.code if isinstance(error, ArtelierError) else type(error).__name__
 
 
 def _as_error(error: Exception) -> ArtelierError:
@@ -254,7 +250,7 @@ def _as_error(error: Exception) -> ArtelierError:
         return error
     if isinstance(error, TimeoutError):
         return ToolFailed("the tool took too long and was stopped")
-    return ToolFailed(f"{type(error).__name__}: {str(error)[:1000]}")
+    return ToolFailed(f"{type(error).__name__}: {words(error)[:1000]}")
 
 
 async def _entered(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: str) -> Any:
@@ -356,7 +352,7 @@ async def _interrupted(core: RunCore, *, once: bool, key: str) -> NoReturn:
     if once:
         core.writer.note(ev.ToolUnresolved(key=key, code="cancelled"))
         core.writer.flush()
-        core.status = "unknown_outcome"
+        core.suspend("unknown_outcome", key)
     if core.stopping or core.cancelled_reason is not None:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
