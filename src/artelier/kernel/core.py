@@ -173,15 +173,6 @@ class RunCore:
         self.deadline_us: int | None = None
         self.started_us = 0
         self.children: set[str] = set()
-        self.paused = False
-        self.stopping = False
-        self.cancelled_reason: str | None = None
-        self.changed = asyncio.Event()
-        """Set whenever a command took effect."""
-        self.answers: dict[str, tuple[ev.ApprovalGiven, str, int]] = {}
-        self.signals: list[tuple[int, str, BlobRef | None]] = []
-        self.notes: list[tuple[int, BlobRef]] = []
-        """Injected notes that no `notes` step has taken: `(seq, text)`."""
         self.conversations: dict[str, Conversation] = {}
         self.lists = PlainLists(self.list_conversation)
         self.fresh: dict[int, Conversation] = {}
@@ -190,13 +181,6 @@ class RunCore:
         """The run's row, if it had a past when this process opened it."""
         self.in_flight: dict[asyncio.Task[Any], bool] = {}
         """Tasks inside a model or tool call; the value says whether a cancel may interrupt it."""
-        self.listener: asyncio.Task[None] | None = None
-        """Obeys commands; None while there is nothing to read."""
-        self.nudged = False
-        self.ending = False
-        """Set when the drive ends: from then on, commands are for whoever comes next."""
-        self.suspended: RunSuspended | None = None
-        """Why the run must not go on in this drive, even if its code would."""
         self.held: dict[str, Moving] = {}
         """Requests of model steps whose money is held, by key."""
         self.loop = asyncio.get_running_loop()
@@ -207,6 +191,26 @@ class RunCore:
         self._visible: tuple[ToolSchema, ...] | None = None
         self._stored: dict[bytes, BlobRef] = {}
         self._decoded: dict[str, Any] = {}
+        self._hear()
+
+    def _hear(self) -> None:
+        """What commands have said, and what they led to."""
+        self.paused = False
+        self.stopping = False
+        self.cancelled_reason: str | None = None
+        self.changed = asyncio.Event()
+        """Set whenever a command took effect."""
+        self.answers: dict[str, tuple[ev.ApprovalGiven, str, int]] = {}
+        self.signals: list[tuple[int, str, BlobRef | None]] = []
+        self.notes: list[tuple[int, BlobRef]] = []
+        """Injected notes that no `notes` step has taken: `(seq, text)`."""
+        self.listener: asyncio.Task[None] | None = None
+        """Obeys commands; None while there is nothing to read."""
+        self.nudged = False
+        self.ending = False
+        """Set when the drive ends: from then on, commands are for whoever comes next."""
+        self.suspended: RunSuspended | None = None
+        """Why the run must not go on in this drive, even if its code would."""
 
     # Content
 
