@@ -41,6 +41,7 @@ from artelier.kernel import (
     TenantState,
     ToolResult,
     commands,
+    compare,
     fork,
     kernel_view,
     queries,
@@ -398,6 +399,18 @@ class TenantKernel:
         return await fork(
             self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id, by=by
         )
+
+    async def diff(self, run_a: str, run_b: str) -> dict[str, Any]:
+        """What two runs share, and the first step at which they part.
+
+        `{run_a, run_b, shared: {events, upto}, equal_steps, first_divergence, a, b}`. `shared` is what
+        both have by reference; `equal_steps` counts those found equal after it. `first_divergence` is
+        None or `{key, kind, what, section, a, b, at_a, at_b}`, where `what` is `missing`, `kind`, `model`,
+        `tool`, `request` (with its `section`), `arguments`, `outcome`, `reply`, `result`, or, with the key
+        None, the run's `status` or `reason`. `a` and `b` at the top hold status, steps, usage and cost.
+        Errors: `NotFound`.
+        """
+        return await compare(self._services, self.id, run_a, run_b)
 
     # Commands
 

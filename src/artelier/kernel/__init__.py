@@ -1,6 +1,7 @@
 """Runs and steps: durable, governed, replayable. Agents, operations and worlds stand on this."""
 
 from artelier.kernel.budget import Reservation
+from artelier.kernel.compare import compare
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore, TenantState, run_row
 from artelier.kernel.events import CAPPING, MOVING, DroppedRecord
@@ -42,6 +43,7 @@ __all__ = [
     "TenantState",
     "Tenants",
     "ToolResult",
+    "compare",
     "fork",
     "kernel_view",
     "reconcile",

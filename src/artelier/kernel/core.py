@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -228,6 +228,11 @@ class RunCore:
             self._stored[content] = ref
         return ref, blob
 
+    def unkeep(self, blobs: Iterable[Blob]) -> None:
+        """Blobs that `keep` gave and nobody will record: the next one to need them stores them."""
+        for blob in blobs:
+            self._stored.pop(blob.content, None)
+
     def keep_json(self, value: Any) -> tuple[BlobRef, list[Blob]]:
         ref, blob = self.keep(canonical(value))
         return ref, [blob] if blob is not None else []
@@ -272,15 +277,25 @@ class RunCore:
     def _grown(self, conversation: Conversation) -> None:
         self.fresh[id(conversation)] = conversation
 
-    def take_added(self) -> tuple[tuple[ev.Added, ...], list[Blob]]:
-        """Messages that conversations got since this was last asked, to be recorded now."""
+    def take_added(
+        self, recorded: ev.ContextAssembled | None = None
+    ) -> tuple[tuple[ev.Added, ...], list[Blob]]:
+        """Messages that conversations got since this was last asked, to be recorded now.
+
+        With a request that is `recorded` already, only of the conversations that it brought: under a
+        changed prompt there may be others, which the next live request must record.
+        """
+        names = None if recorded is None else {added.conversation for added in recorded.added}
         added: list[ev.Added] = []
         blobs: list[Blob] = []
-        for conversation in self.fresh.values():
-            if (new := conversation.take_new()) is not None:
+        kept: dict[int, Conversation] = {}
+        for index, conversation in self.fresh.items():
+            if names is not None and conversation.name not in names:
+                kept[index] = conversation
+            elif (new := conversation.take_new()) is not None:
                 added.append(new[0])
                 blobs.extend(new[1])
-        self.fresh.clear()
+        self.fresh = kept
         return tuple(added), blobs
 
     def rebase(self) -> None:

@@ -136,10 +136,12 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> _Ready | ModelRe
     params = dict(call.params)
     if "max_output_tokens" not in params:
         params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)
+    again = recorded if recorded is not None and recorded.status != "open" else None
     assembled = assemble(
-        core, prompt, key=key, model=name, params=params, tools=tools, output_schema=schema
-    )
-    if recorded is not None and recorded.status != "open":
+        core, prompt, key=key, model=name, params=params, tools=tools, output_schema=schema,
+        recorded=again.context if again is not None else None,
+    )  # fmt: skip
+    if recorded is not None and again is not None:
         assembled = await _compare(core, recorded, assembled, call)
         if replaying:
             return await _replayed(core, recorded, call)
@@ -265,6 +267,7 @@ async def _compare(
         )
     if not recorded.inherited and core.actor is not None:
         core.actor.note(ev.PromptDrifted(key=recorded.key, section=section))
+    core.unkeep(assembled.blobs)
     core.rebase()
     return _with_request(assembled, old)
 

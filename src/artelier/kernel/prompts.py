@@ -138,8 +138,12 @@ def assemble(
     params: dict[str, Any],
     tools: tuple[ToolSchema, ...],
     output_schema: dict[str, Any] | None,
+    recorded: ev.ContextAssembled | None = None,
 ) -> Assembled:
-    """The request of a prompt with its manifest event and the content that is not stored yet."""
+    """The request of a prompt with its manifest event and the content that is not stored yet.
+
+    `recorded` is what the log has of this request, if it is asked for again.
+    """
     pii: dict[str, int] = {}
     parts = prompt.parts
     if core.policy.scrub is not None:
@@ -160,7 +164,7 @@ def assemble(
         parts=tuple(records[:stable]),
     )  # fmt: skip
     body = request.canonical()
-    added, new_blobs = core.take_added()
+    added, new_blobs = core.take_added(recorded)
     blobs.extend(new_blobs)
     event = ev.ContextAssembled(
         key=key, head=_keep(core, encode_head(head), blobs), parts=tuple(records[stable:]),

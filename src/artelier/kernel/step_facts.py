@@ -1,0 +1,88 @@
+"""What one step asked and how it ended, in a form in which two steps can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from artelier.kernel import events as ev
+from artelier.log import EventData
+
+_KEYED = (
+    ev.ModelRequested, ev.ModelCompleted, ev.ModelFailed, ev.ToolRequested, ev.ToolRefused,
+    ev.ToolCompleted, ev.ToolUnresolved, ev.ToolReconciled, ev.StepCompleted, ev.StepFailed,
+    ev.ApprovalRequested, ev.ApprovalGiven, ev.WaitStarted, ev.WaitEnded,
+)  # fmt: skip
+"""Events that belong to a step, other than notices on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step ended: in one word, with what content, and with which code if it went wrong."""
+
+    label: str = "open"
+    ref: str | None = None
+    code: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.code})" if self.code else self.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A step of one run."""
+
+    key: str
+    kind: str
+    seq: int
+    """Of its request, in the stream of `run_id`."""
+    run_id: str
+    """The run that asked: an origin of the one that was looked at, or itself."""
+    request: EventData
+    context: ev.ContextAssembled | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def model(self) -> str:
+        return self.request.model if isinstance(self.request, ev.ModelRequested) else ""
+
+    @property
+    def tool(self) -> str:
+        return (
+            self.request.name if isinstance(self.request, ev.ToolRequested | ev.ToolRefused) else ""
+        )
+
+    @property
+    def arguments(self) -> str | None:
+        """What was asked, by reference: a tool's arguments, or the question to a person."""
+        if isinstance(self.request, ev.ToolRequested):
+            return self.request.arguments
+        return self.request.question if isinstance(self.request, ev.ApprovalRequested) else None
+
+
+def key_of_step(data: EventData) -> str | None:
+    """The key of the step that an event belongs to."""
+    return data.key if isinstance(data, _KEYED) else None
+
+
+def outcome_of(data: EventData | None) -> Outcome:
+    """The outcome that an event says."""
+    if isinstance(data, ev.ModelCompleted):
+        return Outcome("completed", data.reply)
+    if isinstance(data, ev.ModelFailed | ev.StepFailed):
+        return Outcome("failed", data.message, data.code)
+    if isinstance(data, ev.ToolCompleted):
+        return Outcome("error" if data.is_error else "completed", data.result)
+    if isinstance(data, ev.ToolRefused):
+        return Outcome("refused", data.result, data.code)
+    if isinstance(data, ev.ToolUnresolved):
+        return Outcome("unknown")
+    if isinstance(data, ev.ToolReconciled):
+        labels = {"succeeded": "completed", "failed": "error"}
+        return Outcome(labels.get(data.answer, "open"), data.result)
+    if isinstance(data, ev.StepCompleted):
+        return Outcome("completed", data.result)
+    if isinstance(data, ev.ApprovalGiven):
+        return Outcome(data.decision, data.answer)
+    if isinstance(data, ev.WaitEnded):
+        return Outcome(data.outcome, data.data)
+    return Outcome()
