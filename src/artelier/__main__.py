@@ -1,0 +1,5 @@
+"""`python -m artelier`."""
+
+from artelier.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,75 @@
+"""What a person can do next with a run that stands where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from artelier.cli.call import Call
+from artelier.log import run_stream
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+
+_REASONS = {
+    "max_iterations": "It found no answer within its cycles: ask for less, or name a stronger --model.",
+    "stuck": "It repeated the same calls with the same results: ask differently, or name another --model.",
+    "offline_cannot": "The offline model answers what it can do with certainty: name another --model.",
+}
+
+
+def standing(run: dict[str, Any]) -> str:
+    """How a run stands, in words."""
+    status, reason = run["status"], run["reason"]
+    if not reason or status == "waiting_approval":
+        return status
+    return f"{status} (for {reason})" if status == "waiting" else f"{status} ({reason})"
+
+
+def go_on(call: Call, run: dict[str, Any]) -> str:
+    """The command that drives a run further."""
+    if run["loop"]:
+        return call.command_line("resume", run["id"])
+    return call.command_line("run", run["agent"] or "FILE:FUNCTION", "--run-id", run["id"])
+
+
+async def driver_of(kernel: Kernel, tenant: str, run_id: str) -> str | None:
+    """The process that drives a run now, as `host:pid`; None if none does."""
+    services = kernel.services
+    rows = await services.store.query(
+        "SELECT holder, expires_us FROM leases WHERE stream = ?", (run_stream(tenant, run_id).name,)
+    )
+    if not rows or rows[0][1] <= services.clock.now_us() or services.is_dead(rows[0][0]):
+        return None
+    host, _, rest = rows[0][0].partition("|")
+    return f"{host}:{rest.split('|')[1]}" if rest.count("|") > 1 else host
+
+
+def next_steps(call: Call, run: dict[str, Any]) -> list[str]:
+    """Lines of advice for a run as `TenantKernel.show` gives it; none for one that is completed."""
+    status, run_id = run["status"], run["id"]
+    if status == "completed" or status == "cancelled":
+        return []
+    if status == "failed":
+        reopen = call.command_line("retry", run_id)
+        advice = _REASONS.get(run["reason"])
+        return [advice] if advice else [f"try its failed step again: {reopen}"]
+    if status == "waiting_approval":
+        return [_approval(call, run_id, item) for item in run["approvals"]]
+    if status == "unknown_outcome":
+        return [
+            f"say what became of {step}: "
+            + call.command_line("reconcile", run_id, step)
+            + " --succeeded JSON | --failed MESSAGE | --retry | --probe"
+            for step in run["unknown_outcomes"]
+        ]
+    if status == "budget_exhausted":
+        raised = call.command_line("tenants", "update", run["tenant"], "--budget-usd")
+        return [f"raise the tenant's budget: {raised} AMOUNT", f"then go on: {go_on(call, run)}"]
+    return [f"go on: {go_on(call, run)}"]
+
+
+def _approval(call: Call, run_id: str, item: dict[str, Any]) -> str:
+    command = call.command_line("approve", run_id, item["step"])
+    return (
+        f"answer “{str(item.get('question', ''))[:200]}”: {command}  (or --deny; --note says more)"
+    )

@@ -1,0 +1,168 @@
+"""`artelier artifacts`: what runs wrote, version by version."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli import plain
+from artelier.cli.call import Call
+from artelier.cli.command import command, group
+from artelier.errors import AccessDenied, InvalidRequest
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+    from artelier.artifacts import Artifacts
+
+app = group("artifacts", help="Look at artifacts: what runs wrote, version by version.")
+
+ArtifactId = Annotated[str, typer.Argument(metavar="ID", help="Id of the artifact.")]
+As = Annotated[
+    str | None,
+    typer.Option("--as", metavar="PRINCIPAL", help="In whose name: else user:<login>."),
+]
+
+
+def _of(call: Call, kernel: Kernel, principal: str | None) -> Artifacts:
+    return kernel.for_tenant(call.tenant).as_principal(principal or call.person).artifacts
+
+
+def _plain(value: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(value)
+
+
+@command(app, name="list", example="artelier artifacts list --kind document")
+async def list_artifacts(
+    call: Call,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="PRINCIPAL", help="Only of this owner.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Go on after a page's `next`.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", help="Artifacts at most.", min=1, max=1000)
+    ] = 100,
+    principal: As = None,
+) -> None:
+    """List the artifacts that you may read, in the order of their making."""
+    async with call.kernel() as kernel:
+        artifacts = _of(call, kernel, principal)
+        found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit)
+    following = found[-1].id if len(found) == limit else None
+    if call.as_json:
+        call.screen.json({"items": _plain(found), "next": following})
+        return
+    rows = [
+        (item.id, item.kind, item.version, plain.size(item.size_bytes), item.owner,
+         plain.moment(item.written_us))
+        for item in found
+    ]  # fmt: skip
+    columns = ("artifact", "kind", ">version", ">size", "owner", "written")
+    call.screen.table(columns, rows, empty=f"no artifacts in tenant {call.tenant}")
+    if following is not None:
+        call.screen.note(f"more: --after {following}")
+
+
+@command(app, name="show", example="artelier artifacts show reports/q3-report@1 > report.md")
+async def show(
+    call: Call,
+    ref: Annotated[
+        str, typer.Argument(metavar="REF", help="id, id@VERSION, or id#PART of a library.")
+    ],
+    principal: As = None,
+) -> None:
+    """Print the content of an artifact.
+
+    What is known about it goes to stderr.
+    """
+    async with call.kernel() as kernel:
+        try:
+            artifact = await _of(call, kernel, principal).read(ref)
+        except AccessDenied as error:
+            error.hint = error.hint or "Read it in its owner's name with --as PRINCIPAL."
+            raise
+    if call.as_json:
+        call.screen.json(_plain(artifact))
+        return
+    came = artifact.provenance
+    note = call.screen.note
+    note(f"{artifact.id}@{artifact.version}  {artifact.kind} of {artifact.owner}", "bold")
+    if came.run_id:
+        note(f"written by run {came.run_id}, step {came.step}, {plain.moment(artifact.written_us)}")
+    content = artifact.content
+    if isinstance(content, bytes):
+        if sys.stdout.isatty():
+            note(f"{plain.size(len(content))} of bytes; redirect stdout into a file to have them")
+        else:
+            sys.stdout.buffer.write(content)
+    else:
+        call.screen.text(content if isinstance(content, str) else plain.json_text(content))
+
+
+@command(app, name="history", example="artelier artifacts history reports/q3-report")
+async def history(
+    call: Call,
+    artifact: ArtifactId,
+    after: Annotated[
+        int, typer.Option("--after", metavar="VERSION", help="Only versions above.", min=0)
+    ] = 0,
+    principal: As = None,
+) -> None:
+    """List the versions of an artifact, oldest first."""
+    async with call.kernel() as kernel:
+        found = await _of(call, kernel, principal).history(artifact, after=after)
+    following = found[-1].version if len(found) == 1000 else None
+    if call.as_json:
+        call.screen.json({"items": _plain(found), "next": following})
+        return
+    rows = [
+        (item.version, plain.moment(item.written_us), item.writer, plain.size(item.size_bytes),
+         item.run_id or "", item.step or "", "pruned" if item.pruned else "")
+        for item in found
+    ]  # fmt: skip
+    columns = (">version", "written", "by", ">size", "run", "step", "")
+    call.screen.table(columns, rows, empty=f"no versions above {after}")
+
+
+@command(app, name="diff", example="artelier artifacts diff reports/q3-report 1 2")
+async def diff(
+    call: Call,
+    artifact: ArtifactId,
+    first: Annotated[int, typer.Argument(metavar="A", help="A version.", min=1)],
+    second: Annotated[int, typer.Argument(metavar="B", help="Another version.", min=1)],
+    principal: As = None,
+) -> None:
+    """Show what changed from version A to version B."""
+    if first == second:
+        raise InvalidRequest("two different versions are needed", got=f"{first} and {second}")
+    async with call.kernel() as kernel:
+        found = await _of(call, kernel, principal).diff(artifact, first, second)
+    if call.as_json:
+        call.screen.json(_plain(found))
+    elif found.text:
+        call.screen.text(found.text)
+    else:
+        call.screen.note("no difference")
+
+
+@command(app, name="lineage", example="artelier artifacts lineage reports/q3-report")
+async def lineage(call: Call, artifact: ArtifactId, principal: As = None) -> None:
+    """Show what an artifact came from, and what came from it."""
+    async with call.kernel() as kernel:
+        found = await _of(call, kernel, principal).lineage(artifact)
+    if call.as_json:
+        call.screen.json(_plain(found))
+        return
+    for name, refs in (("from", found.sources), ("to", found.derived)):
+        for ref in refs:
+            call.screen.line(f"{name:<5} {ref}")
+    if not found.sources and not found.derived:
+        call.screen.note(f"nothing is recorded that {artifact} came from or led to")

@@ -1,0 +1,144 @@
+"""One call of a command: which database, tenant and settings it is about, and the kernel it opens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import AsyncGenerator, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artelier.cli.exits import INTERRUPTED
+from artelier.cli.screen import Screen
+from artelier.errors import InvalidRequest, NotFound
+from artelier.money import parse_usd
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+    from artelier.cli.settings import Settings
+    from artelier.ports.tool import ToolPort
+
+DATABASE = "./.artelier/state.db"
+"""Where the store is if nobody says otherwise."""
+
+
+class Call:
+    """The shared options of one command, and what they lead to."""
+
+    def __init__(
+        self, *, db: str | None, tenant: str | None, config: str | None, as_json: bool
+    ) -> None:
+        self._db = db
+        self._tenant = tenant
+        self._config = config
+        self.as_json = as_json
+        self.screen = Screen(as_json=as_json)
+        self.resumable: str | None = None
+        """The run that a Ctrl-C leaves resumable, once there is one; its command line."""
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Errors: `InvalidConfig` naming file and line, `NotFound` for a file that is not there."""
+        from artelier.cli.settings import load_settings
+
+        return load_settings(self._config, environ=os.environ)
+
+    @property
+    def database(self) -> str:
+        return self._db or self.settings.store_path or DATABASE
+
+    @property
+    def tenant(self) -> str:
+        return self._tenant or os.environ.get("ARTELIER_TENANT") or "default"
+
+    @property
+    def named_tenant(self) -> str | None:
+        """The tenant if somebody named one, for commands that are about all tenants otherwise."""
+        return self._tenant or os.environ.get("ARTELIER_TENANT") or None
+
+    @cached_property
+    def person(self) -> str:
+        """Who gives commands here, as the log names them: `user:<login>`."""
+        import getpass
+
+        try:
+            login = getpass.getuser()
+        except (KeyError, OSError):  # a uid without a name
+            login = str(os.getuid())
+        return "user:" + "".join(
+            c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in login
+        )
+
+    def dollars(self, amount: str | None) -> str | None:
+        """An amount given as `--budget-usd`, checked before anything begins. Errors: `InvalidRequest`."""
+        if amount is not None:
+            parse_usd(amount)
+        return amount
+
+    def command_line(self, *words: str) -> str:
+        """How to type another command about the same database and tenant."""
+        shared: list[str] = []
+        for name, value in (
+            ("--db", self._db),
+            ("--tenant", self._tenant),
+            ("--config", self._config),
+        ):
+            if value is not None:
+                shared += [name, value]
+        return shlex.join(["artelier", *words, *shared])
+
+    def existing(self) -> Path:
+        """The file of the database. Errors: `NotFound` if there is none; nothing is created."""
+        path = Path(file_of(self.database))
+        if not path.exists():
+            raise NotFound(
+                "there is no database here yet",
+                got=str(path),
+                hint="Name one with --db or ARTELIER_DB; `artelier do` and `artelier run` make one.",
+            )
+        return path
+
+    @contextlib.asynccontextmanager
+    async def kernel(
+        self, *, create: bool = False, tools: Iterable[ToolPort] = ()
+    ) -> AsyncGenerator[Kernel]:
+        """The open store. Without `create` it must be there already.
+
+        Errors: `NotFound`, `CorruptStore`, `NewerSchema`, `StoreUnavailable`.
+        """
+        from artelier.app import Kernel
+
+        if not create:
+            self.existing()
+        kernel = Kernel.open(
+            self.database, tools=tools, policy=self.settings.policy(), prices=self.settings.prices
+        )
+        try:
+            yield kernel
+        finally:
+            await kernel.aclose()
+
+    def interrupted(self) -> int:
+        """Say how to go on after Ctrl-C or SIGTERM."""
+        if self.as_json:
+            wire = {"code": "interrupted", "message": "interrupted", "expected": None, "got": None}
+            hint = f"Go on with: {self.resumable}" if self.resumable else None
+            self.screen.json({"error": {**wire, "hint": hint}})
+        elif self.resumable:
+            self.screen.note(f"interrupted; go on with: {self.resumable}", "yellow")
+        return INTERRUPTED
+
+
+def file_of(database: str) -> str:
+    """The path of a database that is named by path or `sqlite:///path`. Errors: `InvalidRequest`."""
+    if database.startswith("sqlite:///"):
+        return database.removeprefix("sqlite:///")
+    if "://" in database:
+        raise InvalidRequest(
+            "this version opens SQLite files",
+            expected="a path or sqlite:///path",
+            got=database.partition("://")[0] + "://...",
+        )
+    return database

@@ -1,0 +1,32 @@
+"""`artelier db`: the store's schema."""
+
+from __future__ import annotations
+
+from artelier.cli.call import Call, file_of
+from artelier.cli.command import command, group
+
+app = group("db", help="Look after the database file.")
+
+
+@command(app, name="migrate", example="artelier db migrate --db state.db")
+async def migrate(call: Call) -> None:
+    """Make the database, or bring it to this version's schema.
+
+    Harmless when it is up to date.
+    """
+    from pathlib import Path
+
+    from artelier.log.migrations import SCHEMA_VERSION
+
+    path = Path(file_of(call.database))
+    is_new = not path.exists()
+    async with call.kernel(create=True) as kernel:
+        views = {view.name: view.version for view in kernel.store.views}
+    if call.as_json:
+        call.screen.json(
+            {"path": str(path), "schema": SCHEMA_VERSION, "views": views, "created": is_new}
+        )
+        return
+    listed = ", ".join(f"{name} {version}" for name, version in views.items())
+    call.screen.line(f"{path}: {'made' if is_new else 'up to date'}, schema {SCHEMA_VERSION}")
+    call.screen.line(f"views: {listed}")

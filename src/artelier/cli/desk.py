@@ -1,0 +1,180 @@
+"""Where a run's questions are answered: by the person at the terminal, or by a yes given beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from artelier.app import Kernel, TenantKernel
+from artelier.cli import plain
+from artelier.cli.call import Call
+from artelier.cli.watch import Watch
+from artelier.errors import ArtelierError
+
+LINE_BYTES_MAX = 65_536
+"""Of one typed line."""
+
+
+class Desk:
+    """`async with Desk(...)` watches a run and answers what it asks.
+
+    With `yes` everything is approved in the person's name; without, and without a terminal, nothing is
+    answered and the run is told not to wait here.
+    """
+
+    def __init__(self, call: Call, kernel: Kernel, run_id: str, *, yes: bool) -> None:
+        self._call = call
+        self._kernel = kernel
+        self._runs: TenantKernel = kernel.for_tenant(call.tenant)
+        self._run_id = run_id
+        self._yes = yes
+        self._open: asyncio.Queue[str] = asyncio.Queue()
+        self._settled: set[str] = set()
+        self._asking: tuple[str, asyncio.Task[Any]] | None = None
+        self._clerk: asyncio.Task[None] | None = None
+        self._watch = Watch(
+            kernel, call.tenant, run_id, call.screen, asked=self._asked, answered=self._answered
+        )
+
+    @property
+    def answers(self) -> bool:
+        """Whether questions are answered here."""
+        return self._yes or self._call.screen.asks
+
+    async def __aenter__(self) -> Desk:
+        await self._watch.__aenter__()
+        for item in await self._runs.approvals(self._run_id):  # asked before we came
+            self._open.put_nowait(item["step"])
+        self._clerk = asyncio.create_task(self._work())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._clerk is not None
+        self._clerk.cancel()
+        await asyncio.gather(self._clerk, return_exceptions=True)
+        await self._watch.__aexit__(kind, error, trace)
+
+    def _asked(self, step: str) -> bool:
+        self._open.put_nowait(step)
+        return self._call.screen.asks and not self._yes
+
+    def _answered(self, step: str) -> None:
+        """Somebody answered elsewhere: the question here is moot."""
+        self._settled.add(step)
+        if self._asking is not None and self._asking[0] == step:
+            self._asking[1].cancel()
+
+    async def _work(self) -> None:
+        while True:
+            step = await self._open.get()
+            if step in self._settled:
+                continue
+            if not self.answers:
+                self._leave()
+                continue
+            question = await self._question(step)
+            if question is None:
+                continue
+            self._watch.hold()
+            try:
+                await self._answer(question)
+            finally:
+                self._watch.release()
+
+    async def _question(self, step: str) -> dict[str, Any] | None:
+        found = await self._runs.approvals(self._run_id)
+        return next((item for item in found if item["step"] == step), None)
+
+    async def _answer(self, question: dict[str, Any]) -> None:
+        step = question["step"]
+        if self._yes:
+            answer: dict[str, Any] | None = {"note": "--yes"}
+        else:
+            task = asyncio.create_task(self._ask(question))
+            self._asking = (step, task)
+            await asyncio.wait((task,))
+            self._asking = None
+            if task.cancelled():
+                self._call.screen.note("answered elsewhere", "dim")
+                return
+            answer = task.result()
+        if answer is None:
+            self._leave()
+            return
+        try:
+            await self._runs.approve(self._run_id, step, by=self._call.person, **answer)
+        except ArtelierError as error:
+            self._call.screen.note(f"not answered: {error}", "red")
+
+    def _leave(self) -> None:
+        """Nobody answers now: the run is left waiting, for any process to go on with later."""
+        core = self._kernel.services.active.get((self._runs.id, self._run_id))
+        if core is not None:
+            core.on_wait = "suspend"
+            core.changed.set()
+
+    async def _ask(self, question: dict[str, Any]) -> dict[str, Any] | None:
+        """The person's answer as arguments of `approve`; None for later."""
+        screen, details = self._call.screen, dict(question.get("details") or {})
+        screen.note()
+        screen.note(f"? {question['question']}", "bold yellow")
+        for name, value in details.items():
+            text = value if isinstance(value, str) else plain.json_text(value)
+            screen.note(f"  {name}: {text[:4000]}")
+        # An answer in words is a yes with a note, so it has a letter: a slip of the finger is no yes.
+        choices = "y = yes, n = no, a = answer in words, " + ("e = edit, " if details else "")
+        while True:
+            typed = await _read_line(f"  {choices}l = later > ")
+            word = (typed or "l").strip()
+            if word in ("l", "later"):
+                return None
+            if word in ("y", "yes"):
+                return {}
+            if word in ("n", "no"):
+                return {"deny": True, "note": (await _read_line("  why? > ") or "").strip()}
+            if word == "a":
+                return {"note": (await _read_line("  answer > ") or "").strip()}
+            if word == "e" and details:
+                edited = await self._edited(details.get("arguments", details))
+                if edited is not None:
+                    return {"arguments": edited}
+
+    async def _edited(self, now: Any) -> Any:
+        self._call.screen.note(f"  now: {msgspec.json.encode(now).decode()}")
+        typed = await _read_line("  new arguments as JSON > ")
+        try:
+            return msgspec.json.decode((typed or "").strip())
+        except msgspec.DecodeError as error:
+            self._call.screen.note(f"  not JSON: {error}", "red")
+            return None
+
+
+async def _read_line(prompt: str) -> str | None:
+    """A line from the terminal without blocking the loop; None at its end (Ctrl-D)."""
+    print(prompt, end="", file=sys.stderr, flush=True)
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    except asyncio.CancelledError:
+        print(file=sys.stderr)
+        raise
+    finally:
+        loop.remove_reader(descriptor)
+    # A terminal hands over one line at a time.
+    typed = os.read(descriptor, LINE_BYTES_MAX)
+    if not typed:
+        print(file=sys.stderr)
+        return None
+    return typed.decode(errors="replace")

@@ -1,0 +1,181 @@
+"""`artelier manifest`: why a prompt was what it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli import plain
+from artelier.cli.call import Call
+from artelier.cli.command import command, group
+from artelier.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel, TenantKernel
+    from artelier.kernel import Manifest
+    from artelier.kernel.events import PartRecord
+    from artelier.ports.model import ModelRequest
+
+app = group("manifest", help="See what every prompt was made of, and the prompt itself.")
+
+Step = Annotated[
+    str,
+    typer.Argument(metavar="RUN:STEP", help="A model step; `artelier runs steps RUN` lists them."),
+]
+
+
+async def _located(runs: TenantKernel, place: str) -> tuple[str, str]:
+    """Run and step of `RUN:STEP`; both may contain colons, so the longest run that exists counts.
+
+    Errors: `InvalidRequest` without a colon, `NotFound` if no beginning names a run.
+    """
+    cuts = [index for index, char in enumerate(place) if char == ":"]
+    if not cuts:
+        raise InvalidRequest(
+            "this names no step", expected="RUN:STEP, such as q3-report:c1/model", got=place
+        )
+    for cut in reversed(cuts):
+        run, step = place[:cut], place[cut + 1 :]
+        try:
+            await runs.show(run)
+        except NotFound:
+            continue
+        return run, step
+    raise NotFound(
+        f"no run {place[: cuts[-1]]!r}", hint="`artelier runs list` shows the runs there are."
+    )
+
+
+@command(app, name="show", example="artelier manifest show q3-report:c2/model")
+async def show(call: Call, step: Step) -> None:
+    """Show the parts of a prompt: where each came from, what it costs, what was left out and why."""
+    async with call.kernel() as kernel:
+        runs = kernel.for_tenant(call.tenant)
+        manifest = await runs.manifest(*await _located(runs, step))
+    if call.as_json:
+        import msgspec
+
+        call.screen.json(msgspec.to_builtins(manifest))
+        return
+    call.screen.facts(
+        [
+            ("step", f"{manifest.run_id}:{manifest.key}"),
+            ("model", manifest.model),
+            ("params", plain.arguments(manifest.params)),
+            ("tools", "offered" if manifest.tools else "none"),
+            ("scrubbed", plain.arguments(manifest.pii) if manifest.pii else None),
+            ("request", manifest.request),
+        ]
+    )
+    call.screen.line()
+    rows = [
+        (index, part.tag, _content(part), part.tokens or "", part.stability, part.trust,
+         ", ".join(part.src), part.cut)
+        for index, part in enumerate(manifest.parts, start=1)
+    ]  # fmt: skip
+    columns = (">", "part", "content", ">tokens", "stability", "trust", "from", "cut")
+    call.screen.table(columns, rows, empty="no parts")
+    call.screen.line(f"the first {plain.count(manifest.cache_boundary, 'part')} can be cached")
+    for dropped in manifest.dropped:
+        call.screen.line(f"left out: {dropped.tag} ({dropped.why}, {dropped.tokens:,} tokens)")
+
+
+def _content(part: PartRecord) -> str:
+    if part.conversation is not None:
+        return f"messages {part.start}-{part.end} of {part.conversation}"
+    return ("added to the last message, " if part.attach else "") + (part.blob or "")[:14]
+
+
+@command(
+    app, name="render", example="artelier manifest render q3-report:c2/model --json | sha256sum"
+)
+async def render(call: Call, step: Step) -> None:
+    """Print the request that was sent to the model.
+
+    With --json byte for byte, and a line break.
+    """
+    async with call.kernel() as kernel:
+        runs = kernel.for_tenant(call.tenant)
+        request = await runs.render(*await _located(runs, step))
+    if call.as_json:
+        call.screen.text(request.canonical().decode())
+    else:
+        call.screen.text(_readable(request))
+
+
+def _readable(request: ModelRequest) -> str:
+    """A request as text: a heading per message, tools by name."""
+    lines = [f"model: {request.model}", f"params: {plain.arguments(request.params)}"]
+    if request.tools:
+        lines.append(f"tools: {', '.join(tool.name for tool in request.tools)}")
+    for number, message in enumerate(request.messages, start=1):
+        answers = f" (answers {message.tool_call_id})" if message.tool_call_id else ""
+        lines += ["", f"--- {number} {message.role}{answers}"]
+        if message.text:
+            lines.append(message.text)
+        lines += [
+            f"calls {call.name}({plain.arguments(call.arguments, chars_max=10_000)})  [{call.id}]"
+            for call in message.tool_calls
+        ]
+    return "\n".join(lines)
+
+
+@command(app, name="diff", example="artelier manifest diff q3-report:c1/model q3-report:c2/model")
+async def diff(
+    call: Call,
+    first: Step,
+    second: Annotated[str, typer.Argument(metavar="RUN:STEP", help="Another model step.")],
+) -> None:
+    """Show how two prompts differ, part by part and line by line."""
+    async with call.kernel() as kernel:
+        one, two = [await _both(call, kernel, place) for place in (first, second)]
+    parts = _compared(one[0], two[0])
+    text = _changes(one[1], two[1], names=(first, second))
+    if call.as_json:
+        call.screen.json({"a": first, "b": second, "parts": parts, "diff": text})
+        return
+    rows = [(part["tag"], part["change"]) for part in parts]
+    call.screen.table(("part", "change"), rows, empty="no parts")
+    if text:
+        call.screen.line()
+        call.screen.text(text)
+    else:
+        call.screen.note("the two requests are the same")
+
+
+async def _both(call: Call, kernel: Kernel, place: str) -> tuple[Manifest, ModelRequest]:
+    runs = kernel.for_tenant(call.tenant)
+    located = await _located(runs, place)
+    return await runs.manifest(*located), await runs.render(*located)
+
+
+def _compared(one: Manifest, two: Manifest) -> list[dict[str, Any]]:
+    """Parts side by side, by tag and place."""
+    from itertools import zip_longest
+
+    found: list[dict[str, Any]] = []
+    for old, new in zip_longest(one.parts, two.parts):
+        if old is None or new is None or old.tag != new.tag:
+            found += [{"tag": part.tag, "change": change}
+                      for part, change in ((old, "only in the first"), (new, "only in the second"))
+                      if part is not None]  # fmt: skip
+        else:
+            found.append({"tag": new.tag, "change": _change(old, new)})
+    return found
+
+
+def _change(old: PartRecord, new: PartRecord) -> str:
+    if old == new:
+        return "same"
+    if old.conversation is not None and old.conversation == new.conversation:
+        if old.start == new.start and old.end != new.end:
+            return f"messages {old.start}-{old.end} -> {new.start}-{new.end}"
+    return "same content" if old.blob is not None and old.blob == new.blob else "changed"
+
+
+def _changes(one: ModelRequest, two: ModelRequest, *, names: tuple[str, str]) -> str:
+    from difflib import unified_diff
+
+    old, new = _readable(one).splitlines(), _readable(two).splitlines()
+    return "\n".join(unified_diff(old, new, names[0], names[1], lineterm="", n=1))

@@ -1,0 +1,95 @@
+"""Text for people: what a terminal would obey is made visible, long things are cut, numbers get units."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+# C0 and C1 controls, but for tab and newline; and the marks that change the direction of a line.
+_HOSTILE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_BREAKS = re.compile(r"\s+")
+
+
+def safe(text: str) -> str:
+    """Text that a terminal shows and does not obey: control characters become `\\x1b` and the like."""
+    return _HOSTILE.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def line(text: str, *, chars_max: int = 160) -> str:
+    """Text on one safe line, cut with an ellipsis."""
+    flat = safe(_BREAKS.sub(" ", text[: chars_max * 4]).strip())
+    return flat if len(flat) <= chars_max else flat[: chars_max - 1] + "…"
+
+
+def compact(value: Any, *, chars_max: int = 160) -> str:
+    """A JSON value on one safe line."""
+    return line(msgspec.json.encode(value).decode(), chars_max=chars_max)
+
+
+def arguments(value: Any, *, chars_max: int = 160) -> str:
+    """Arguments of a call as `name=value, ...`, strings as they read and not as JSON escapes them."""
+    if not isinstance(value, dict):
+        return compact(value, chars_max=chars_max)
+    pairs: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType] - JSON has string keys
+    return line(
+        ", ".join(f"{name}={_shown(item)}" for name, item in pairs.items()),
+        chars_max=chars_max,
+    )
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def json_text(value: Any, *, indent: int = 2) -> str:
+    """JSON that no terminal obeys: what `safe` would change is written as an escape."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
+    return _HOSTILE.sub(
+        lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text
+    )
+
+
+def size(size_bytes: int) -> str:
+    """Bytes with a unit: `812 B`, `1.2 kB`."""
+    amount = float(size_bytes)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def duration(us: int) -> str:
+    """Microseconds with a unit: `12 ms`, `4.1 s`, `3 min 10 s`."""
+    if us < 1_000_000:
+        return f"{us // 1000} ms"
+    seconds = us / 1_000_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def moment(at_us: int | None) -> str:
+    """A time in the zone of whoever reads it; empty for None."""
+    if at_us is None:
+        return ""
+    return datetime.fromtimestamp(at_us / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

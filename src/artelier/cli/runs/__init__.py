@@ -1,0 +1,9 @@
+"""`artelier runs`: look at runs, steer them, branch off them. The verbs stand at the top of the tree too.
+
+Help lists the commands in the order of these imports.
+"""
+
+from artelier.cli.runs import browse, control, travel
+from artelier.cli.runs.app import app
+
+__all__ = ["app", "browse", "control", "travel"]

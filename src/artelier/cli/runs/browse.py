@@ -1,0 +1,283 @@
+"""Looking at runs: list, show, tail, tree, cost, steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli import plain
+from artelier.cli.call import Call
+from artelier.cli.command import command
+from artelier.cli.runs.app import RunId, app
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+    from artelier.cli.story import Story
+    from artelier.log import Event
+
+TAIL = 30
+"""Events that `tail` shows if nobody says from where."""
+
+PAGE = 1000
+
+
+@command(app, name="list", example="artelier runs list --status waiting_approval")
+async def list_runs(
+    call: Call,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help="Only runs with this status.")
+    ] = None,
+    after: Annotated[
+        int, typer.Option("--after", metavar="N", help="Go on after a page's `next`.", min=0)
+    ] = 0,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", help="Runs at most.", min=1, max=1000)
+    ] = 100,
+) -> None:
+    """List runs in the order of their start, oldest first."""
+    from artelier.cli.advice import standing
+    from artelier.cli.runs.statuses import check_status
+    from artelier.money import format_usd
+
+    check_status(status)
+    async with call.kernel() as kernel:
+        page = await kernel.for_tenant(call.tenant).runs(status=status, after=after, limit=limit)
+    if call.as_json:
+        call.screen.json(page)
+        return
+    rows = [
+        (
+            run["id"], standing(run), run["agent"] or "own code", run["model"],
+            run["steps"], format_usd(run["cost_microusd"]), plain.moment(run["started_us"]),
+        )
+        for run in page["items"]
+    ]  # fmt: skip
+    columns = ("run", "status", "agent", "model", ">calls", ">USD", "started")
+    which = f" that are {status}" if status else ""
+    call.screen.table(columns, rows, empty=f"no runs{which} in tenant {call.tenant}")
+    if page["next"] is not None:
+        call.screen.note(f"more: --after {page['next']}")
+
+
+@command(app, name="show", example="artelier runs show q3-report")
+async def show(call: Call, run: RunId) -> None:
+    """Show one run, its result, and what to do next."""
+    from artelier.cli.advice import driver_of, next_steps
+
+    async with call.kernel() as kernel:
+        shown = await kernel.for_tenant(call.tenant).show(run)
+        driver = await driver_of(kernel, call.tenant, run)
+    if call.as_json:
+        call.screen.json(shown)
+        return
+    _show_run(call, shown, driver)
+    if driver is None:
+        for line in next_steps(call, shown):
+            call.screen.note(line)
+
+
+def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
+    from artelier.cli.advice import standing
+    from artelier.money import format_usd
+
+    usage, result = run["usage"], run["result"]
+    cached = f" ({usage['cached_input_tokens']:,} cached)" if usage["cached_input_tokens"] else ""
+    took = ""
+    if run["ended_us"] is not None:
+        took = f", took {plain.duration(run['ended_us'] - run['started_us'])}"
+    call.screen.facts(
+        [
+            ("run", run["id"]),
+            ("status", standing(run)),
+            ("driven by", driver),
+            ("agent", run["agent"]),
+            ("model", run["model"]),
+            ("parent", run["parent"]),
+            ("forked from", run["origin"] and f"{run['origin']} at {run['origin_seq']}"),
+            ("started", plain.moment(run["started_us"]) + took),
+            ("model calls", run["steps"]),
+            ("tokens", f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"),
+            ("cost", f"{format_usd(run['cost_microusd'])} USD"),
+            ("goal", _text(run["goal"])),
+            ("message", _text(run["message"])),
+            ("result", _result(result)),
+        ]
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else plain.json_text(value)
+
+
+def _result(value: Any) -> str | None:
+    """A result for people: of the built-in agent its text, else the value."""
+    if isinstance(value, dict) and set(value) == {"text", "output", "artifact"}:  # pyright: ignore[reportUnknownArgumentType] - JSON
+        return str(value["text"])  # pyright: ignore[reportUnknownArgumentType] - JSON
+    return _text(value)
+
+
+@command(app, name="tail", example="artelier runs tail q3-report --follow")
+async def tail(
+    call: Call,
+    run: RunId,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")
+    ] = False,
+    after: Annotated[
+        int | None,
+        typer.Option("--after", metavar="SEQ", help="From this event on: else the newest.", min=0),
+    ] = None,
+) -> None:
+    """Print a run's events: the newest, or all after SEQ.
+
+    With --json and --follow each event is one line.
+    """
+    from artelier.cli.story import Story
+    from artelier.log import blob_name, run_stream
+
+    async with call.kernel() as kernel:
+        await kernel.for_tenant(call.tenant).show(run)
+        stream = run_stream(call.tenant, run)
+        position = (await kernel.store.root())[0]
+        if after is None:
+            after = max(0, (await kernel.store.head(stream))[0] - TAIL)
+        events = await kernel.store.read(stream, after=after, limit=PAGE)
+        if call.as_json and not follow:
+            more = events[-1].seq if len(events) == PAGE else None
+            call.screen.json({"items": [event_object(event) for event in events], "next": more})
+            return
+        story = Story(lambda ref: kernel.store.blob(call.tenant, blob_name(ref)))
+        for event in await kernel.store.read(stream, after=max(0, after - TAIL), limit=TAIL):
+            if event.seq <= after:
+                story.remember(event)
+        while events:
+            for event in events:
+                await _print_event(call, story, event)
+            after = events[-1].seq
+            events = await kernel.store.read(stream, after=after, limit=PAGE)
+        if follow:
+            await _follow(call, kernel, story, run, position=position, after=after)
+
+
+async def _follow(
+    call: Call, kernel: Kernel, story: Story, run: str, *, position: int, after: int
+) -> None:
+    from artelier.kernel.results import FINAL
+    from artelier.log import run_stream
+
+    runs, stream = kernel.for_tenant(call.tenant), run_stream(call.tenant, run)
+    if (await runs.show(run))["status"] in FINAL:
+        return
+    async for event in kernel.events(after=position, follow=True):
+        if event.stream != stream or event.seq <= after:
+            continue
+        await _print_event(call, story, event)
+        if event.kind.startswith("run.") and (await runs.show(run))["status"] in FINAL:
+            return
+
+
+async def _print_event(call: Call, story: Story, event: Event) -> None:
+    if call.as_json:
+        call.screen.json(event_object(event), indent=-1)
+        return
+    time = plain.moment(event.at_us)
+    lines = await story.lines(event)
+    if not lines:
+        call.screen.line(f"{event.seq:>6}  {time}  {event.kind}", "dim")
+    for line in lines:
+        call.screen.line(f"{event.seq:>6}  {time}  {line.text}", line.style)
+
+
+def event_object(event: Event) -> dict[str, Any]:
+    """An event as `--json` shows it; content stays behind its reference."""
+    return {
+        "seq": event.seq,
+        "position": event.position,
+        "kind": event.kind,
+        "version": event.version,
+        "at_us": event.at_us,
+        "actor": event.actor,
+        "cause": event.cause,
+        "data": event.plain(),
+        "hash": event.hash.hex(),
+    }
+
+
+@command(app, name="tree", example="artelier runs tree q3-report")
+async def tree(call: Call, run: RunId) -> None:
+    """Show a run with its children and what each cost."""
+    async with call.kernel() as kernel:
+        found = await kernel.for_tenant(call.tenant).tree(run)
+    if call.as_json:
+        call.screen.json(found)
+        return
+    _print_branch(call, found, first="", rest="")
+
+
+def _print_branch(call: Call, run: dict[str, Any], *, first: str, rest: str) -> None:
+    from artelier.cli.advice import standing
+    from artelier.money import format_usd
+
+    cost = format_usd(run["total_cost_microusd"])
+    call.screen.line(f"{first}{run['id']}  {standing(run)}  {cost} USD")
+    for index, child in enumerate(run["children"]):
+        last = index == len(run["children"]) - 1
+        _print_branch(
+            call, child, first=rest + ("└─ " if last else "├─ "),
+            rest=rest + ("   " if last else "│  "),
+        )  # fmt: skip
+
+
+@command(app, name="cost", example="artelier runs cost q3-report")
+async def cost(call: Call, run: RunId) -> None:
+    """Show what a run cost, call by call."""
+    from artelier.money import format_usd
+
+    async with call.kernel() as kernel:
+        found = await kernel.for_tenant(call.tenant).cost(run)
+    if call.as_json:
+        call.screen.json(found)
+        return
+    rows = [
+        (
+            step["key"], f"{step['input_tokens']:,}", f"{step['cached_input_tokens']:,}",
+            f"{step['output_tokens']:,}",
+            format_usd(step["cost_microusd"]) if step["price_known"] else "unknown",
+        )
+        for step in found["steps"]
+    ]  # fmt: skip
+    columns = ("step", ">input", ">cached", ">output", ">USD")
+    call.screen.table(columns, rows, empty="no model was called")
+    call.screen.line()
+    call.screen.facts(
+        [
+            ("total", f"{found['cost_usd']} USD"),
+            ("held", f"{format_usd(found['held_microusd'])} USD"),
+        ]
+    )
+
+
+@command(app, name="steps", example="artelier runs steps q3-report")
+async def steps(call: Call, run: RunId) -> None:
+    """List a run's steps in the order they were asked for.
+
+    The key of a model step follows a run's id in `artelier manifest show RUN:STEP`.
+    """
+    async with call.kernel() as kernel:
+        found = await kernel.for_tenant(call.tenant).steps(run)
+    if call.as_json:
+        call.screen.json({"items": found, "next": None})
+        return
+    rows = [
+        (
+            step["key"],
+            step["kind"],
+            step["status"],
+            step["requested_seq"],
+            step["completed_seq"] or "",
+        )
+        for step in found
+    ]
+    columns = ("step", "kind", "status", ">asked at", ">done at")
+    call.screen.table(columns, rows, empty=f"run {run} has no steps yet")

@@ -1,0 +1,270 @@
+"""Steering runs: resume, retry, cancel, pause, stop, inject, approve, reconcile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli.call import Call
+from artelier.cli.command import command
+from artelier.cli.exits import COMPLETED
+from artelier.cli.runs.app import RunId, app
+from artelier.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel, TenantKernel
+    from artelier.kernel import AgentResult
+
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")]
+
+
+@command(app, name="resume", example="artelier resume q3-report")
+async def resume(
+    call: Call,
+    run: RunId,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Report: else ./artelier-out/<run id>.md."),
+    ] = None,
+    budget_usd: Annotated[
+        str | None,
+        typer.Option("--budget-usd", metavar="AMOUNT", help="Set the run's own cap to this first."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
+) -> int:
+    """Go on with a run where it stopped.
+
+    A pause is lifted; a run that has ended shows its result again. A run of your own code is driven by
+    `artelier run FILE:FUNCTION --run-id RUN`.
+    """
+    from artelier.cli.driving import conclude
+
+    usd = call.dollars(budget_usd)
+    async with call.kernel() as kernel:
+        shown = await kernel.for_tenant(call.tenant).show(run)
+        if shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
+            return COMPLETED
+        result = await resumed(call, kernel, run, yes=yes, budget_usd=usd)
+        return await conclude(call, kernel, result, out=out)
+
+
+async def _let_go_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> bool:
+    """Lift a pause; whether the run is ours to drive then."""
+    effect = await kernel.for_tenant(call.tenant).resume(run["id"], by=call.person)
+    if getattr(effect, "queued", False):
+        return True
+    await _told(call, kernel, run["id"], "goes on in the process that drives it")
+    return False
+
+
+async def resumed(
+    call: Call, kernel: Kernel, run_id: str, *, yes: bool, budget_usd: str | None = None
+) -> AgentResult:
+    """Drive a run of the built-in loop, its cap raised first.
+
+    Errors: `NotFound`; `InvalidRequest` for a hand-written run; `LeaseHeld`; `MissingKey`.
+    """
+    from artelier.agents import resume_run
+    from artelier.agents.loops import settings_of
+    from artelier.cli.advice import go_on
+    from artelier.cli.driving import drive
+    from artelier.kernel.results import FINAL
+
+    runs = kernel.for_tenant(call.tenant)
+    shown = await runs.show(run_id)
+    status = shown["status"]
+    if not shown["loop"]:
+        raise InvalidRequest(
+            f"run {run_id} is driven by code of its own", hint=f"Go on with: {go_on(call, shown)}"
+        )
+    settings = await settings_of(kernel, call.tenant, run_id)
+    if status not in FINAL:
+        kernel.models.resolve(settings["model"])  # else the run would fail for want of a key
+        if budget_usd is not None:
+            await runs.limit(run_id, unit="usd", cap=budget_usd, by=call.person)
+    call.screen.note(f"run {run_id}: {status}, {settings['model']}", "bold")
+
+    async def work(on_wait: str) -> AgentResult:
+        return await resume_run(kernel, call.tenant, run_id, on_wait=on_wait)
+
+    return await drive(call, kernel, run_id, work, yes=yes)
+
+
+@command(app, name="retry", example="artelier retry q3-report")
+async def retry(call: Call, run: RunId) -> None:
+    """Reopen a failed run.
+
+    What made it fail is tried again when `artelier resume` or a worker drives it.
+    """
+    await give(call, run, "reopened", lambda runs: runs.retry(run, by=call.person))
+
+
+@command(app, name="cancel", example="artelier cancel q3-report --note 'asked for the wrong year'")
+async def cancel(call: Call, run: RunId, note: Note = "") -> None:
+    """End a run for good, and its children."""
+    await give(call, run, "cancelled", lambda runs: runs.cancel(run, by=call.person, note=note))
+
+
+@command(app, name="pause", example="artelier pause q3-report")
+async def pause(call: Call, run: RunId, note: Note = "") -> None:
+    """Let a run hold after its step at hand, until it is resumed."""
+    await give(call, run, "paused", lambda runs: runs.pause(run, by=call.person, note=note))
+
+
+@command(app, name="stop", example="artelier runs stop q3-report")
+async def stop(call: Call, run: RunId, note: Note = "") -> None:
+    """Pause a run now, its call in flight cancelled.
+
+    What the call produced and cost so far is kept.
+    """
+    await give(call, run, "stopped", lambda runs: runs.stop(run, by=call.person, note=note))
+
+
+@command(app, name="inject", example="artelier runs inject q3-report 'leave out the returns'")
+async def inject(
+    call: Call,
+    run: RunId,
+    note: Annotated[
+        str, typer.Argument(metavar="NOTE", help="What the agent shall take into account.")
+    ],
+) -> None:
+    """Tell a run something before its next step."""
+    if not note.strip():
+        raise InvalidRequest("the note is empty")
+    await give(call, run, "told", lambda runs: runs.inject(run, note, by=call.person))
+
+
+@command(app, name="approve", example="artelier approve q3-report --note 'numbers checked'")
+async def approve(
+    call: Call,
+    run: RunId,
+    step: Annotated[
+        str | None,
+        typer.Argument(metavar="STEP", help="Which question; needed if several are open."),
+    ] = None,
+    deny: Annotated[bool, typer.Option("--deny", help="Say no.")] = False,
+    arguments: Annotated[
+        str | None,
+        typer.Option("--arguments", metavar="JSON", help="Say yes, but with these arguments."),
+    ] = None,
+    note: Note = "",
+) -> None:
+    """Answer what a run asks a person."""
+    edited = None if arguments is None else json_argument(arguments, "--arguments")
+    if deny and edited is not None:
+        raise InvalidRequest("--deny and --arguments are two answers", expected="one of them")
+    await give(
+        call, run, "denied" if deny else "approved",
+        lambda runs: runs.approve(
+            run, step, deny=deny, arguments=edited, note=note, by=call.person
+        ),
+    )  # fmt: skip
+
+
+@command(
+    app,
+    name="reconcile",
+    example="artelier reconcile q3-report c4/tool/0 --succeeded '{\"id\": 7}'",
+)
+async def reconcile(
+    call: Call,
+    run: RunId,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="The step; `runs show` names it.")],
+    succeeded: Annotated[
+        str | None,
+        typer.Option("--succeeded", metavar="JSON", help="It happened, with this result."),
+    ] = None,
+    failed: Annotated[
+        str | None, typer.Option("--failed", metavar="MESSAGE", help="It did not happen.")
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Call it again with the same idempotency key.")
+    ] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Let the tool ask the outside world.")
+    ] = False,
+) -> None:
+    """Settle a side effect whose outcome is unknown.
+
+    Exactly one answer is needed; then the run can go on.
+    """
+    answers: dict[str, Any] = {}
+    if succeeded is not None:
+        answers["succeeded"] = json_argument(succeeded, "--succeeded")
+    if failed is not None:
+        answers["failed"] = failed
+    for name, given in (("retry", retry), ("probe", probe)):
+        if given:
+            answers[name] = True
+    if len(answers) != 1:
+        raise InvalidRequest(
+            "reconcile takes one answer", expected="--succeeded, --failed, --retry or --probe",
+            got=" and ".join(f"--{name}" for name in answers) or "none",
+        )  # fmt: skip
+    if not probe:
+        await give(
+            call, run, "settled", lambda runs: runs.reconcile(run, step, by=call.person, **answers)
+        )
+        return
+    async with call.kernel() as kernel:
+        await _probed(call, kernel, run, step)
+        await _told(call, kernel, run, "settled")
+
+
+async def _probed(call: Call, kernel: Kernel, run: str, step: str) -> None:
+    """Settle by the probe of a workspace tool: the run says which folder."""
+    import dataclasses
+
+    from artelier.agents.loops import settings_of, tools_of
+    from artelier.kernel import reconcile
+
+    if not (await kernel.for_tenant(call.tenant).show(run))["loop"]:
+        raise InvalidRequest(
+            f"the tools of run {run} are in code that is not loaded here",
+            hint="Settle it with --succeeded, --failed or --retry.",
+        )
+    settings = await settings_of(kernel, call.tenant, run)
+    tools = tools_of(kernel.services, settings["workspace"]) or []
+    services = dataclasses.replace(kernel.services, tools={tool.name: tool for tool in tools})
+    state = await kernel.for_tenant(call.tenant).state()
+    await reconcile(services, state, run, step, answer="probe", result=None, by=call.person)
+
+
+def json_argument(text: str, option: str) -> Any:
+    """Errors: `InvalidRequest` that says where the JSON breaks."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise InvalidRequest(
+            f"{option} is not JSON: {error}", got=text[:200],
+            hint="Quote it for the shell, such as '{\"amount\": 5}'.",
+        ) from None  # fmt: skip
+
+
+async def give(call: Call, run: str, done: str, command: Callable[[TenantKernel], Any]) -> None:
+    async with call.kernel() as kernel:
+        await command(kernel.for_tenant(call.tenant))
+        await _told(call, kernel, run, done)
+
+
+async def _told(call: Call, kernel: Kernel, run: str, done: str) -> None:
+    """Show what a command led to: the run, or in JSON its object."""
+    from artelier.cli.advice import driver_of, next_steps
+
+    shown = await kernel.for_tenant(call.tenant).show(run)
+    if call.as_json:
+        call.screen.json(shown)
+        return
+    call.screen.line(f"{run} {done}; it is {shown['status']}")
+    driver = await driver_of(kernel, call.tenant, run)
+    if driver is not None:
+        call.screen.note(f"driven by {driver}")
+        return
+    if shown["status"] == "pending":
+        call.screen.note("nobody drives it now")
+    for line in next_steps(call, shown):
+        call.screen.note(line)

@@ -1,0 +1,224 @@
+"""The keys of `artelier.toml`, checked by pydantic at the door; imported when there is something to check."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from artelier.cli.settings import ENVIRONMENT, MODEL, Settings
+from artelier.cli.toml_lines import key_lines, line_of
+from artelier.errors import InvalidConfig, InvalidRequest
+from artelier.money import format_usd, parse_usd
+from artelier.ports.model import Price
+
+
+def _dollars(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise ValueError('an amount in USD such as "0.50" is expected')
+    try:
+        return format_usd(parse_usd(value))
+    except InvalidRequest as error:
+        raise ValueError(f"{error.expected} is expected") from None
+
+
+def _rate(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise ValueError('a price in USD per million tokens such as "0.25" is expected')
+    try:
+        rate = Decimal(value)
+    except ArithmeticError:
+        raise ValueError(f"{value!r} is not a number") from None
+    if not rate.is_finite() or rate < 0:
+        raise ValueError("a finite price of at least 0 is expected")
+    return rate
+
+
+Dollars = Annotated[str, BeforeValidator(_dollars)]
+Rate = Annotated[Decimal, BeforeValidator(_rate)]
+
+
+class Table(BaseModel):
+    """A table that knows its keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ModelTable(Table):
+    default: str = Field(
+        MODEL, min_length=1, description="Model of new runs, `provider:name` or `offline`."
+    )
+    timeout_s: float | None = Field(
+        None, gt=0, description="Seconds that one call of a model may take."
+    )
+
+
+class StoreTable(Table):
+    path: str | None = Field(
+        None, min_length=1, description="Database file, relative to the folder of this file."
+    )
+
+
+class LimitsTable(Table):
+    usd: Dollars | None = Field(None, description="Most US dollars that a new run may spend.")
+    tokens: int | None = Field(
+        None, gt=0, description="Most tokens of a new run, input and output."
+    )
+    steps: int | None = Field(None, gt=0, description="Most model and tool steps of a new run.")
+    wall_s: float | None = Field(None, gt=0, description="Seconds after which a new run ends.")
+
+
+class PolicyTable(Table):
+    approve_risk: Literal["low", "medium", "high"] | None = Field(
+        None, description="Risk of a tool from which on a person must approve each call."
+    )
+
+
+class PriceTable(Table):
+    input: Rate = Field(description="USD per million input tokens.")
+    cached_input: Rate | None = Field(None, description="USD per million cached input tokens.")
+    output: Rate = Field(description="USD per million output tokens.")
+    request: Rate = Field(Decimal(0), description="USD per call.")
+
+
+class SettingsFile(Table):
+    """The whole file."""
+
+    model: ModelTable = Field(default_factory=lambda: ModelTable())  # pyright: ignore[reportCallIssue] - all have defaults
+    store: StoreTable = Field(default_factory=lambda: StoreTable())  # pyright: ignore[reportCallIssue] - as above
+    limits: LimitsTable = Field(default_factory=lambda: LimitsTable())  # pyright: ignore[reportCallIssue] - as above
+    policy: PolicyTable = Field(default_factory=lambda: PolicyTable())  # pyright: ignore[reportCallIssue] - as above
+    prices: dict[str, PriceTable] = Field(default_factory=dict)
+
+
+def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Settings:
+    """The settings of a file's text with the environment's values over them. Errors: `InvalidConfig`."""
+    tables = _parsed(raw, file) if raw is not None else {}
+    found = _validated(tables, raw or "", file)
+    for name, value in overrides.items():
+        table, key = ENVIRONMENT[name]
+        part: Table = getattr(found, table)
+        try:
+            changed = type(part).model_validate({**part.model_dump(), key: value})
+        except ValidationError as error:
+            raise InvalidConfig(
+                f"{name}: {_said(error.errors()[0])}", got=repr(value)[:80]
+            ) from None
+        setattr(found, table, changed)
+    path = found.store.path
+    if path is not None and "ARTELIER_DB" not in overrides and "://" not in path:
+        path = str(file.parent / path)
+    return Settings(
+        model=found.model.default,
+        model_timeout_s=found.model.timeout_s,
+        store_path=path,
+        usd=found.limits.usd,
+        tokens=found.limits.tokens,
+        steps=found.limits.steps,
+        wall_s=found.limits.wall_s,
+        approve_risk=found.policy.approve_risk,
+        prices={
+            name: Price(
+                input=price.input, cached_input=price.cached_input, output=price.output,
+                request=price.request,
+            )
+            for name, price in found.prices.items()
+        },
+    )  # fmt: skip
+
+
+def _parsed(raw: str, file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(raw, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        message, _, place = str(error).partition(" (at ")
+        if place.startswith("line "):
+            line = place.removeprefix("line ").partition(",")[0]
+        else:  # at the end of the document
+            line = str(raw.count("\n") + 1)
+        raise InvalidConfig(
+            f"{file}:{line}: {message[:1].lower()}{message[1:]}", expected="TOML"
+        ) from None
+
+
+def _validated(tables: dict[str, Any], raw: str, file: Path) -> SettingsFile:
+    try:
+        return SettingsFile.model_validate(tables)
+    except ValidationError as error:
+        problems = error.errors()
+        lines = key_lines(raw)
+        paths = [tuple(map(str, problem["loc"])) for problem in problems]
+        # A misspelt key is also a missing one: the misspelling is what there is to see.
+        _, line, index = min(
+            (problem["type"] != "extra_forbidden", line_of(lines, paths[index]), index)
+            for index, problem in enumerate(problems)
+        )
+        problem, path = problems[index], paths[index]
+        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        if problem["type"] == "extra_forbidden":
+            raise InvalidConfig(
+                f"{file}:{line}: unknown key {'.'.join(path)}{more}",
+                expected=", ".join(known := _known(path[:-1])), got=path[-1],
+                hint=_nearest(path[-1], known),
+            ) from None  # fmt: skip
+        raise InvalidConfig(
+            f"{file}:{line}: {'.'.join(path)}: {_said(problem)}{more}",
+            got=repr(problem["input"])[:80],
+        ) from None
+
+
+def _said(problem: ErrorDetails) -> str:
+    text = problem["msg"].removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+def _known(path: tuple[str, ...]) -> list[str]:
+    """Keys that may stand in a table."""
+    table: type[BaseModel] = SettingsFile
+    for part in path:
+        if table is SettingsFile and part != "prices":
+            table = cast("type[BaseModel]", SettingsFile.model_fields[part].annotation)
+        elif table is not SettingsFile or part != "prices":
+            break
+        else:
+            table = PriceTable
+    return sorted(table.model_fields)
+
+
+def _nearest(key: str, known: list[str]) -> str | None:
+    near = get_close_matches(key, known, n=1)
+    return f"Did you mean {near[0]}?" if near else None
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every key: `key`, `default`, `meaning`, `variable`."""
+    variables = {place: name for name, place in ENVIRONMENT.items()}
+    listed: list[dict[str, Any]] = []
+    for table in ("model", "store", "limits", "policy"):
+        kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
+        for key, field in kind.model_fields.items():
+            listed.append(
+                {
+                    "key": f"{table}.{key}",
+                    "default": "" if field.default is None else str(field.default),
+                    "meaning": field.description,
+                    "variable": variables.get((table, key), ""),
+                }
+            )
+    for key, field in PriceTable.model_fields.items():
+        default = "required" if field.is_required() else field.default
+        listed.append(
+            {
+                "key": f'prices."<model>".{key}',
+                "default": "" if default is None else str(default),
+                "meaning": field.description,
+                "variable": "",
+            }
+        )
+    return listed

@@ -1,0 +1,105 @@
+"""Settings: `artelier.toml`, the environment over it, and what holds if neither speaks.
+
+Every key is declared in `schema.py`; one that is not there is an error with its line, never ignored. Read
+next: `schema.py` for the keys, `docs/settings.md` for their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from artelier.errors import InvalidConfig, NotFound
+
+if TYPE_CHECKING:
+    from artelier.kernel import Limits, Policy
+    from artelier.ports.model import Price
+
+FILE = "artelier.toml"
+"""Read from the working directory if it is there."""
+
+ENVIRONMENT: dict[str, tuple[str, str]] = {
+    "ARTELIER_MODEL": ("model", "default"),
+    "ARTELIER_MODEL_TIMEOUT_S": ("model", "timeout_s"),
+    "ARTELIER_DB": ("store", "path"),
+    "ARTELIER_LIMITS_USD": ("limits", "usd"),
+    "ARTELIER_LIMITS_TOKENS": ("limits", "tokens"),
+    "ARTELIER_LIMITS_STEPS": ("limits", "steps"),
+    "ARTELIER_LIMITS_WALL_S": ("limits", "wall_s"),
+    "ARTELIER_POLICY_APPROVE_RISK": ("policy", "approve_risk"),
+}
+"""Variable to the setting that it overrides. ARTELIER_CONFIG names the file itself."""
+
+MODEL = "offline"
+"""The model if nobody names one: it needs no key and no network."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds for this call, options of the command line apart."""
+
+    model: str = MODEL
+    model_timeout_s: float | None = None
+    store_path: str | None = None
+    usd: str | None = None
+    tokens: int | None = None
+    steps: int | None = None
+    wall_s: float | None = None
+    approve_risk: str | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict[str, "Price"])
+
+    def limits(self, *, usd: str | None = None) -> Limits | None:
+        """Caps of a new run; `usd` was said on the command line. None if there are none."""
+        from artelier.kernel import Limits
+
+        limits = Limits(
+            usd=usd or self.usd, tokens=self.tokens, steps=self.steps, wall_s=self.wall_s
+        )
+        return None if limits == Limits() else limits
+
+    def policy(self) -> Policy:
+        """What the kernel demands of every run."""
+        from artelier.kernel import Policy
+
+        if self.model_timeout_s is None:
+            return Policy(approve_risk=self.approve_risk)
+        return Policy(approve_risk=self.approve_risk, model_timeout_s=self.model_timeout_s)
+
+
+def load_settings(path: str | None, *, environ: Mapping[str, str]) -> Settings:
+    """Settings from a file (`path`, else ARTELIER_CONFIG, else `artelier.toml`) and the environment.
+
+    Errors: `NotFound` for a named file that is not there; `InvalidConfig` with file and line, or with the
+    variable's name.
+    """
+    named = path or environ.get("ARTELIER_CONFIG")
+    file = Path(named or FILE)
+    raw = _read(file, must_exist=named is not None)
+    overrides = {name: value for name in ENVIRONMENT if (value := environ.get(name, "").strip())}
+    if raw is None and not overrides:
+        return Settings()
+    from artelier.cli.schema import checked
+
+    return checked(raw, file=file, overrides=overrides)
+
+
+def _read(file: Path, *, must_exist: bool) -> str | None:
+    try:
+        return file.read_text("utf-8")
+    except FileNotFoundError:
+        if not must_exist:
+            return None
+        raise NotFound("the settings file is not there", got=str(file)) from None
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"{file} is not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise InvalidConfig(f"{file} cannot be read: {error.strerror}") from None
+
+
+def documented() -> list[dict[str, Any]]:
+    """Every setting with its type, default, meaning and variable, for the docs."""
+    from artelier.cli.schema import rows
+
+    return rows()

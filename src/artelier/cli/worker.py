@@ -1,0 +1,87 @@
+"""`artelier worker`: drives what is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from artelier.cli import plain
+from artelier.cli.call import Call
+from artelier.cli.command import alone, command
+
+if TYPE_CHECKING:
+    from artelier.agents import Worker
+    from artelier.errors import ArtelierError
+    from artelier.kernel import AgentResult
+
+app = alone()
+
+
+@command(app, example="artelier worker --once")
+async def worker(
+    call: Call,
+    once: Annotated[bool, typer.Option("--once", help="Drive what is due now, then end.")] = False,
+) -> None:
+    """Drive the runs that nobody drives.
+
+    Those are runs of the built-in agent that crashed, were resumed, approved or reopened, or whose time has
+    come. One line on stdout for each time that a run ends or waits. Without --tenant it serves all tenants.
+    Ctrl-C or SIGTERM ends it; the runs at hand stay resumable.
+    """
+    from artelier.agents import Worker
+    from artelier.cli.driving import end_on_sigterm
+
+    driven: set[tuple[str, str]] = set()
+
+    def report(tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
+        driven.add((tenant, run_id))
+        _print(call, tenant, run_id, outcome)
+
+    async with call.kernel(create=True) as kernel:
+        end_on_sigterm()
+        drives = Worker(kernel, kernel.services, tenant=call.named_tenant, report=report)
+        try:
+            if once:
+                await _all_due(drives, driven)
+            else:
+                call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
+                await drives.forever()
+        finally:
+            call.screen.note(f"head {await kernel.head()}", "dim")
+
+
+async def _all_due(worker: Worker, driven: set[tuple[str, str]]) -> None:
+    """Rounds until one brings nothing new: a worker takes only so many runs at once."""
+    while True:
+        before = len(driven)
+        await worker.once()
+        if len(driven) == before:
+            return
+
+
+def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
+    from artelier.errors import ArtelierError
+    from artelier.money import format_usd
+
+    if isinstance(outcome, ArtelierError):
+        if call.as_json:
+            found = {"tenant": tenant, "run_id": run_id, "error": outcome.to_wire()}
+            call.screen.json(found, indent=-1)
+        else:
+            call.screen.line(
+                f"{tenant}  {run_id}  cannot be driven here: {plain.line(str(outcome))}", "red"
+            )
+        return
+    if call.as_json:
+        call.screen.json(
+            {
+                "tenant": tenant, "run_id": run_id, "status": outcome.status,
+                "reason": outcome.reason, "cost_microusd": outcome.cost_microusd,
+            },
+            indent=-1,
+        )  # fmt: skip
+        return
+    reason = f" ({outcome.reason})" if outcome.reason else ""
+    cost = format_usd(outcome.cost_microusd)
+    call.screen.line(f"{tenant}  {run_id}  {outcome.status}{reason}  {cost} USD")
