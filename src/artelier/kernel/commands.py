@@ -154,10 +154,8 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
         if effect.stopped:
             core.stopping = True
             core.interrupt(everything=True)
-            if not core.in_flight:
-                core.stopping = False
     elif isinstance(effect, ev.RunResumed):
-        core.paused = False
+        core.paused = core.stopping = False
     elif isinstance(effect, ev.RunCancelled):
         core.cancelled_reason = "cancelled"
         core.status = "cancelled"
@@ -170,7 +168,7 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
         _new_cap(core, effect)
     elif isinstance(effect, ev.ApprovalGiven):
         core.answers[effect.key] = (effect, by, core.clock.now_us())
-    core.changed.set()
+    core.announce()
 
 
 def _new_cap(core: RunCore, effect: ev.LimitSet) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from artelier.errors import InvalidRequest
 from artelier.kernel.events import Added, Entry
-from artelier.kernel.manifest import RangePart, message_of_reply, message_of_result
+from artelier.kernel.manifest import RangePart, encoded, message_of_reply, message_of_result
 from artelier.kernel.results import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage, message_from
@@ -61,7 +61,7 @@ class Conversation:
                 entry = Entry("m", ref)
         else:
             message = message_from(item)
-            ref, blob = self._keep(message.canonical())
+            ref, blob = self._keep(encoded(message))
             entry = Entry("m", ref)
         self._messages.append(message)
         self._remember(entry, blob)
@@ -172,26 +172,26 @@ class _Known:
         self._places: dict[bytes, list[int]] = {}
         self._last = 0
 
-    def start_of(self, encoded: list[bytes]) -> int | None:
+    def start_of(self, contents: list[bytes]) -> int | None:
         """Where a list begins that ends with all we know or goes on from there; None if it does not."""
-        if not encoded:
+        if not contents:
             return None
-        places = self._places.get(encoded[0], ())
+        places = self._places.get(contents[0], ())
         # A list that only grew begins where it did before, and a window moves on from there.
         later = [place for place in places if place >= self._last]
         earlier = [place for place in places if place < self._last]
         for start in (later + earlier)[:STARTS_MAX]:
             count = len(self._known) - start
-            if count <= len(encoded) and self._known[start:] == encoded[:count]:
+            if count <= len(contents) and self._known[start:] == contents[:count]:
                 self._last = start
                 return start
         return None
 
     def grow(
-        self, start: int, messages: tuple[ChatMessage, ...], encoded: list[bytes]
+        self, start: int, messages: tuple[ChatMessage, ...], contents: list[bytes]
     ) -> RangePart:
         count = len(self._known) - start
-        for message, content in zip(messages[count:], encoded[count:], strict=True):
+        for message, content in zip(messages[count:], contents[count:], strict=True):
             self._places.setdefault(content, []).append(len(self._known))
             self._known.append(content)
             self.conversation.append(message)
@@ -216,13 +216,13 @@ class PlainLists:
 
     def part(self, messages: tuple[ChatMessage, ...], *, step: str) -> RangePart:
         """The list as a range of a conversation that holds it; a new one is named after the step."""
-        encoded = [message.canonical() for message in messages]
+        contents = [encoded(message) for message in messages]
         for index in range(len(self._lists) - 1, -1, -1):
             known = self._lists[index]
-            start = known.start_of(encoded)
+            start = known.start_of(contents)
             if start is not None:
                 self._lists.append(self._lists.pop(index))
-                return known.grow(start, messages, encoded)
+                return known.grow(start, messages, contents)
         known = _Known(self._make(step))
         self._lists = [*self._lists[1 - LISTS_MAX :], known]
-        return known.grow(0, messages, encoded)
+        return known.grow(0, messages, contents)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -197,9 +198,14 @@ class RunCore:
         """What commands have said, and what they led to."""
         self.paused = False
         self.stopping = False
+        """Whether the pause was a stop: nothing in flight is to be finished."""
+        self.interrupted: set[asyncio.Task[Any]] = set()
+        """Tasks whose call a command has cancelled."""
         self.cancelled_reason: str | None = None
+        self.turn = 0
+        """Counts the commands that took effect."""
         self.changed = asyncio.Event()
-        """Set whenever a command took effect."""
+        """Set when the next command takes effect."""
         self.answers: dict[str, tuple[ev.ApprovalGiven, str, int]] = {}
         self.signals: list[tuple[int, str, BlobRef | None]] = []
         self.notes: list[tuple[int, BlobRef]] = []
@@ -363,16 +369,19 @@ class RunCore:
         while self.paused:
             if self.on_wait == "suspend":
                 raise RunSuspended(self.run_id, status="paused")
-            await self.wait_change(None)
+            await self.wait_change(None, since=self.turn)
+            self.writer.check()
             if self.cancelled_reason is not None:
                 raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.deadline_us is not None and self.clock.now_us() >= self.deadline_us:
             await self.exhaust(scope=self.scopes[0], unit="ms", reason="deadline")
 
-    async def wait_change(self, seconds: float | None) -> None:
-        """Return when a command took effect or after that much time of the run's clock."""
-        if self.changed.is_set():
-            self.changed.clear()
+    async def wait_change(self, seconds: float | None, *, since: int) -> None:
+        """Return when a command took effect or after that much time of the run's clock.
+
+        `since` is the `turn` in which the caller last looked, so that nothing is missed in between.
+        """
+        if self.turn != since:
             return
         waiting = asyncio.ensure_future(self.changed.wait())
         sleeping = None if seconds is None else asyncio.ensure_future(self.clock.sleep(seconds))
@@ -382,7 +391,23 @@ class RunCore:
         finally:
             for task in tasks:
                 task.cancel()
-        self.changed.clear()
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass between attempts. Errors: those of `boundary`, as soon as a command wants it."""
+        until_us = self.clock.now_us() + int(seconds * 1_000_000)
+        while True:
+            since = self.turn
+            await self.boundary()
+            left_us = until_us - self.clock.now_us()
+            if left_us <= 0:
+                return
+            await self.wait_change(left_us / 1_000_000, since=since)
+
+    def announce(self) -> None:
+        """A command took effect: wake all that wait for one."""
+        self.turn += 1
+        self.changed.set()
+        self.changed = asyncio.Event()
 
     async def exhaust(self, *, scope: str, unit: str, reason: str = "") -> None:
         """End the drive because a limit is reached; the run stays resumable. Raises `RunSuspended`."""
@@ -428,7 +453,7 @@ class RunCore:
             # Nobody waits for this task: the run's own next commit raises it.
             if self.actor is not None:
                 self.actor.failure = self.actor.failure or error
-            self.changed.set()
+            self.announce()
         finally:
             self.listener = None
 
@@ -442,7 +467,35 @@ class RunCore:
         """Cancel calls in flight: all of them, or only those whose repetition does no harm."""
         for task, harmless in list(self.in_flight.items()):
             if everything or harmless:
+                self.interrupted.add(task)
                 task.cancel(STOPPED)
+
+    @contextmanager
+    def flight(self, *, harmless: bool) -> Generator[None]:
+        """A call of the current task, which a command may cancel (see `interrupt`)."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.in_flight[task] = harmless
+        try:
+            yield
+        except asyncio.CancelledError:
+            raise  # `was_interrupted` tells whose cancel it is
+        except BaseException:
+            self.was_interrupted()  # too late: the call is over, and the next boundary obeys
+            raise
+        else:
+            self.was_interrupted()
+        finally:
+            self.in_flight.pop(task, None)
+
+    def was_interrupted(self) -> bool:
+        """Whether the current task's cancel came from a command; it is taken back then."""
+        task = asyncio.current_task()
+        if task is None or task not in self.interrupted:
+            return False
+        self.interrupted.discard(task)
+        task.uncancel()
+        return True
 
     @property
     def control(self) -> Stream:

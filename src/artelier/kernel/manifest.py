@@ -145,6 +145,21 @@ def canonical(value: Any) -> bytes:
     return _encode(value)
 
 
+UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""What encoding a value as JSON may raise: foreign types, lone surrogates, endless nesting."""
+
+
+def encoded(value: Any) -> bytes:
+    """Canonical JSON of what a caller handed over. Errors: `InvalidRequest` if it has none."""
+    try:
+        return _encode(value)
+    except UNENCODABLE as error:
+        raise InvalidRequest(
+            f"this has no form as JSON: {str(error)[:200]}",
+            expected="JSON data, with text that is valid UTF-8",
+        ) from None
+
+
 def encode_head(head: Head) -> bytes:
     return _encode(head)
 

@@ -29,6 +29,7 @@ from artelier.kernel.manifest import (
     decode_reply,
     decode_tools,
     encode_head,
+    encoded,
     message_of_reply,
     message_of_result,
     part_content,
@@ -152,6 +153,7 @@ def assemble(
         model=model, params=params, tools=tools, output_schema=output_schema,
         contents=[part_content(part) for part in parts],
     )  # fmt: skip
+    body = encoded(request)
     blobs: list[Blob] = []
     records = [_record(core, part, blobs) for part in parts]
     stable = 0
@@ -163,7 +165,6 @@ def assemble(
         output_schema=_keep(core, canonical(output_schema), blobs) if output_schema else None,
         parts=tuple(records[:stable]),
     )  # fmt: skip
-    body = request.canonical()
     added, new_blobs = core.take_added(recorded)
     blobs.extend(new_blobs)
     event = ev.ContextAssembled(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -236,6 +236,8 @@ async def _dispatch(
         raise
     except asyncio.CancelledError:
         await _interrupted(core, once=once, key=key)
+        await core.writer.commit(ev.ToolRetried(key=key))
+        return await _dispatch(core, tool, arguments, ask, key)
     except Exception as error:
         if once:
             return await _settle_unknown(core, tool, arguments, ask, key, code_of(error))
@@ -255,25 +257,21 @@ def _as_error(error: Exception) -> ArtelierError:
 
 async def _entered(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: str) -> Any:
     """Run the tool under its timeout and heartbeat; harmless ones are retried when they say so."""
-    task = asyncio.current_task()
-    assert task is not None
     once = tool.side_effect and not tool.idempotent
     beat = _Heartbeat(core)
     context = _context(core, tool, key, beat)
     attempts = 1 if once else core.policy.attempts_max
     for attempt in range(1, attempts + 1):
-        core.in_flight[task] = not once
         try:
-            async with asyncio.timeout(tool.timeout_s):
-                if tool.heartbeat_timeout_s is None:
-                    return await tool.call(arguments, context)
-                return await beat.watch(tool, arguments, context)
+            with core.flight(harmless=not once):
+                async with asyncio.timeout(tool.timeout_s):
+                    if tool.heartbeat_timeout_s is None:
+                        return await tool.call(arguments, context)
+                    return await beat.watch(tool, arguments, context)
         except TransientError:
             if attempt == attempts:
                 raise
-        finally:
-            core.in_flight.pop(task, None)
-        await core.clock.sleep(core.policy.backoff_s * 2 ** (attempt - 1))
+        await core.rest(core.policy.backoff_s * 2 ** (attempt - 1))
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -347,21 +345,22 @@ async def _charge(core: RunCore, key: str, amount: int) -> None:
     )
 
 
-async def _interrupted(core: RunCore, *, once: bool, key: str) -> NoReturn:
-    """The call was cancelled. What a side effect did is unknown; anything else simply runs again."""
+async def _interrupted(core: RunCore, *, once: bool, key: str) -> None:
+    """A call was cancelled. Returns when a harmless one may be made again.
+
+    Errors: `RunSuspended` for a side effect, since what it did is unknown; `CancelledError` if the cancel
+    came from outside; `RunStopped`, `RunSuspended` as the command wants.
+    """
+    ours = core.was_interrupted()
     if once:
         core.writer.note(ev.ToolUnresolved(key=key, code="cancelled"))
         core.writer.flush()
-        core.suspend("unknown_outcome", key)
-    if core.stopping or core.cancelled_reason is not None:
-        if (task := asyncio.current_task()) is not None:
-            task.uncancel()
-        core.stopping = False
-        if once and core.cancelled_reason is None:
-            raise RunSuspended(core.run_id, status="unknown_outcome", reason=key)
-        await core.boundary()
-        raise RunStopped(core.run_id, reason="stopped")
-    raise asyncio.CancelledError
+        suspended = core.suspend("unknown_outcome", key)
+        if ours:
+            raise suspended
+    if not ours:
+        raise asyncio.CancelledError
+    await core.boundary()
 
 
 # The outcome

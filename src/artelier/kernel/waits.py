@@ -36,13 +36,15 @@ async def approve(
         expires_us = cast(ev.ApprovalRequested, recorded.request).expires_us
     core.status = "waiting_approval"
     core.nudge()
+    since = core.turn
     while key not in core.answers:
         if expires_us is not None and core.clock.now_us() >= expires_us:
             expired = ev.ApprovalGiven(key=key, decision="expired")
             await core.writer.commit(expired)
             core.answers[key] = (expired, core.writer.name, core.clock.now_us())
             break
-        await _wait(core, until_us=expires_us, status="waiting_approval", reason=key)
+        await _wait(core, since=since, until_us=expires_us, status="waiting_approval", reason=key)
+        since = core.turn
     core.status = "running"
     answer, by, at_us = core.answers.pop(key)
     return await _answered(core, answer, by, at_us)
@@ -74,8 +76,12 @@ async def wait(
             await core.writer.commit(started)
     core.status = "waiting"
     core.nudge()
+    since = core.turn
     while (ended := _ended(core, started)) is None:
-        await _wait(core, until_us=started.until_us, status="waiting", reason=name or "timer")
+        await _wait(
+            core, since=since, until_us=started.until_us, status="waiting", reason=name or "timer"
+        )
+        since = core.turn
     await core.writer.commit(ended)
     core.status = "running"
     return ended.outcome, await core.load_json(ended.data)
@@ -93,11 +99,14 @@ def _ended(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:
     return None
 
 
-async def _wait(core: RunCore, *, until_us: int | None, status: str, reason: str) -> None:
-    """Until something changed or the time has come. Errors: `RunSuspended` if asked not to wait here."""
+async def _wait(
+    core: RunCore, *, since: int, until_us: int | None, status: str, reason: str
+) -> None:
+    """Until something changed or a time has come. Errors: `RunSuspended` if asked not to wait here."""
     await core.boundary()
     if core.on_wait == "suspend":
         await core.writer.commit()
         raise RunSuspended(core.run_id, status=status, reason=reason)
-    left_s = None if until_us is None else max(0.0, (until_us - core.clock.now_us()) / 1_000_000)
-    await core.wait_change(left_s)
+    times = [time for time in (until_us, core.deadline_us) if time is not None]
+    left_s = max(0.0, (min(times) - core.clock.now_us()) / 1_000_000) if times else None
+    await core.wait_change(left_s, since=since)

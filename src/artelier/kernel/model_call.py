@@ -1,0 +1,258 @@
+"""Asking a model: the request is paid for in advance, the reply is recorded and settled, whatever happens.
+
+A call ends in exactly one of three ways, each an event that settles the reservation: a reply, a failure, or
+an interruption, after which the step is open and asked again. `model_step.py` decides what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+
+from artelier import errors
+from artelier.errors import ArtelierError, TransientError
+from artelier.kernel import events as ev
+from artelier.kernel.budget import Reservation, reserve, settle, when_it_fits
+from artelier.kernel.core import RunCore
+from artelier.kernel.failures import code_of, family_of, words
+from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
+from artelier.kernel.outputs import value_of
+from artelier.kernel.prompts import Assembled
+from artelier.kernel.results import ModelResult
+from artelier.ports.model import ModelPort, ModelReply, ModelRequest, Price, Usage
+
+if TYPE_CHECKING:
+    from artelier.kernel.model_step import ModelCall
+
+BACKOFF_MAX_S = 30.0
+RETRY_AFTER_MAX_S = 120.0
+TOKENS_MAX = 10**12
+"""More tokens than any call can have; a provider that says so is not believed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A call that is recorded and paid for in advance."""
+
+    key: str
+    call: ModelCall
+    assembled: Assembled
+    model: str
+    port: ModelPort
+    reservation: Reservation
+
+    @property
+    def request(self) -> ModelRequest:
+        return self.assembled.request
+
+
+async def ask(
+    core: RunCore, assembled: Assembled, *, model: str, price: Price | None
+) -> Reservation:
+    """Make a request durable together with the hold of what it may cost.
+
+    Errors: `RunSuspended` if it does not fit the budget.
+    """
+    key = assembled.event.key
+    reservation = reserve(
+        core,
+        price=price,
+        size_bytes=assembled.size_bytes,
+        max_output_tokens=assembled.request.params["max_output_tokens"],
+    )
+    requested = ev.ModelRequested(
+        key=key, model=model, postings=reservation.postings, counts=reservation.counts
+    )
+    writer = core.writer
+    core.services.at("model.before_request")
+    core.held[key] = requested
+    if reservation.is_limited:
+
+        async def attempt() -> None:
+            await writer.commit(assembled.event, requested, blobs=assembled.blobs, refusable=True)
+
+        await when_it_fits(core, attempt)
+    else:
+        await writer.commit(assembled.event, requested, blobs=assembled.blobs)
+    core.services.at("model.requested")
+    return reservation
+
+
+async def answered(core: RunCore, ready: Ready) -> ModelResult:
+    """Call until a reply comes, and record it; passing failures are retried.
+
+    Errors: the last failure, recorded.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            reply, content = await _called(core, ready)
+        except TransientError as error:
+            await next_attempt(core, ready, attempt, error)
+        except asyncio.CancelledError:
+            ready, attempt = await asked_again(core, ready), 0
+        except Exception as error:  # a port's own too: record it, then let the caller see it
+            await failed(core, ready, error)
+        else:
+            return record(core, ready, reply, content)
+
+
+async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
+    timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
+    try:
+        with core.flight(harmless=True):
+            async with asyncio.timeout(timeout_s):
+                reply = await ready.port.complete(ready.request)
+    except TimeoutError:
+        raise errors.ModelTimeout(
+            f"model {ready.request.model} gave no reply in time", expected=f"at most {timeout_s} s"
+        ) from None
+    core.services.at("model.replied")
+    return checked(core, reply)
+
+
+async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: TransientError) -> None:
+    """Return when another attempt is due. Errors: `error`, recorded, if there is none left.
+
+    A run that ends while it waits gives its reservation back first.
+    """
+    if attempt >= core.policy.attempts_max:
+        await failed(core, ready, error)
+    wait_s = _backoff(core, attempt, error)
+    core.writer.note(
+        ev.ModelAttempted(
+            key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000)
+        )
+    )
+    try:
+        await core.rest(wait_s)
+    except Exception:
+        note_failure(core, ready, family="cancelled", code="cancelled")
+        raise
+
+
+def _backoff(core: RunCore, attempt: int, error: TransientError) -> float:
+    told = error.retry_after_s
+    if told is not None and told >= 0:
+        return min(float(told), RETRY_AFTER_MAX_S)
+    return min(core.policy.backoff_s * 2 ** (attempt - 1), BACKOFF_MAX_S)
+
+
+async def asked_again(core: RunCore, ready: Ready) -> Ready:
+    """After a call was cancelled: if a command did it, the same request once more when the run goes on.
+
+    Errors: `CancelledError` if it came from outside; `RunStopped`, `RunSuspended` as the command wants.
+    """
+    # A provider may bill what it had begun.
+    note_failure(core, ready, family="cancelled", code="cancelled", cost=_begun_cost(ready))
+    if not core.was_interrupted():
+        raise asyncio.CancelledError
+    await core.boundary()
+    event = msgspec.structs.replace(ready.assembled.event, added=())
+    again = replace(ready.assembled, event=event, blobs=[])
+    reservation = await ask(core, again, model=ready.model, price=ready.reservation.price)
+    return replace(ready, assembled=again, reservation=reservation)
+
+
+def _begun_cost(ready: Ready) -> int:
+    """What a provider bills for a call that was cut off before its usage was known: its input, at most."""
+    price = ready.reservation.price
+    if price is None or not ready.reservation.amount:
+        return 0
+    from artelier.tokens import cost_microusd, estimate_tokens
+
+    usage = Usage(input_tokens=estimate_tokens(ready.request.canonical()))
+    return min(cost_microusd(price, usage), ready.reservation.amount)
+
+
+def checked(core: RunCore, reply: object) -> tuple[ModelReply, bytes]:
+    """A reply as it will be read from the log, and its bytes.
+
+    Errors: `ModelReplyBroken` for what is no reply or no JSON; `ModelRefusedCall` for one too large.
+    """
+    if not isinstance(reply, ModelReply):
+        raise errors.ModelReplyBroken(
+            "the model port returned no ModelReply", got=type(reply).__name__
+        )
+    try:
+        content = canonical(reply)
+        reply = decode_reply(content)
+    except (*UNENCODABLE, errors.CorruptStore) as error:
+        raise errors.ModelReplyBroken(
+            f"the model's reply cannot be stored as JSON: {words(error)[:200]}"
+        ) from None
+    usage = reply.usage
+    counts = (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)
+    if not all(0 <= count <= TOKENS_MAX for count in counts):
+        raise errors.ModelReplyBroken("the model's usage cannot be true", got=str(counts)[:200])
+    if len(content) > core.policy.reply_bytes_max:
+        raise errors.ModelRefusedCall(
+            "the model's reply is too large; it was not kept",
+            expected=f"at most {core.policy.reply_bytes_max} bytes", got=len(content),
+            hint="Lower max_output_tokens.", usage=usage,
+        )  # fmt: skip
+    return reply, content
+
+
+def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> ModelResult:
+    """Note the reply and its cost; it is durable at the latest when the run's code next waits."""
+    ref, blob = core.keep(content)
+    settlement = settle(ready.reservation, usage=reply.usage)
+    usage = reply.usage
+    core.held.pop(ready.key, None)
+    core.writer.note(
+        ev.ModelCompleted(
+            key=ready.key, reply=ref, input_tokens=usage.input_tokens,
+            cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
+            cost=settlement.cost, unpriced=ready.reservation.price is None, **settlement.moves,
+        ),
+        [blob] if blob else [],
+    )  # fmt: skip
+    core.came_back()
+    if settlement.overrun:
+        core.overrun = settlement.overrun
+    return result(core, ready.key, reply, ready.call.output, cost=settlement.cost, replayed=False)
+
+
+def result(
+    core: RunCore, key: str, reply: ModelReply, output: Any, *, cost: int, replayed: bool
+) -> ModelResult:
+    """What a step gives back. Errors: `OutputInvalid`."""
+    return ModelResult(
+        output=value_of(reply, output), text=reply.text, tool_calls=reply.tool_calls,
+        usage=reply.usage, cost_microusd=cost, replayed=replayed,
+        manifest_id=f"{core.run_id}:{key}", finish_reason=reply.finish_reason, key=key, reply=reply,
+    )  # fmt: skip
+
+
+async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
+    """Record a failure for good and raise it. A reply that was refused is paid for."""
+    ref, blobs = core.keep_json(words(error))
+    facts = error.facts if isinstance(error, ArtelierError) else {}
+    usage: Usage | None = facts.get("usage")
+    settlement = settle(ready.reservation, usage=usage or Usage(), cost=None if usage else 0)
+    core.held.pop(ready.key, None)
+    await core.writer.commit(
+        ev.ModelFailed(
+            key=ready.key, family=family_of(error), code=code_of(error), message=ref,
+            cost=settlement.cost, **settlement.moves,
+        ),
+        blobs=blobs,
+    )  # fmt: skip
+    core.came_back()
+    raise error
+
+
+def note_failure(core: RunCore, ready: Ready, *, family: str, code: str, cost: int = 0) -> None:
+    """Record a failure without waiting for it."""
+    settlement = settle(ready.reservation, usage=Usage(), cost=cost)
+    core.held.pop(ready.key, None)
+    core.writer.note(
+        ev.ModelFailed(key=ready.key, family=family, code=code, cost=cost, **settlement.moves)
+    )
+    core.writer.flush()
+    core.came_back()

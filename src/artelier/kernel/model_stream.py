@@ -1,0 +1,140 @@
+"""A streamed model call: pieces as they come, then the recorded whole, which is all that is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from typing import cast
+
+from artelier import errors
+from artelier.errors import TransientError
+from artelier.kernel.core import RunCore
+from artelier.kernel.model_call import (
+    Ready,
+    asked_again,
+    checked,
+    failed,
+    next_attempt,
+    record,
+)
+from artelier.kernel.results import ModelResult
+from artelier.ports.model import Delta, ModelReply, StreamingModelPort, Usage
+
+Item = Delta | ModelReply
+
+
+async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
+    """Deltas, then the result. What came before a stream was cut is kept, with its cost."""
+    stream = _Stream(core, ready)
+    try:
+        while not stream.is_done:
+            item = await stream.next()
+            if isinstance(item, Delta):
+                yield item
+            elif item is not None:
+                yield stream.end(item)
+    except GeneratorExit:
+        if not stream.is_done:  # the reader went away: what came is the reply
+            stream.end(stream.cut())
+        raise
+    finally:
+        await stream.close()
+
+
+class _Stream:
+    """One step's stream, over as many attempts as it takes until the first piece has come."""
+
+    def __init__(self, core: RunCore, ready: Ready) -> None:
+        self._core = core
+        self._ready = ready
+        self._pieces: list[str] = []
+        self._attempt = 0
+        self._iterator: AsyncIterator[Item] | None = None
+        self.is_done = False
+
+    async def next(self) -> Item | None:
+        """The next piece, the whole reply, or None if the call has to be made again."""
+        core = self._core
+        if self._pieces and (core.stopping or core.cancelled_reason is not None):
+            return self.cut()
+        if self._is_spent():
+            return self.cut()
+        try:
+            item = await self._piece()
+        except TransientError as error:
+            if self._pieces:
+                await failed(core, self._ready, error)
+            await self._again()
+            await next_attempt(core, self._ready, self._attempt, error)
+            return None
+        except asyncio.CancelledError:
+            if self._pieces and core.was_interrupted():
+                return self.cut()
+            await self._again()
+            self._ready, self._attempt = await asked_again(core, self._ready), 0
+            return None
+        except Exception as error:  # a port's own too: record it, then let the caller see it
+            await failed(core, self._ready, error)
+        if isinstance(item, Delta) and item.text:
+            self._pieces.append(item.text)
+        return item
+
+    async def _piece(self) -> Item:
+        core, ready = self._core, self._ready
+        if self._iterator is None:
+            assert isinstance(ready.port, StreamingModelPort)
+            self._attempt += 1
+            self._iterator = aiter(ready.port.stream(ready.request))
+        timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
+        try:
+            with core.flight(harmless=True):
+                item = cast(object, await asyncio.wait_for(anext(self._iterator), timeout_s))
+        except StopAsyncIteration:
+            raise errors.ModelReplyBroken("the stream ended without a reply") from None
+        except TimeoutError:
+            raise errors.ModelTimeout(
+                "the stream brought nothing for too long", expected=f"at most {timeout_s} s"
+            ) from None
+        if isinstance(item, ModelReply):
+            return checked(core, item)[0]
+        if not isinstance(item, Delta) or not _is_text(item.text):
+            raise errors.ModelReplyBroken("the stream brought no Delta", got=repr(item)[:80])
+        return item
+
+    async def _again(self) -> None:
+        await self.close()
+        self._iterator = None
+
+    def _is_spent(self) -> bool:
+        """Whether it brought more pieces than tokens are reserved: a piece has one or more."""
+        return len(self._pieces) > self._ready.request.params["max_output_tokens"]
+
+    def cut(self) -> ModelReply:
+        """What came before the stream was cut, with its cost by estimate."""
+        from artelier.tokens import estimate_tokens
+
+        text = "".join(self._pieces)
+        request = self._ready.request.canonical()
+        usage = Usage(input_tokens=estimate_tokens(request), output_tokens=estimate_tokens(text))
+        return ModelReply(text=text, usage=usage, finish_reason="cut")
+
+    def end(self, reply: ModelReply) -> ModelResult:
+        """Record the whole. Errors: `OutputInvalid`."""
+        self.is_done = True
+        _, content = checked(self._core, reply)
+        return record(self._core, self._ready, reply, content)
+
+    async def close(self) -> None:
+        """A cut stream must end its HTTP call now, not when it is collected as garbage."""
+        if (aclose := getattr(self._iterator, "aclose", None)) is not None:
+            with suppress(Exception):  # whatever a port does wrong here, the outcome stands
+                await aclose()
+
+
+def _is_text(value: object) -> bool:
+    """Whether a port brought text that can be stored: with lone surrogates it cannot."""
+    try:
+        return isinstance(value, str) and len(value.encode()) >= 0
+    except UnicodeEncodeError:
+        return False
