@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -581,7 +583,11 @@ class Money:
 
 
 def _artifact_id(text: str) -> str:
-    return text.replace("::", ":")[-56:]
+    """A run id or a step's key as a part of an artifact id: legal, bounded, and still unique."""
+    clean = re.sub(r"[^A-Za-z0-9._:/-]+", "-", text).replace("::", ":")
+    if clean == text and len(text) <= 56:
+        return text
+    return f"{clean[:39]}-{sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:

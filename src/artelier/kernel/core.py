@@ -20,6 +20,7 @@ from artelier.errors import (
     Exhausted,
     InvalidRequest,
     NotFound,
+    ReplayMismatch,
     RunEnded,
     RunStopped,
     RunSuspended,
@@ -29,7 +30,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.actor import Actor
 from artelier.kernel.conversation import Conversation, PlainLists
 from artelier.kernel.history import History, Recorded
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.policy import granted
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
@@ -239,6 +240,10 @@ class RunCore:
         for blob in blobs:
             self._stored.pop(blob.content, None)
 
+    def ref_of(self, value: Any) -> BlobRef:
+        """The reference that a JSON value has or would have; nothing is stored."""
+        return make_blob(self.tenant.id, self.key, encoded(value))[0]
+
     def keep_json(self, value: Any) -> tuple[BlobRef, list[Blob]]:
         ref, blob = self.keep(canonical(value))
         return ref, [blob] if blob is not None else []
@@ -335,9 +340,26 @@ class RunCore:
             )
         return self._visible
 
-    async def recorded(self, key: str) -> Recorded | None:
-        """What the log has of a step, if anything."""
-        return None if self.history.at_end else await self.history.find(key)
+    async def recorded(self, key: str, kind: str) -> Recorded | None:
+        """What the log has of a step, if anything. Errors: `ReplayMismatch` if it is of another kind."""
+        if self.history.at_end:
+            return None
+        found = await self.history.find(key)
+        if found is not None and found.kind != kind:
+            raise self.mismatch(key, "kind", expected=f"a {found.kind} step", got=f"a {kind} step")
+        return found
+
+    def mismatch(
+        self, key: str, section: str, *, expected: str = "", got: str = ""
+    ) -> ReplayMismatch:
+        """What to raise when the code asks for something else than was recorded."""
+        return ReplayMismatch(
+            f"step {key} of {self.run_id} asks for something else than was recorded",
+            expected=expected or "the recorded request",
+            got=got or f"a request that differs first in section {section!r}",
+            hint="Run the code that recorded it, or open the run with replay='allow_prompt_drift'.",
+            section=section, key=key,
+        )  # fmt: skip
 
     @property
     def writer(self) -> Actor:

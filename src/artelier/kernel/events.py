@@ -287,6 +287,9 @@ class ToolRequested(Moving, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     name: str
     arguments: BlobRef
+    """What the tool is given."""
+    asked: BlobRef | None = None
+    """What was asked for, if a person changed the arguments."""
     side_effect: bool = False
     """True if it must not be repeated unasked."""
 
@@ -352,6 +355,7 @@ class StepCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A computed value, journaled."""
 
     key: str
+    name: str = ""
     result: BlobRef
     took: int = 0
     """Seq of the newest injected note that this step has handed to the run's code."""
@@ -362,6 +366,7 @@ class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A computation raised an error, which a replay raises again."""
 
     key: str
+    name: str = ""
     code: str
     message: BlobRef | None = None
 

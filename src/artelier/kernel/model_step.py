@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from artelier.errors import ArtelierError, InvalidRequest, NotGranted, ReplayMismatch
+from artelier.errors import ArtelierError, InvalidRequest, NotGranted
 from artelier.kernel import events as ev
 from artelier.kernel.budget import held, price_for
 from artelier.kernel.core import RunCore
@@ -76,7 +76,7 @@ async def stream_step(
 
 async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
     """The recorded result, or a request that is durable and paid for in advance."""
-    recorded = await core.recorded(key)
+    recorded = await core.recorded(key, "model")
     if recorded is not None and recorded.inherited and recorded.outcome is None:
         recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
     if core.model_override and (recorded is None or not recorded.inherited):
@@ -199,18 +199,11 @@ async def _compare(
     old = await renderer.render_event(context)
     if asked == name:
         section = await _first_difference(renderer, context, old, assembled)
+    core.unkeep(assembled.blobs)
     if not recorded.inherited and core.replay == "strict":
-        raise ReplayMismatch(
-            f"step {recorded.key} of {core.run_id} asks for something else than was recorded",
-            expected="the recorded request",
-            got=f"a request that differs first in section {section!r}",
-            hint="Run the code that recorded it, or open the run with replay='allow_prompt_drift'.",
-            section=section,
-            key=recorded.key,
-        )
+        raise core.mismatch(recorded.key, section)
     if not recorded.inherited and core.actor is not None:
         core.actor.note(ev.PromptDrifted(key=recorded.key, section=section))
-    core.unkeep(assembled.blobs)
     core.rebase()
     return _with_request(context, old)
 

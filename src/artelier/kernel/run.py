@@ -147,6 +147,10 @@ class Run:
         Errors: what the function raises, recorded; `InvalidRequest` if the value is no JSON.
         """
         core = self._core
+        if not isinstance(cast(object, name), str) or not 0 < len(name) <= 200:
+            raise InvalidRequest(
+                "a step needs a name", expected="1-200 characters", got=repr(name)[:80]
+            )
         with self._branch():
             parent, full = core.begin(key)
             try:
@@ -158,11 +162,14 @@ class Run:
         self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]
     ) -> Any:
         core = self._core
-        recorded = await core.recorded(key)
-        if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
-            return await core.load_json(recorded.outcome.result)
-        if recorded is not None and isinstance(recorded.outcome, ev.StepFailed):
-            await raise_recorded(core, recorded.outcome.code, recorded.outcome.message)
+        recorded = await core.recorded(key, "compute")
+        outcome = recorded.outcome if recorded is not None else None
+        if isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.name != name:
+            raise core.mismatch(key, "name", expected=outcome.name, got=name)
+        if isinstance(outcome, ev.StepCompleted):
+            return await core.load_json(outcome.result)
+        if isinstance(outcome, ev.StepFailed):
+            await raise_recorded(core, outcome.code, outcome.message)
         await core.boundary()
         writer = core.writer
         try:
@@ -171,7 +178,7 @@ class Run:
                 value = await value
         except ArtelierError as error:
             ref, blobs = core.keep_json(words(error))
-            writer.note(ev.StepFailed(key=key, code=error.code, message=ref), blobs)
+            writer.note(ev.StepFailed(key=key, name=name, code=error.code, message=ref), blobs)
             raise
         try:
             content = canonical(value)
@@ -181,7 +188,7 @@ class Run:
                 expected="JSON data", got=type(value).__name__,
             ) from None  # fmt: skip
         ref, blob = core.keep(content)
-        writer.note(ev.StepCompleted(key=key, result=ref), [blob] if blob else [])
+        writer.note(ev.StepCompleted(key=key, name=name, result=ref), [blob] if blob else [])
         return msgspec.json.decode(content)
 
     # Parallel work
@@ -291,7 +298,7 @@ class Run:
         with self._branch():
             parent, full = core.begin(key)
             try:
-                recorded = await core.recorded(full)
+                recorded = await core.recorded(full, "compute")
                 if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
                     return await core.load_json(recorded.outcome.result)
                 if key is not None and (core.actor is None or not core.notes):

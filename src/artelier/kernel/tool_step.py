@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
@@ -28,12 +29,18 @@ from artelier.kernel.manifest import canonical
 from artelier.kernel.policy import granted
 from artelier.kernel.results import Approval, ToolResult
 from artelier.ledger import Count, Posting
-from artelier.log import Blob
+from artelier.log import Blob, BlobRef
 from artelier.money import USD
 from artelier.ports.tool import Answer, ToolContext, ToolPort
 
 PREVIEW_CHARS = 2_000
 """Characters of a large result that a model is shown, half from its head and half from its tail."""
+
+PROBE_TIMEOUT_S = 60.0
+"""For the probe of a tool without a timeout of its own; a probe that hangs cannot tell."""
+
+RESULT_INVALID = "tool_result_invalid"
+"""Code of a port's word that the tool has returned, and only its result is no JSON."""
 
 RISKS = {"low": 0, "medium": 1, "high": 2}
 
@@ -59,7 +66,7 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
     """Errors: see `Run.step_tool`."""
     parent, key = core.begin(key)
     try:
-        recorded = await core.recorded(key)
+        recorded = await core.recorded(key, "tool")
         if recorded is not None and recorded.status == "completed":
             return await _replayed(core, recorded, ask)
         await core.boundary()
@@ -89,22 +96,31 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
 
 
 async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None) -> ToolResult:
+    request = recorded.request if recorded is not None else None
+    if recorded is not None and isinstance(request, ev.ToolRequested):
+        # What was dispatched is what is dispatched again, a person's edits included.
+        _check_arguments(core, recorded, ask)
+        arguments = msgspec.json.decode(await core.load(request.arguments))
+        ask = replace(ask, name=request.name, arguments=arguments)
     tool = core.tools.get(ask.name)
     try:
         tool, arguments = _checked(core, ask, tool)
     except ArtelierError as error:
-        if recorded is not None and recorded.status in ("requested", "unknown"):
+        if isinstance(request, ev.ToolRequested) and request.side_effect:
             # It was dispatched once; a registry that changed since cannot undo that.
             return await _settle_unknown(core, None, {}, ask, key, error.code)
         return _refused(core, ask, key, error)
     if recorded is not None:
         return await _again(core, tool, arguments, ask, recorded)
+    asked: BlobRef | None = None
     if (answer := await _approved(core, tool, ask, key)) is not None:
         if not answer:
             return _refused(core, ask, key, ToolFailed(f"a person denied this call: {answer.note}"))
         if answer.decision == "edit":
+            asked = core.ref_of(ask.arguments)
+            ask = replace(ask, arguments=answer.arguments)
             try:
-                arguments = tool.validate(answer.arguments)
+                arguments = tool.validate(ask.arguments)
             except ArtelierError as error:
                 return _refused(core, ask, key, error)
     ref, blobs = core.keep_json(ask.arguments)
@@ -113,7 +129,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         Count(scope, unit, use=1) for scope, unit in sorted(core.capped) if unit == "steps"
     )
     requested = ev.ToolRequested(
-        key=key, name=ask.name, arguments=ref, side_effect=once, counts=counts
+        key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts
     )
     if counts:
         await _commit_counted(core, requested, blobs)
@@ -169,7 +185,7 @@ async def _approved(core: RunCore, tool: ToolPort, ask: ToolAsk, key: str) -> Ap
 
     return await approve(
         core, f"call {tool.name}", {"tool": tool.name, "arguments": ask.arguments},
-        key=f"{key}/approval",
+        key=f"{key}/approval", exact=True,
     )  # fmt: skip
 
 
@@ -201,7 +217,8 @@ async def _settle_unknown(
     """Ask the tool's probe; without an answer the run stops until a person settles it."""
     if tool is not None and tool.probe is not None:
         try:
-            value = await tool.probe(idempotency_key(core, key), arguments)
+            async with asyncio.timeout(tool.timeout_s or PROBE_TIMEOUT_S):
+                value = await tool.probe(idempotency_key(core, key), arguments)
         except ToolFailed as error:
             return await _completed(core, ask, key, error, ms=0, settled_by="probe", wait=True)
         except Exception:
@@ -239,7 +256,7 @@ async def _dispatch(
         await core.writer.commit(ev.ToolRetried(key=key))
         return await _dispatch(core, tool, arguments, ask, key)
     except Exception as error:
-        if once:
+        if once and code_of(error) != RESULT_INVALID:
             return await _settle_unknown(core, tool, arguments, ask, key, code_of(error))
         value = _as_error(error)
     ms = (core.clock.now_us() - started_us) // 1000
@@ -264,7 +281,7 @@ async def _entered(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key
     for attempt in range(1, attempts + 1):
         try:
             with core.flight(harmless=not once):
-                async with asyncio.timeout(tool.timeout_s):
+                async with asyncio.timeout(tool.timeout_s) as beat.limit:
                     if tool.heartbeat_timeout_s is None:
                         return await tool.call(arguments, context)
                     return await beat.watch(tool, arguments, context)
@@ -281,6 +298,27 @@ class _Heartbeat:
     def __init__(self, core: RunCore) -> None:
         self._core = core
         self._last_us = core.clock.now_us()
+        self._asking = 0
+        self.limit: asyncio.Timeout | None = None
+        """The timeout of the call at work."""
+
+    @contextmanager
+    def asking(self) -> Generator[None]:
+        """While a person is asked, neither the tool's timeout nor its heartbeat runs."""
+        loop, limit = asyncio.get_running_loop(), self.limit
+        until = limit.when() if limit is not None else None
+        left = until - loop.time() if until is not None else None
+        if limit is not None:
+            limit.reschedule(None)
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            self._last_us = self._core.clock.now_us()
+            if limit is not None and left is not None:
+                with suppress(RuntimeError):  # the call is over
+                    limit.reschedule(loop.time() + left)
 
     def beat(self, note: str) -> None:
         self._last_us = self._core.clock.now_us()
@@ -292,6 +330,8 @@ class _Heartbeat:
         try:
             while not work.done():
                 left_us = self._last_us + limit_us - self._core.clock.now_us()
+                if self._asking:
+                    left_us = limit_us
                 if left_us <= 0:
                     raise TimeoutError(f"silent for {tool.heartbeat_timeout_s} s")
                 sleep = asyncio.ensure_future(self._core.clock.sleep(left_us / 1_000_000))
@@ -310,7 +350,8 @@ def _context(core: RunCore, tool: ToolPort, key: str, beat: _Heartbeat) -> ToolC
     async def ask(question: str, details: Mapping[str, Any] | None) -> Answer:
         nonlocal questions
         questions += 1
-        approval = await approve(core, question, details, key=f"{key}/ask/{questions}")
+        with beat.asking():
+            approval = await approve(core, question, details, key=f"{key}/ask/{questions}")
         decision = "deny" if approval.decision == "expired" else approval.decision
         return Answer(
             decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
@@ -413,7 +454,10 @@ async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, by
     """A large result as an artifact of its own, and what a model sees of it."""
     if core.store_result is None:
         return "", preview(content, "")
-    artifact_id = await core.store_result(core, key, content)
+    try:
+        artifact_id = await core.store_result(core, key, content)
+    except ArtelierError:
+        return "", preview(content, "")  # the outcome counts; the event holds all of it anyway
     return artifact_id, preview(content, artifact_id)
 
 
@@ -454,13 +498,7 @@ def _check_arguments(core: RunCore, recorded: Recorded, ask: ToolAsk) -> None:
     request = recorded.request
     if not isinstance(request, ev.ToolRequested) or recorded.inherited or core.replay != "strict":
         return
-    ref, _ = core.keep(canonical(ask.arguments))
-    if request.name != ask.name or request.arguments != ref:
-        from artelier.errors import ReplayMismatch
-
-        section = "tool" if request.name != ask.name else "arguments"
-        raise ReplayMismatch(
-            f"step {recorded.key} of {core.run_id} calls something else than was recorded",
-            expected=request.name, got=ask.name, section=section, key=recorded.key,
-            hint="Run the code that recorded it, or open the run with replay='allow_prompt_drift'.",
-        )  # fmt: skip
+    if request.name != ask.name:
+        raise core.mismatch(recorded.key, "tool", expected=request.name, got=ask.name[:80])
+    if (request.asked or request.arguments) != core.ref_of(ask.arguments):
+        raise core.mismatch(recorded.key, "arguments")

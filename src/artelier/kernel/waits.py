@@ -8,6 +8,7 @@ from typing import Any, cast
 from artelier.errors import RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
+from artelier.kernel.history import Recorded
 from artelier.kernel.results import Approval
 
 
@@ -18,9 +19,17 @@ async def approve(
     *,
     key: str,
     expires_s: float | None = None,
+    exact: bool = False,
 ) -> Approval:
-    """Wait for the answer to one question. `key` is the full step key."""
-    recorded = await core.recorded(key)
+    """Wait for the answer to one question. `key` is the full step key.
+
+    `exact`: an answer holds for this very question, whatever the replay policy allows.
+    Errors: `ReplayMismatch` if another question was recorded under the key.
+    """
+    asked = {"question": question, "details": dict(details or {})}
+    recorded = await core.recorded(key, "approval")
+    if recorded is not None:
+        recorded = _same_question(core, recorded, core.ref_of(asked), exact=exact)
     if recorded is not None and isinstance(recorded.outcome, ev.ApprovalGiven):
         return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
     await core.boundary()
@@ -28,7 +37,7 @@ async def approve(
     if recorded is None or recorded.inherited:  # nobody can answer a fork's question at its origin
         if expires_s is not None:
             expires_us = core.clock.now_us() + int(expires_s * 1_000_000)
-        ref, blobs = core.keep_json({"question": question, "details": dict(details or {})})
+        ref, blobs = core.keep_json(asked)
         await core.writer.commit(
             ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us), blobs=blobs
         )
@@ -50,6 +59,22 @@ async def approve(
     return await _answered(core, answer, by, at_us)
 
 
+def _same_question(
+    core: RunCore, recorded: Recorded, question: str, *, exact: bool
+) -> Recorded | None:
+    """The recorded question if it is the one that is asked now; None if a fork must ask anew."""
+    request = recorded.request
+    if not isinstance(request, ev.ApprovalRequested) or request.question == question:
+        return recorded
+    if recorded.inherited:
+        return None
+    if exact or core.replay == "strict":
+        raise core.mismatch(recorded.key, "question")
+    if core.actor is not None:
+        core.actor.note(ev.PromptDrifted(key=recorded.key, section="question"))
+    return recorded
+
+
 async def _answered(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: int) -> Approval:
     content: dict[str, Any] = await core.load_json(answer.answer) or {}
     return Approval(
@@ -62,7 +87,10 @@ async def wait(
     core: RunCore, *, key: str, name: str = "", seconds: float | None = None
 ) -> tuple[str, Any]:
     """Wait for time, for a signal called `name`, or for whichever comes first: `(outcome, data)`."""
-    recorded = await core.recorded(key)
+    recorded = await core.recorded(key, "wait")
+    request = recorded.request if recorded is not None else None
+    if isinstance(request, ev.WaitStarted) and request.name != name:
+        raise core.mismatch(key, "name", expected=request.name or "a sleep", got=name or "a sleep")
     if recorded is not None and isinstance(recorded.outcome, ev.WaitEnded):
         return recorded.outcome.outcome, await core.load_json(recorded.outcome.data)
     await core.boundary()
