@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,6 +46,7 @@ from artelier.kernel import (
     kernel_view,
     queries,
     reconcile,
+    result_id,
 )
 from artelier.ledger import MoneyTransferred, Posting, ledger_view
 from artelier.log import (
@@ -332,7 +331,7 @@ class TenantKernel:
         """A large tool result as an artifact of the run, in the batch of its event."""
         space = self._artifacts(f"run:{core.run_id}")
         append, blobs, artifact = await space.plan_write(
-            f"runs/{_artifact_id(core.run_id)}/{_artifact_id(key)}", kind="document",
+            result_id(core.run_id, key), kind="document",
             content=content.decode(), provenance=Provenance(run_id=core.run_id, step=key),
         )  # fmt: skip
         core.writer.note_aside(append, blobs)
@@ -580,14 +579,6 @@ class Money:
         )
         stream = Stream(self._tenant, self._space, f"tenant:{self._tenant}")
         await self._services.store.append(Batch(appends=[StreamAppend(stream, [draft])]))
-
-
-def _artifact_id(text: str) -> str:
-    """A run id or a step's key as a part of an artifact id: legal, bounded, and still unique."""
-    clean = re.sub(r"[^A-Za-z0-9._:/-]+", "-", text).replace("::", ":")
-    if clean == text and len(text) <= 56:
-        return text
-    return f"{clean[:39]}-{sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:

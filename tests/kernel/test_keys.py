@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Run
-from artelier.errors import AmbiguousStepKey, InvalidRequest, StepConflict
+from artelier.errors import AmbiguousStepKey, InvalidRequest
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import GateModel, ask, drive, echo, kinds, open_kernel, play, result_of
 
@@ -129,7 +129,7 @@ def test_gather_lets_all_branches_end_before_it_raises_the_first_by_position(
 
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
-            with pytest.raises(InvalidRequest, match="^x$"):
+            with pytest.raises(InvalidRequest, match=r"^x$"):
                 async with kernel.run("r") as run:
                     await code(run)
 

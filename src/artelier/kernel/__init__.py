@@ -15,6 +15,7 @@ from artelier.kernel.results import AgentResult, Approval, Limits, ModelResult, 
 from artelier.kernel.run import Run
 from artelier.kernel.services import Services
 from artelier.kernel.tenants import Tenant, TenantContext, Tenants
+from artelier.kernel.tool_step import result_id
 from artelier.kernel.view import kernel_view
 
 __all__ = [
@@ -47,5 +48,6 @@ __all__ = [
     "fork",
     "kernel_view",
     "reconcile",
+    "result_id",
     "run_row",
 ]
