@@ -1,0 +1,115 @@
+"""`artelier do` killed with a real `kill -9` at any moment; `artelier resume` gives the same result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOAL = "Which two shops sold most, and what changed from Q1 to Q2? Write a report."
+RUN = "killed"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workspace")
+    rows = ["day,shop,amount"]
+    for month in range(1, 7):
+        for shop, factor in (("Oslo", 3), ("Bergen", 2), ("Narvik", 5), ("Molde", 1)):
+            rows.append(f"2025-{month:02d}-11,{shop},{factor * 100 + month * factor}")
+    (folder / "sales.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "artelier", *arguments],
+        cwd=cwd,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(*arguments: str, cwd: Path) -> dict[str, Any]:
+    process = start(*arguments, "--json", cwd=cwd)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, f"{out}\n{err}"
+    return json.loads(out)
+
+
+def events(database: Path) -> int:
+    try:
+        with sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=5) as db:
+            return db.execute("SELECT count(*) FROM events").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+def kill_after(process: subprocess.Popen[str], database: Path, count: int) -> bool:
+    """Kill -9 as soon as so many events are durable; False if the process was faster."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if events(database) >= count:
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.0005)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def undisturbed(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return finish(
+        "do", GOAL, "--workspace", str(workspace), "--run-id", RUN,
+        cwd=tmp_path_factory.mktemp("undisturbed"),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 3, 4, 6, 7, 9, 11, 13, 16, 19, 22, 26, 30, 34])
+def test_a_killed_job_resumes_to_the_same_result(
+    workspace: Path, tmp_path: Path, undisturbed: dict[str, Any], count: int
+) -> None:
+    database = tmp_path / ".artelier" / "state.db"
+    process = start("do", GOAL, "--workspace", str(workspace), "--run-id", RUN, cwd=tmp_path)
+    kill_after(process, database, count)
+
+    if events(database) < 3:  # killed before the run was there: starting it is all there is to do
+        resumed = finish("do", GOAL, "--workspace", str(workspace), "--run-id", RUN, cwd=tmp_path)
+    else:
+        resumed = finish("resume", RUN, cwd=tmp_path)
+
+    assert resumed["status"] == "completed"
+    assert resumed["text"] == undisturbed["text"]
+    report = tmp_path / "artelier-out" / f"{RUN}.md"
+    assert report.read_text().strip() == undisturbed["text"].strip()
+    finish("verify", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_job_killed_again_and_again_still_ends(
+    workspace: Path, tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    database = tmp_path / ".artelier" / "state.db"
+    kills = 0
+    for _ in range(40):
+        process = start("do", GOAL, "--workspace", str(workspace), "--run-id", RUN, cwd=tmp_path)
+        if not kill_after(process, database, events(database) + 3):
+            break
+        kills += 1
+
+    ended = finish("resume", RUN, cwd=tmp_path)
+
+    assert kills >= 3
+    assert ended["text"] == undisturbed["text"]
