@@ -92,7 +92,7 @@ class Run:
         model: str,
         messages: Messages,
         output: Any = None,
-        tools: Sequence[str] | Sequence[ToolSchema] = (),
+        tools: Sequence[str] | Sequence[ToolSchema] | None = (),
         key: str | None = None,
         timeout_s: float | None = None,
         **params: Any,
@@ -103,7 +103,8 @@ class Run:
         came is kept (`finish_reason="cut"`).
         """
         call = ModelCall(
-            model=model, messages=messages, output=output, tools=tools,
+            model=model, messages=messages, output=output, tools=tools or (),
+            visible_tools=tools is None,
             params={name: value for name, value in params.items() if value is not None},
             timeout_s=timeout_s,
         )  # fmt: skip
