@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from artelier.errors import Exhausted, InsufficientFunds, PriceUnknown
+from artelier.errors import Exhausted, InsufficientFunds, LimitReached, PriceUnknown
 from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
 from artelier.ledger import Count, Moving, Posting
@@ -155,20 +155,28 @@ async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) ->
     Errors: `RunSuspended` with status `budget_exhausted`.
     """
     deadline_us = core.clock.now_us() + int(core.policy.funds_wait_s * 1_000_000)
-    event = core.services.settled.setdefault(core.tenant.id, asyncio.Event())
     while True:
-        event.clear()
+        event = core.services.money_event(core.tenant.id)
         try:
             await attempt()
             return
         except Exhausted as error:
-            patient = isinstance(error, InsufficientFunds) and await siblings_hold(core)
-            if not patient or core.clock.now_us() >= deadline_us:
+            if not await _may_fit(core, error) or core.clock.now_us() >= deadline_us:
                 await core.refused(error)
         await core.boundary()
         waiting = asyncio.ensure_future(event.wait())
         # Money held by another process comes back unannounced: look again after a while.
         sleeping = asyncio.ensure_future(core.clock.sleep(0.1))
-        await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        sleeping.cancel()
+        try:
+            await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            sleeping.cancel()
+
+
+async def _may_fit(core: RunCore, error: Exhausted) -> bool:
+    """Whether a refused reservation fits once calls at work have given back what they hold."""
+    facts = error.facts
+    if isinstance(error, LimitReached):
+        return bool(facts["reserved"]) and facts["used"] + facts["asked"] <= facts["cap"]
+    return isinstance(error, InsufficientFunds) and await siblings_hold(core)

@@ -13,10 +13,12 @@ from typing import Any, cast
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import is_imported
+from artelier.kernel.budget import abandon
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import canonical
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.ledger import Moving
 from artelier.log import (
     Batch,
     Blob,
@@ -29,6 +31,7 @@ from artelier.log import (
     make_blob,
     run_stream,
 )
+from artelier.log.event import decode_data
 
 VERBS = frozenset(
     (
@@ -78,11 +81,10 @@ def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
         return ev.RunCancelled(command=seq, note=command.payload)
     if verb == "retry":
         return ev.RunReopened(command=seq, queued=queued, steps=standing.failed)
-    if verb == "inject":
-        assert command.payload is not None
+    if verb == "inject" and command.payload is not None:
         return ev.NoteInjected(command=seq, text=command.payload)
     if verb == "signal":
-        return ev.SignalReceived(command=seq, name=command.key, data=command.payload)
+        return ev.SignalReceived(command=seq, queued=queued, name=command.key, data=command.payload)
     if verb == "answer":
         return ev.ApprovalGiven(
             command=seq, queued=queued, key=command.key, decision=command.choice,
@@ -104,6 +106,8 @@ def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
 
 def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
     verb, status = command.verb, standing.status
+    if not _makes_sense(command):
+        return "invalid_command"
     if verb == "retry":
         return "" if status == "failed" else "not_failed"
     if status in FINAL:
@@ -117,7 +121,23 @@ def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
     return ""
 
 
+def _makes_sense(command: ev.CommandGiven) -> bool:
+    """Whether this version can obey it. Control streams are written by any process, of any version."""
+    verb, choice = command.verb, command.choice
+    if verb == "inject":
+        return command.payload is not None
+    if verb == "answer":
+        return choice in ("approve", "deny", "edit")
+    if verb == "reconcile":
+        return choice in ("succeeded", "failed", "retry")
+    if verb == "limit":
+        cap_fits = choice == "" or (choice.isascii() and choice.isdigit() and len(choice) < 19)
+        return command.key in ("usd", "tokens", "steps", "ms") and cap_fits
+    return verb in VERBS
+
+
 REFUSALS = {
+    "invalid_command": "this version cannot obey such a command",
     "not_failed": "only a failed run can be retried",
     "run_ended": "the run has ended",
     "no_such_approval": "no approval of that step is open",
@@ -288,7 +308,7 @@ async def give(
     else:
         await _apply_if_idle(services, tenant, run_id)
     effect = await _effect(services, tenant, run_id, seq)
-    if isinstance(effect, ev.RunCancelled | ev.RunPaused):
+    if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
         await _cascade(services, tenant, run_id, verb, by=by)
     if isinstance(effect, ev.CommandRefused):
         raise Conflict(
@@ -306,11 +326,15 @@ async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
         control_stream(tenant, run_id), after=row["control_seq"], limit=100
     )
     drafts: list[Draft] = []
+    seen = 0
     for given in events:
+        seen = given.seq
         effect = decide(standing, cast(ev.CommandGiven, given.decode()), given.seq)
-        drafts.append(
-            Draft(effect, services.clock.now_us(), given.actor, f"control:{run_id}@{given.seq}")
-        )
+        now_us = services.clock.now_us()
+        if isinstance(effect, ev.RunCancelled):
+            for abandoned in await _abandoned(services, row["id"]):
+                drafts.append(Draft(abandoned, now_us, given.actor))
+        drafts.append(Draft(effect, now_us, given.actor, f"control:{run_id}@{given.seq}"))
         if not isinstance(effect, ev.CommandRefused | ev.NoteInjected | ev.SignalReceived):
             break  # what follows depends on the new status: decided in the next round
     if not drafts:
@@ -330,8 +354,21 @@ async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
         )
     except (LeaseHeld, Conflict):
         return  # somebody drives it, or was faster: they read the command
-    if len(drafts) < len(events):
+    if events[-1].seq > seen:
         await _apply_if_idle(services, tenant, run_id)
+
+
+async def _abandoned(services: Services, run: int) -> list[EventData]:
+    """Money comes back that is held for model calls of a run which ends while nobody drives it."""
+    rows = await services.store.query(
+        "SELECT s.key, e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
+        " AND e.seq = s.requested WHERE s.run = ? AND s.kind = 'model' AND s.status = 'requested'",
+        (run,),
+    )
+    return [
+        abandon(cast(Moving, decode_data(kind, version, data.encode())), key=key)
+        for key, kind, version, data in rows
+    ]
 
 
 async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> EventData:
@@ -348,8 +385,6 @@ async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> Eve
                 (row["id"], cause),
             )
             if rows:
-                from artelier.log.event import decode_data
-
                 return decode_data(rows[0][0], rows[0][1], rows[0][2].encode())
             raise NotFound(f"the effect of command {seq} on {stream.local} is missing")
         if services.clock.now_us() >= deadline_us:
@@ -363,11 +398,11 @@ async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> Eve
 
 
 async def _cascade(services: Services, tenant: str, run_id: str, verb: str, *, by: str) -> None:
-    """Children end, pause and stop with their parent."""
+    """Children end, pause, stop and go on with their parent."""
     rows = await services.store.query(
         "SELECT run FROM runs WHERE tenant = ? AND parent = ? AND status NOT IN"
-        " ('completed', 'failed', 'cancelled')",
-        (tenant, run_id),
+        " ('completed', 'failed', 'cancelled') AND (? <> 'resume' OR status = 'paused')",
+        (tenant, run_id, verb),
     )
     for (child,) in rows:
         try:

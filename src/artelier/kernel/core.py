@@ -452,9 +452,7 @@ class RunCore:
 
     def came_back(self) -> None:
         """Money or room under a limit was given back: wake calls of this tenant that wait for it."""
-        event = self.services.settled.get(self.tenant.id)
-        if event is not None:
-            event.set()
+        self.services.money_came(self.tenant.id)
 
     # Commands
 

@@ -73,6 +73,10 @@ class History:
         self.found += step is not None
         return step
 
+    def expects(self, parent: str) -> bool:
+        """Whether a recorded step under this parent is still to be asked for; False for the run itself."""
+        return bool(parent) and any(key.startswith(f"{parent}/") for key in self._steps)
+
     async def left(self) -> list[Recorded]:
         """Recorded steps that nobody has asked for; reads the history to its end."""
         while self._segments:

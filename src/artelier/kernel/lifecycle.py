@@ -264,7 +264,7 @@ class OpenRun:
         core.notes = await _unread_notes(self._services, row["id"], start[1] if not start[0] else 0)
         if row["status"] == "paused":
             core.paused = True
-        else:
+        elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
             core.writer.note(ev.RunResumed())
             core.status = "running"
         if core.tools and (changed := await _changed_tools(core, row["tools"])) is not None:

@@ -52,8 +52,24 @@ class Services:
     """Runs driven by this kernel, by (tenant, run id)."""
     opening: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
     """Runs that this kernel is about to drive."""
-    settled: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
-    """Per tenant: set when money came back, for calls that wait for it."""
+    _settled: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = field(
+        default_factory=dict["str", "tuple[asyncio.AbstractEventLoop, asyncio.Event]"]
+    )
+    """Per tenant: what calls wait for that need money, in the loop that drives them."""
+
+    def money_event(self, tenant: str) -> asyncio.Event:
+        """Set when money or room of this tenant comes back."""
+        loop = asyncio.get_running_loop()
+        home, event = self._settled.get(tenant, (None, None))
+        if event is None or home is not loop:
+            event = asyncio.Event()
+            self._settled[tenant] = (loop, event)
+        return event
+
+    def money_came(self, tenant: str) -> None:
+        """Wake calls of a tenant that wait for money or for room under a limit."""
+        if (found := self._settled.pop(tenant, None)) is not None:
+            found[1].set()
 
     def at(self, point: str) -> None:
         if self.fault is not None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from artelier.errors import NotFound, SequenceConflict, TenantConflict
+from artelier.errors import (
+    Conflict,
+    NotFound,
+    SequenceConflict,
+    StoreUnavailable,
+    TenantConflict,
+)
 from artelier.ids import MAIN_SPACE, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.core import TenantState
@@ -16,6 +24,9 @@ from artelier.kernel.services import Services
 from artelier.ledger import Posting
 from artelier.log import Batch, Draft, StreamAppend, tenant_stream
 from artelier.money import USD, format_usd, parse_usd
+
+ATTEMPTS_MAX = 10
+"""Changes of one tenant by others that an update waits out."""
 
 DEFAULT_GRANTS = ("artifacts:*", "tools:*")
 
@@ -52,12 +63,28 @@ class Tenants:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._open: dict[str, TenantState] = {}
+        self._refreshing: set[asyncio.Task[None]] = set()
 
     def forget_idle(self) -> None:
-        """Another process may have changed something: read it again on next use."""
+        """Another process may have changed something: idle tenants are read on next use, others now."""
         busy = {tenant for tenant, _ in self._services.active}
         for tenant in self._open.keys() - busy:
             del self._open[tenant]
+        for tenant in self._open:
+            task = asyncio.get_running_loop().create_task(self._refresh(tenant))
+            self._refreshing.add(task)
+            task.add_done_callback(self._refreshing.discard)
+
+    async def _refresh(self, tenant: str) -> None:
+        """Runs at work hold the tenant's state: they see a change at their next step."""
+        with suppress(StoreUnavailable):  # closed meanwhile, or the next step says it
+            fresh = await self._load(tenant)
+            live = self._open.get(tenant)
+            if fresh is None or live is None:
+                return
+            live.grants, live.budget = fresh.grants, fresh.budget
+            live.allow_unknown_price = fresh.allow_unknown_price
+            self._services.money_came(tenant)
 
     async def open(self, tenant: Tenant | str | None) -> TenantState:
         """The stored tenant, created on first use. Errors: `TenantConflict`."""
@@ -108,7 +135,7 @@ class Tenants:
         budget = None if tenant.budget_usd is None else parse_usd(tenant.budget_usd)
         created = ev.TenantCreated(
             grants=grants, budget=budget, allow_unknown_price=bool(tenant.allow_unknown_price),
-            postings=_change(None, budget),
+            postings=_change(0, budget),
         )  # fmt: skip
         try:
             await self._append(tenant.id, created, expected_seq=0)
@@ -132,29 +159,40 @@ class Tenants:
 
         Errors: `NotFound`; `InsufficientFunds` if a lower budget is already spent or held.
         """
-        state = await self._load(check_tenant(tenant))
-        if state is None:
-            raise NotFound(f"no tenant {tenant!r}")
-        budget = state.budget if budget_usd is None else parse_usd(budget_usd)
-        if unlimited:
-            budget = None
-        updated = ev.TenantUpdated(
-            grants=state.grants if grants is None else tuple(sorted(grants)), budget=budget,
-            allow_unknown_price=(
-                state.allow_unknown_price if allow_unknown_price is None else allow_unknown_price
-            ),
-            postings=_change(state.budget, budget),
-        )  # fmt: skip
-        await self._append(tenant, updated, expected_seq=None, by=by)
-        fresh = await self._load(tenant)
-        assert fresh is not None
-        live = self._open.setdefault(tenant, fresh)
-        # Runs at work hold this object: they see the change at their next step.
-        live.grants, live.budget = fresh.grants, fresh.budget
-        live.allow_unknown_price = fresh.allow_unknown_price
-        if (event := self._services.settled.get(tenant)) is not None:
-            event.set()
+        stream = tenant_stream(check_tenant(tenant))
+        for _ in range(ATTEMPTS_MAX):
+            seq, _ = await self._services.store.head(stream)
+            state = await self._load(tenant)
+            if state is None:
+                raise NotFound(f"no tenant {tenant!r}")
+            budget = state.budget if budget_usd is None else parse_usd(budget_usd)
+            if unlimited:
+                budget = None
+            unknown = state.allow_unknown_price
+            updated = ev.TenantUpdated(
+                grants=state.grants if grants is None else tuple(sorted(grants)), budget=budget,
+                allow_unknown_price=unknown if allow_unknown_price is None else allow_unknown_price,
+                postings=_change(await self._issued(tenant), budget),
+            )  # fmt: skip
+            with suppress(SequenceConflict):  # somebody else changed it: decide anew
+                await self._append(tenant, updated, expected_seq=seq, by=by)
+                break
+        else:
+            raise Conflict(
+                f"tenant {tenant!r} is changed by others all the time", hint="Try again."
+            )
+        self._open.setdefault(tenant, state)
+        await self._refresh(tenant)
         return await self.show(tenant)
+
+    async def _issued(self, tenant: str) -> int:
+        """Micro-dollars that budgets have put on the tenant's account so far."""
+        rows = await self._services.store.query(
+            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
+            " AND asset = ?",
+            (tenant, MAIN_SPACE, "source:budget", USD),
+        )
+        return -int(rows[0][0]) if rows else 0
 
     async def show(self, tenant: str) -> dict[str, Any]:
         """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price}`."""
@@ -192,9 +230,9 @@ class Tenants:
         )
 
 
-def _change(old: int | None, new: int | None) -> tuple[Posting, ...]:
-    """The posting that turns one budget into another; no limit means no money on the account."""
-    difference = (new or 0) - (old or 0)
+def _change(issued: int, budget: int | None) -> tuple[Posting, ...]:
+    """The posting after which a budget is issued; without a limit, nothing is paid from the account."""
+    difference = 0 if budget is None else budget - issued
     if difference > 0:
         return (Posting("source:budget", "tenant", USD, difference),)
     if difference < 0:

@@ -413,6 +413,12 @@ def _signal_received(event: Applied, tx: Tx) -> None:
         "INSERT INTO signals VALUES (?, ?, ?, ?)",
         (event.stream_id, event.seq, data.name, data.data),
     )
+    if data.queued:  # nobody drives the run: if this is what it waits for, somebody should
+        tx.execute(
+            "UPDATE runs SET status = 'pending', reason = '' WHERE id = ? AND status = 'waiting'"
+            " AND EXISTS (SELECT 1 FROM waits WHERE run = ? AND name = ?)",
+            (event.stream_id, event.stream_id, data.name),
+        )
     _handled(tx, event)
 
 

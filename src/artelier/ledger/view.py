@@ -77,15 +77,18 @@ def _count(event: Applied, count: Count, tx: Tx) -> None:
         )
     asks = count.reserve > 0 or (count.use > 0 and count.reserve == 0)
     if asks and cap is not None and reserved + used > cap:
+        asked = count.reserve + count.use
         raise LimitReached(
             f"{count.scope} has no {count.unit} left",
             expected=f"at most {cap} {count.unit}",
-            got=f"{used} used, {row[1]} reserved, {max(count.reserve, count.use)} asked",
+            got=f"{row[2]} used, {row[1]} reserved, {asked} asked",
             hint="Raise the limit, then resume the run.",
             scope=count.scope,
             unit=count.unit,
             cap=cap,
-            used=used,
+            used=row[2],
+            reserved=row[1],
+            asked=asked,
         )
     tx.execute(
         "UPDATE limits SET reserved = ?, used = ? WHERE tenant = ? AND scope = ? AND unit = ?",
