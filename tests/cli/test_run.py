@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Provider, Shell
 
 
 @pytest.fixture(autouse=True)
@@ -207,8 +207,11 @@ def test_a_file_named_like_a_module_hides_nothing(shell: Shell) -> None:
     assert ran.json["result"] == "neighbour"
 
 
-def test_run_refuses_a_run_of_the_built_in_agent(shell: Shell, sales: str) -> None:
-    shell("do", "Count.", "--workspace", sales, "--run-id", "d1", "--model", "offline")
+def test_run_refuses_a_run_of_the_built_in_agent(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says("done")
+    shell("do", "Count.", "--workspace", sales, "--run-id", "d1")
 
     ran = shell("run", "flows.py:rests", "--run-id", "d1")
 

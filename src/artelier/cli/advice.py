@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from artelier.cli.call import Call
+from artelier.kernel.events import RunExhausted
 from artelier.log import run_stream
 
 if TYPE_CHECKING:
@@ -44,8 +45,14 @@ async def driver_of(kernel: Kernel, tenant: str, run_id: str) -> str | None:
     return f"{host}:{rest.split('|')[1]}" if rest.count("|") > 1 else host
 
 
-def next_steps(call: Call, run: dict[str, Any]) -> list[str]:
+async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[str]:
     """Lines of advice for a run as `TenantKernel.show` gives it; none for one that is completed."""
+    if run["status"] == "budget_exhausted":
+        return _raising(call, run, await _limit_reached(kernel, run))
+    return _advice(call, run)
+
+
+def _advice(call: Call, run: dict[str, Any]) -> list[str]:
     status, run_id = run["status"], run["id"]
     if status == "completed" or status == "cancelled":
         return []
@@ -62,10 +69,30 @@ def next_steps(call: Call, run: dict[str, Any]) -> list[str]:
             + " --succeeded JSON | --failed MESSAGE | --retry | --probe"
             for step in run["unknown_outcomes"]
         ]
-    if status == "budget_exhausted":
+    return [f"go on: {go_on(call, run)}"]
+
+
+async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str]:
+    """Scope and unit of the limit at which a run stopped."""
+    stream = run_stream(run["tenant"], run["id"])
+    head, _ = await kernel.store.head(stream)
+    for event in reversed(await kernel.store.read(stream, after=max(0, head - 100))):
+        if event.kind == RunExhausted.KIND:
+            found = event.plain()
+            return found["scope"], found["unit"]
+    return "tenant", "usd"
+
+
+def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str]) -> list[str]:
+    scope, unit = limit
+    if not scope.startswith("run:"):
         raised = call.command_line("tenants", "update", run["tenant"], "--budget-usd")
         return [f"raise the tenant's budget: {raised} AMOUNT", f"then go on: {go_on(call, run)}"]
-    return [f"go on: {go_on(call, run)}"]
+    owner = scope.removeprefix("run:")
+    if owner != run["id"]:
+        return [f"the cap is of run {owner}: {call.command_line('runs', 'show', owner)}"]
+    option = "--budget-usd AMOUNT" if unit == "usd" else f"--limit {unit}=CAP"
+    return [f"raise its cap and go on: {go_on(call, run)} {option}"]
 
 
 def _approval(call: Call, run_id: str, item: dict[str, Any]) -> str:

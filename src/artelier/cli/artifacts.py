@@ -52,7 +52,7 @@ async def list_artifacts(
     ] = 100,
     principal: As = None,
 ) -> None:
-    """List the artifacts that you may read, in the order of their making."""
+    """List the artifacts that you may read, oldest first."""
     async with call.kernel() as kernel:
         artifacts = _of(call, kernel, principal)
         found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit)

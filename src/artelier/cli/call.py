@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from artelier.cli.exits import INTERRUPTED
 from artelier.cli.screen import Screen
 from artelier.errors import InvalidRequest, NotFound
+from artelier.ids import check_tenant
 from artelier.money import parse_usd
 
 if TYPE_CHECKING:
@@ -51,12 +52,14 @@ class Call:
 
     @property
     def tenant(self) -> str:
-        return self._tenant or os.environ.get("ARTELIER_TENANT") or "default"
+        """Errors: `InvalidRequest` for what no tenant can be called."""
+        return self.named_tenant or "default"
 
     @property
     def named_tenant(self) -> str | None:
         """The tenant if somebody named one, for commands that are about all tenants otherwise."""
-        return self._tenant or os.environ.get("ARTELIER_TENANT") or None
+        named = self._tenant or os.environ.get("ARTELIER_TENANT")
+        return check_tenant(named) if named else None
 
     @cached_property
     def person(self) -> str:

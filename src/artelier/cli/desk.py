@@ -121,7 +121,7 @@ class Desk:
         core = self._kernel.services.active.get((self._runs.id, self._run_id))
         if core is not None:
             core.on_wait = "suspend"
-            core.changed.set()
+            core.announce()
 
     async def _ask(self, question: dict[str, Any]) -> dict[str, Any] | None:
         """The person's answer as arguments of `approve`; None for later."""

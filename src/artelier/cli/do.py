@@ -65,7 +65,8 @@ async def do(
         if await _exists(kernel, call.tenant, run_id, asked):
             from artelier.cli.runs.control import resumed
 
-            result = await resumed(call, kernel, run_id, yes=yes, budget_usd=usd)
+            caps = {} if usd is None else {"usd": usd}
+            result = await resumed(call, kernel, run_id, yes=yes, caps=caps)
         else:
             kernel.models.resolve(name)  # before anything is recorded
             result = await _start(

@@ -25,11 +25,20 @@ from artelier.money import format_usd
 from artelier.tools.folder import OUT_FOLDER
 
 
-def end_on_sigterm() -> None:
-    """Make SIGTERM end the current task as Ctrl-C does: the run at hand stays resumable."""
-    task = asyncio.current_task()
+def end_on_sigterm() -> asyncio.Event:
+    """Make SIGTERM end the current task as Ctrl-C does: the run at hand stays resumable.
+
+    The event that it gives is set by the signal.
+    """
+    task, came = asyncio.current_task(), asyncio.Event()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+    def end() -> None:
+        came.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+    return came
 
 
 async def drive(
@@ -72,12 +81,14 @@ async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str 
     elif result.status == "completed":
         call.screen.text(result.text)
     run = await kernel.for_tenant(call.tenant).show(result.run_id)
-    _summarize(call, run, result, file)
+    await _summarize(call, kernel, run, result, file)
     call.screen.note(f"head {head}", "dim")
     return exits.of_status(result.status)
 
 
-def _summarize(call: Call, run: dict[str, Any], result: AgentResult, file: Path | None) -> None:
+async def _summarize(
+    call: Call, kernel: Kernel, run: dict[str, Any], result: AgentResult, file: Path | None
+) -> None:
     note = call.screen.note
     note()
     usage = result.usage
@@ -87,7 +98,7 @@ def _summarize(call: Call, run: dict[str, Any], result: AgentResult, file: Path 
     note(f"{result.run_id} is {standing(run)}: {tokens}, {cost}", f"bold {style}")
     if file is not None:
         note(f"report {file}" + (f", artifact {result.artifact}" if result.artifact else ""))
-    for line in next_steps(call, run):
+    for line in await next_steps(call, kernel, run):
         note(line)
 
 

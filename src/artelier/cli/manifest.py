@@ -49,7 +49,7 @@ async def _located(runs: TenantKernel, place: str) -> tuple[str, str]:
 
 @command(app, name="show", example="artelier manifest show q3-report:c2/model")
 async def show(call: Call, step: Step) -> None:
-    """Show the parts of a prompt: where each came from, what it costs, what was left out and why."""
+    """Show the parts of a prompt, and what was left out and why."""
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
         manifest = await runs.manifest(*await _located(runs, step))

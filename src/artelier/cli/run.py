@@ -149,7 +149,7 @@ async def _conclude(call: Call, kernel: Kernel, run_id: str, *, told: bool) -> i
     call.screen.note(f"{run_id} is {standing(shown)}: {cost} USD", style)
     if shown["status"] == "failed" and shown["message"] and not told:
         call.screen.note(plain.line(str(shown["message"]), chars_max=1000), "red")
-    for line in next_steps(call, shown):
+    for line in await next_steps(call, kernel, shown):
         call.screen.note(line)
     call.screen.note(f"head {head}", "dim")
     return exits.of_status(shown["status"])

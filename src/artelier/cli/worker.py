@@ -29,6 +29,8 @@ async def worker(
     come. One line on stdout for each time that a run ends or waits. Without --tenant it serves all tenants.
     Ctrl-C or SIGTERM ends it; the runs at hand stay resumable.
     """
+    import asyncio
+
     from artelier.agents import Worker
     from artelier.cli.driving import end_on_sigterm
 
@@ -39,7 +41,7 @@ async def worker(
         _print(call, tenant, run_id, outcome)
 
     async with call.kernel(create=True) as kernel:
-        end_on_sigterm()
+        told_to_end = end_on_sigterm()
         drives = Worker(kernel, kernel.services, tenant=call.named_tenant, report=report)
         try:
             if once:
@@ -47,6 +49,9 @@ async def worker(
             else:
                 call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
                 await drives.forever()
+        except asyncio.CancelledError:
+            if not told_to_end.is_set():  # Ctrl-C
+                raise
         finally:
             call.screen.note(f"head {await kernel.head()}", "dim")
 

@@ -68,13 +68,13 @@ async def show(call: Call, run: RunId) -> None:
     async with call.kernel() as kernel:
         shown = await kernel.for_tenant(call.tenant).show(run)
         driver = await driver_of(kernel, call.tenant, run)
+        advice = [] if driver is not None else await next_steps(call, kernel, shown)
     if call.as_json:
         call.screen.json(shown)
         return
     _show_run(call, shown, driver)
-    if driver is None:
-        for line in next_steps(call, shown):
-            call.screen.note(line)
+    for line in advice:
+        call.screen.note(line)
 
 
 def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +32,12 @@ async def resume(
         str | None,
         typer.Option("--budget-usd", metavar="AMOUNT", help="Set the run's own cap to this first."),
     ] = None,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit", metavar="UNIT=CAP", help="The same for tokens, steps, or ms; repeatable."
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
 ) -> int:
     """Go on with a run where it stopped.
@@ -41,13 +47,28 @@ async def resume(
     """
     from artelier.cli.driving import conclude
 
-    usd = call.dollars(budget_usd)
+    caps = _caps(limits or [])
+    if budget_usd is not None:
+        caps["usd"] = call.dollars(budget_usd)
     async with call.kernel() as kernel:
         shown = await kernel.for_tenant(call.tenant).show(run)
         if shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
             return COMPLETED
-        result = await resumed(call, kernel, run, yes=yes, budget_usd=usd)
+        result = await resumed(call, kernel, run, yes=yes, caps=caps)
         return await conclude(call, kernel, result, out=out)
+
+
+def _caps(given: list[str]) -> dict[str, Any]:
+    """`UNIT=CAP` pairs. Errors: `InvalidRequest`."""
+    found: dict[str, Any] = {}
+    for text in given:
+        unit, _, cap = text.partition("=")
+        if unit not in ("tokens", "steps", "ms") or not cap.isascii() or not cap.isdigit():
+            raise InvalidRequest(
+                "--limit takes a unit and a number", expected="tokens=N, steps=N or ms=N", got=text
+            )
+        found[unit] = int(cap)
+    return found
 
 
 async def _let_go_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> bool:
@@ -60,9 +81,9 @@ async def _let_go_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> bool:
 
 
 async def resumed(
-    call: Call, kernel: Kernel, run_id: str, *, yes: bool, budget_usd: str | None = None
+    call: Call, kernel: Kernel, run_id: str, *, yes: bool, caps: Mapping[str, Any]
 ) -> AgentResult:
-    """Drive a run of the built-in loop, its cap raised first.
+    """Drive a run of the built-in loop, its caps (by unit) set first.
 
     Errors: `NotFound`; `InvalidRequest` for a hand-written run; `LeaseHeld`; `MissingKey`.
     """
@@ -82,8 +103,8 @@ async def resumed(
     settings = await settings_of(kernel, call.tenant, run_id)
     if status not in FINAL:
         kernel.models.resolve(settings["model"])  # else the run would fail for want of a key
-        if budget_usd is not None:
-            await runs.limit(run_id, unit="usd", cap=budget_usd, by=call.person)
+        for unit, cap in caps.items():
+            await runs.limit(run_id, unit=unit, cap=cap, by=call.person)
     call.screen.note(f"run {run_id}: {status}, {settings['model']}", "bold")
 
     async def work(on_wait: str) -> AgentResult:
@@ -266,5 +287,5 @@ async def _told(call: Call, kernel: Kernel, run: str, done: str) -> None:
         return
     if shown["status"] == "pending":
         call.screen.note("nobody drives it now")
-    for line in next_steps(call, shown):
+    for line in await next_steps(call, kernel, shown):
         call.screen.note(line)

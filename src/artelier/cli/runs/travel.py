@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from artelier.cli import plain
-from artelier.cli.advice import next_steps, standing
 from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
@@ -42,6 +41,8 @@ async def fork(
 
     They share what came before by reference; the fork pays only for what it does itself.
     """
+    from artelier.cli.advice import next_steps
+
     differs: dict[str, Any] = _changes(changes or [])
     if model is not None:
         differs["model"] = model
@@ -49,11 +50,12 @@ async def fork(
         runs = kernel.for_tenant(call.tenant)
         name = await runs.fork(run, at=at, with_=differs or None, new_id=new_id, by=call.person)
         shown = await runs.show(name)
+        advice = await next_steps(call, kernel, shown)
     if call.as_json:
         call.screen.json(shown)
         return
     call.screen.line(f"{name} branches off {run} at {shown['origin_seq']}; it is {shown['status']}")
-    for line in next_steps(call, shown):
+    for line in advice:
         call.screen.note(line)
 
 
@@ -109,6 +111,7 @@ _TOTALS = ("status", "model calls", "tokens in", "tokens out", "USD")
 
 
 def _total(side: dict[str, Any], name: str) -> str:
+    from artelier.cli.advice import standing
     from artelier.money import format_usd
 
     usage = side["usage"]

@@ -1,0 +1,53 @@
+"""`tenants`: budgets are set, shown and kept apart."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Shell
+
+
+def test_update_sets_a_budget_and_lifts_it(shell: Shell) -> None:
+    set_ = shell("tenants", "update", "acme", "--budget-usd", "20", "--json").json
+    lifted = shell("tenants", "update", "acme", "--unlimited", "--json").json
+
+    assert (set_["budget_usd"], set_["available_usd"]) == ("20.00", "20.00")
+    assert lifted["budget_usd"] is None
+
+
+def test_update_replaces_grants_and_allows_unknown_prices(shell: Shell) -> None:
+    found = shell(
+        "tenants", "update", "acme", "--grant", "tools:read_file", "--grant", "models:offline",
+        "--allow-unknown-price", "--json",
+    ).json  # fmt: skip
+
+    assert found["grants"] == ["models:offline", "tools:read_file"]
+    assert found["allow_unknown_price"] is True
+
+
+def test_list_and_show_agree(shell: Shell) -> None:
+    shell("tenants", "update", "acme", "--budget-usd", "20")
+    shell("tenants", "update", "--tenant", "zeta", "--budget-usd", "1")
+
+    listed = shell("tenants", "list", "--json").json
+
+    assert [tenant["id"] for tenant in listed["items"]] == ["acme", "zeta"]
+    assert listed["next"] is None
+    assert shell("tenants", "show", "acme", "--json").json == listed["items"][0]
+    assert "20.00" in shell("tenants", "list").out
+    assert "1.00 USD" in shell("tenants", "show", "zeta").out
+
+
+def test_an_unknown_tenant_is_not_found(shell: Shell) -> None:
+    shell("db", "migrate")
+
+    assert shell("tenants", "show", "nobody").code == 6
+
+
+def test_the_tenant_comes_from_the_option_then_the_environment(shell: Shell) -> None:
+    shell("tenants", "update", "acme", "--budget-usd", "20")
+    shell("tenants", "update", "zeta", "--budget-usd", "1")
+
+    shell.set("ARTELIER_TENANT", "acme")
+
+    assert shell("tenants", "show", "--json").json["id"] == "acme"
+    assert shell("--tenant", "zeta", "tenants", "show", "--json").json["id"] == "zeta"
+    assert shell("tenants", "--tenant", "zeta", "--json", "show").json["id"] == "zeta"
