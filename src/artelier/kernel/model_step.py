@@ -101,6 +101,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)
     _check_params(params)
     again = recorded if recorded is not None and recorded.status != "open" else None
+    if again is not None and not replaying:
+        core.held[key] = cast(ev.ModelRequested, again.request)
     assembled = assemble(
         core, prompt, key=key, model=name, params=params, tools=tools, output_schema=schema,
         recorded=again.context if again is not None else None,
@@ -113,8 +115,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     price = price_for(core, name, port)
     if recorded is not None and recorded.status == "requested":
         # Asked before a crash: the same request, and its hold still stands.
-        request = core.held[key] = cast(ev.ModelRequested, recorded.request)
-        reservation = held(request, price=price)
+        reservation = held(core.held[key], price=price)
     else:
         reservation = await ask(core, assembled, model=name, price=price)
     return Ready(
