@@ -26,6 +26,7 @@ from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fres
 from artelier.kernel import (
     CAPPING,
     MOVING,
+    Drive,
     Limits,
     Manifest,
     ModelResult,
@@ -33,6 +34,7 @@ from artelier.kernel import (
     OpenRun,
     Policy,
     Renderer,
+    Replayed,
     Run,
     RunCore,
     Services,
@@ -40,14 +42,21 @@ from artelier.kernel import (
     Tenants,
     TenantState,
     ToolResult,
+    Transferred,
     commands,
     compare,
+    export_run,
     fork,
+    import_run,
     kernel_view,
     queries,
+    read_header,
     reconcile,
     result_id,
+    run_row,
 )
+from artelier.kernel import replay as replay_run
+from artelier.kernel.archive import SIZE_BYTES_MAX
 from artelier.ledger import MoneyTransferred, Posting, ledger_view
 from artelier.log import (
     Batch,
@@ -189,6 +198,19 @@ class Kernel:
     ) -> None:
         """Hand data to the next `wait_for(name)` of a run."""
         await self.for_tenant(tenant).signal(run_id, name, data)
+
+    @classmethod
+    async def replay_file(
+        cls, path: str | Path, drive: Drive, *, policy: Policy | None = None
+    ) -> Replayed:
+        """Replay an exported run in a store of its own that is gone afterwards: no key, no network.
+
+        Errors: those of `TenantKernel.import_` and `TenantKernel.replay`.
+        """
+        header = await asyncio.to_thread(read_header, path)
+        with cls.open(":memory:", environ={}, policy=policy) as kernel:
+            runs = kernel.for_tenant(header.tenant)
+            return await runs.replay((await runs.import_(path)).run_id, drive)
 
     # The log
 
@@ -412,6 +434,41 @@ class TenantKernel:
         Errors: `NotFound`.
         """
         return await compare(self._services, self.id, run_a, run_b)
+
+    async def replay(self, run_id: str, drive: Drive, *, replay: str = "strict") -> Replayed:
+        """Run a run's code again over its record: `{run_id, status, reason, result, steps_replayed, ...}`.
+
+        `drive` is the hand-written run function, or the drive of a built-in loop. No lease is taken,
+        nothing is recorded, and models, tools and people are not there.
+        Errors: `RunEnded` for a step that is not recorded; `ReplayMismatch` if the code asks for something
+        else, asks for less, or comes to another end; the code's own failure if the run had none like it.
+        """
+        await run_row(self._services, self.id, run_id)
+        return await replay_run(self._services, await self.state(), run_id, drive, policy=replay)
+
+    async def export(self, run_id: str, path: str | Path) -> Transferred:
+        """Write a run into one verifiable file, with its children, its artifacts, the origins of its forks
+        and all content; the file is complete or not there, and only its owner may read it.
+
+        Errors: `NotFound`; `CorruptStore` if what the run needs is damaged or was erased; `InvalidExport`
+        if it holds what no import would take; `StoreUnavailable` if the file cannot be written.
+        """
+        return await export_run(self._services, self.id, run_id, path)
+
+    async def import_(
+        self, path: str | Path, *, size_max_bytes: int = SIZE_BYTES_MAX, by: str = "operator"
+    ) -> Transferred:
+        """Take the runs of an export into this tenant, hash for hash; they can be read, replayed, compared
+        and forked here, and are driven no more.
+
+        Units:  `size_max_bytes` bounds the unpacked size.
+        Errors: `InvalidExport` that names what is wrong; `Conflict` if a run or artifact of that name is
+        here; `NotFound`. Nothing is imported by a refusal.
+        """
+        await self.state()
+        return await import_run(
+            self._services, self._kernel.store, self.id, path, size_max_bytes=size_max_bytes, by=by
+        )
 
     # Commands
 

@@ -11,11 +11,13 @@ from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
 from artelier.kernel.policy import Policy
 from artelier.kernel.prompts import Renderer
 from artelier.kernel.reconcile import reconcile
+from artelier.kernel.replay import Drive, Replayed, replay
 from artelier.kernel.results import AgentResult, Approval, Limits, ModelResult, ToolResult
 from artelier.kernel.run import Run
 from artelier.kernel.services import Services
 from artelier.kernel.tenants import Tenant, TenantContext, Tenants
 from artelier.kernel.tool_step import result_id
+from artelier.kernel.transfer import Transferred, export_run, import_run, read_header
 from artelier.kernel.view import kernel_view
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "AgentResult",
     "Approval",
     "Conversation",
+    "Drive",
     "DroppedRecord",
     "FixedPart",
     "Limits",
@@ -35,6 +38,7 @@ __all__ = [
     "Prompt",
     "RangePart",
     "Renderer",
+    "Replayed",
     "Reservation",
     "Run",
     "RunCore",
@@ -44,10 +48,15 @@ __all__ = [
     "TenantState",
     "Tenants",
     "ToolResult",
+    "Transferred",
     "compare",
+    "export_run",
     "fork",
+    "import_run",
     "kernel_view",
+    "read_header",
     "reconcile",
+    "replay",
     "result_id",
     "run_row",
 ]

@@ -1,0 +1,292 @@
+"""The file form of an export: `*.artelier`, a gzip file of JSON lines with a seal that covers every byte.
+
+    member 1   header | key* run+ | event+ | (key* blob+)* | end      one JSON object per line
+    member 2   {"t": "seal", "sha256": "..."}                         of every byte of member 1
+
+The second member is stored uncompressed and has one legal form, so that no byte of the file can change
+unseen, headers and padding of gzip included. `zcat` shows all of it. Nothing here knows what events mean.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import BinaryIO, cast
+
+import msgspec
+
+from artelier.errors import InvalidExport
+
+FORMAT = "artelier.export"
+VERSION = 1
+
+LINE_BYTES_MAX = 32 * 1024 * 1024
+"""A line of a file: the manifest of a prompt that brings 200,000 messages at once fits."""
+
+PIECE_BYTES = 1024 * 1024
+"""Content per line; larger blobs take several lines."""
+
+SIZE_BYTES_MAX = 2 * 1024**3
+"""Decompressed, unless the reader allows more: a bomb must end before the disk does."""
+
+_CHUNK = 256 * 1024
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", forbid_unknown_fields=True):
+    """A line of the file."""
+
+
+class Header(Line, frozen=True, kw_only=True, tag="header"):
+    format: str
+    version: int
+    tenant: str
+    run: str
+    """The run that was asked for; `run` lines name all that came with it."""
+    code: str
+    """Version of Artelier that wrote the file."""
+    position: int
+    """Of the newest event of the store at that time; nothing newer is in the file."""
+    head: str
+    """The store's commit root at that position, hex."""
+
+
+class KeyLine(Line, frozen=True, kw_only=True, tag="key"):
+    """A key under which content is named. Without it no reader could check that a blob is what it was."""
+
+    id: int
+    """Number of the key in this file, from 1."""
+    secret: bytes
+
+
+class RunLine(Line, frozen=True, kw_only=True, tag="run"):
+    run: str
+    key: int | None
+    """The key of its prompts' hashes; None for plain SHA-256."""
+
+
+class EventLine(Line, frozen=True, kw_only=True, tag="event"):
+    """An event with all its fields. The hash of the event before it is known from that event."""
+
+    stream: str
+    """The local name, `<type>:<id>`."""
+    seq: int
+    kind: str
+    version: int
+    data: msgspec.Raw
+    """As it was hashed, byte for byte."""
+    at_us: int
+    actor: str
+    cause: str | None
+    hash: bytes
+
+
+class BlobLine(Line, frozen=True, kw_only=True, tag="blob"):
+    """A blob or a piece of one. `size` is that of the whole."""
+
+    name: bytes
+    key: int | None
+    size: int
+    content: bytes
+    more: bool = False
+    """True if the next line goes on with it."""
+
+
+class End(Line, frozen=True, kw_only=True, tag="end"):
+    events: int
+    blobs: int
+
+
+AnyLine = Header | KeyLine | RunLine | EventLine | BlobLine | End
+
+_decode = msgspec.json.Decoder(AnyLine).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class _Hashing:
+    """Writes to a file and hashes what goes there."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+class ArchiveWriter:
+    """Writes lines; `close` writes the counts and the seal."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hashing = _Hashing(file)
+        sink = cast(BinaryIO, self._hashing)
+        self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=sink, mtime=0)
+        self.events = 0
+        self.blobs = 0
+
+    def write(self, line: AnyLine) -> None:
+        """Errors: `InvalidExport` for a line that no reader would take."""
+        text = _encode(line)
+        if len(text) >= LINE_BYTES_MAX:
+            raise InvalidExport(
+                "an event is too large to be exported", expected=f"less than {LINE_BYTES_MAX} bytes",
+                got=len(text),
+            )  # fmt: skip
+        self.events += isinstance(line, EventLine)
+        self._gzip.write(text + b"\n")
+
+    def write_blob(self, name: bytes, key: int | None, content: bytes) -> None:
+        self.blobs += 1
+        for start in range(0, max(1, len(content)), PIECE_BYTES):
+            end = start + PIECE_BYTES
+            self.write(
+                BlobLine(
+                    name=name, key=key, size=len(content), content=content[start:end],
+                    more=end < len(content),
+                )
+            )  # fmt: skip
+
+    def close(self) -> str:
+        """Finish the file; the SHA-256 of what the seal covers, hex."""
+        self.write(End(events=self.events, blobs=self.blobs))
+        self._gzip.close()
+        digest = self._hashing.digest.hexdigest()
+        self._file.write(_seal(digest))
+        return digest
+
+
+def _seal(digest: str) -> bytes:
+    """The second member: one stored block, so that these bytes do not depend on a version of zlib."""
+    text = b'{"t":"seal","sha256":"%s"}\n' % digest.encode()
+    head = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+    block = struct.pack("<BHH", 1, len(text), len(text) ^ 0xFFFF) + text
+    return head + block + struct.pack("<II", zlib.crc32(text), len(text))
+
+
+SEAL_BYTES = len(_seal("0" * 64))
+
+
+class ArchiveReader:
+    """Reads a file that anybody may have made. Every refusal is an `InvalidExport` that says where."""
+
+    def __init__(self, file: BinaryIO, *, size_max_bytes: int = SIZE_BYTES_MAX) -> None:
+        self._file = file
+        self._size_max = size_max_bytes
+        self._body = file.seek(0, 2) - SEAL_BYTES
+        self.line = 0
+        """Number of the line read last."""
+
+    def header(self) -> Header:
+        """The first line, before anything else is believed.
+
+        Errors: `InvalidExport` for a foreign file or one of a newer version.
+        """
+        for text in self._texts():
+            return self._header(text)
+        raise self._broken("it is empty")
+
+    def _header(self, text: bytes) -> Header:
+        try:
+            plain: object = msgspec.json.decode(text)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            plain = None
+        fields = cast(dict[str, object], plain) if isinstance(plain, dict) else {}
+        if fields.get("format") != FORMAT:
+            raise InvalidExport("this file is no export of Artelier", got="another format")
+        version = fields.get("version")
+        if not isinstance(version, int) or version > VERSION:
+            raise InvalidExport(
+                "this export was written by a newer Artelier; nothing was imported",
+                expected=f"format version {VERSION}", got=str(version)[:40],
+                hint="Upgrade Artelier.",
+            )  # fmt: skip
+        line = self._decoded(text)
+        if not isinstance(line, Header) or line.version < 1:
+            raise self._broken("its first line is no header")
+        return line
+
+    def check_seal(self) -> str:
+        """Every byte is what was written; the SHA-256 of the body, hex."""
+        if self._body <= 0:
+            raise self._broken("it is too short; the end is missing")
+        digest = sha256()
+        self._file.seek(0)
+        left = self._body
+        while left and (chunk := self._file.read(min(left, _CHUNK))):
+            digest.update(chunk)
+            left -= len(chunk)
+        found = digest.hexdigest()
+        if self._file.read() != _seal(found):
+            raise InvalidExport(
+                "this export was changed or cut off after it was written: its seal does not match",
+                expected=f"a seal over sha256 {found}",
+                hint="Export the run again, or copy the file again.",
+            )
+        return found
+
+    def lines(self) -> Iterator[AnyLine]:
+        """Every line after the header, in order, up to the end line."""
+        texts = self._texts()
+        self._header(next(texts, b""))
+        for text in texts:
+            yield self._decoded(text)
+
+    def _decoded(self, text: bytes) -> AnyLine:
+        try:
+            return _decode(text)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise self._broken(str(error)[:200]) from None
+
+    def _broken(self, why: str) -> InvalidExport:
+        place = f" (line {self.line})" if self.line else ""
+        return InvalidExport(f"this export cannot be read{place}: {why}")
+
+    def _texts(self) -> Iterator[bytes]:
+        """The lines of the first member, without their ends, each of bounded length."""
+        self.line = 0
+        rest = b""
+        for chunk in self._chunks():
+            *whole, rest = (rest + chunk).split(b"\n")
+            if len(rest) > LINE_BYTES_MAX:
+                raise self._broken(f"a line is longer than {LINE_BYTES_MAX} bytes")
+            for text in whole:
+                self.line += 1
+                yield text
+        if rest:
+            raise self._broken("its last line is cut off")
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Decompressed bytes, a bounded piece at a time."""
+        reader = zlib.decompressobj(wbits=31)
+        size, left = 0, max(0, self._body)
+        self._file.seek(0)
+        try:
+            while left and not reader.eof:
+                compressed = self._file.read(min(left, _CHUNK))
+                if not compressed:
+                    break
+                left -= len(compressed)
+                full = True
+                while full and not reader.eof:
+                    chunk = reader.decompress(compressed, _CHUNK)
+                    compressed = reader.unconsumed_tail
+                    full = len(chunk) == _CHUNK or bool(compressed)
+                    size += len(chunk)
+                    if size > self._size_max:
+                        raise InvalidExport(
+                            "this export is too large when it is unpacked",
+                            expected=f"at most {self._size_max} bytes",
+                            hint="If you trust it, allow more.",
+                        )
+                    yield chunk
+        except zlib.error as error:
+            raise self._broken(f"it is no gzip file, or a damaged one: {error}") from None
+        if not reader.eof or reader.unused_data or left:
+            raise self._broken("its compressed part does not end where it should")

@@ -1,0 +1,290 @@
+"""What a file holds, believed only after every line of it was checked. It reads no store and writes none."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from artelier.errors import (
+    ArtelierError,
+    InvalidExport,
+    NotFound,
+    StoreUnavailable,
+)
+from artelier.ids import check_run_id, check_tenant
+from artelier.kernel import events as ev
+from artelier.kernel.archive import (
+    SIZE_BYTES_MAX,
+    AnyLine,
+    ArchiveReader,
+    BlobLine,
+    End,
+    EventLine,
+    Header,
+    KeyLine,
+    RunLine,
+)
+from artelier.kernel.loan import Loan
+from artelier.kernel.portable import check_place, check_stream, head_refs
+from artelier.ledger import Moving
+from artelier.log import GENESIS, RawDraft, blob_name, blob_ref
+from artelier.log.blobs import BLOB_BYTES_MAX
+from artelier.log.chain import event_hash
+from artelier.log.event import decode_import, registered
+from artelier.log.verify import blob_refs
+
+KEY_BYTES = 32
+KEYS_MAX = 1000
+
+
+@dataclass(slots=True)
+class Inspected:
+    """A file that was found to be whole, without its content."""
+
+    header: Header
+    sha256: str
+    keys: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    runs: dict[str, int | None] = field(default_factory=dict[str, int | None])
+    """Which key each run's prompts are hashed with."""
+    drafts: list[tuple[str, RawDraft]] = field(default_factory=list[tuple[str, RawDraft]])
+    """Every event with the local name of its stream, in the order in which they were recorded."""
+    heads: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
+    """Last seq and hash of each stream."""
+    parents: set[str] = field(default_factory=set[str])
+    """Parents of runs of the file that are not in it themselves."""
+    loan: Loan = field(default_factory=lambda: Loan(own=()))
+    """What its events do to accounts and counters."""
+    blobs: int = 0
+
+
+@contextmanager
+def opened(path: str | Path) -> Generator[BinaryIO]:
+    """Errors: `NotFound`, `StoreUnavailable`."""
+    try:
+        file = open(path, "rb")
+    except (FileNotFoundError, IsADirectoryError):
+        raise NotFound("no such file", got=str(path)) from None
+    except OSError as error:
+        raise unreadable(error) from error
+    with file:
+        yield file
+
+
+def unreadable(error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(f"the file cannot be read: {error.strerror}", got=str(error.filename))
+
+
+def inspect(file: BinaryIO, *, size_max_bytes: int = SIZE_BYTES_MAX) -> Inspected:
+    """Check a whole file. Memory: its events, and one piece of content at a time.
+
+    Errors: `InvalidExport` that names what is wrong and where.
+    """
+    reader = ArchiveReader(file, size_max_bytes=size_max_bytes)
+    try:
+        header = reader.header()
+        inspection = _Inspection(Inspected(header, reader.check_seal()))
+        for line in reader.lines():
+            inspection.take(line)
+        inspection.end()
+    except InvalidExport:
+        raise
+    except OSError as error:
+        raise unreadable(error) from error
+    except (ArtelierError, RecursionError, OverflowError, UnicodeError) as error:
+        raise InvalidExport(
+            f"this export cannot be imported (line {reader.line}): {str(error)[:300]}"
+        ) from error
+    return inspection.found
+
+
+class _Inspection:
+    """Takes the lines of a file in order."""
+
+    def __init__(self, found: Inspected) -> None:
+        self.found = found
+        check_tenant(found.header.tenant)
+        self._stage = 0
+        self._ended: End | None = None
+        self._needed: set[bytes] = set()
+        """Content that events refer to."""
+        self._manifests: set[bytes] = set()
+        self._have: set[bytes] = set()
+        self._blob: _OpenBlob | None = None
+        self._written_by: dict[str, set[str | None]] = {}
+        """Runs that wrote versions of each artifact."""
+
+    def take(self, line: AnyLine) -> None:
+        if self._ended is not None:
+            raise InvalidExport("something follows the end of the file")
+        if self._blob is not None and not isinstance(line, BlobLine):
+            raise InvalidExport("content breaks off")
+        if isinstance(line, KeyLine):
+            self._key(line)
+        elif isinstance(line, RunLine):
+            self._in_order(0, line)
+            self._run(line)
+        elif isinstance(line, EventLine):
+            self._in_order(1, line)
+            self._event(line)
+        elif isinstance(line, BlobLine):
+            self._in_order(2, line)
+            self._content(line)
+        elif isinstance(line, End):
+            self._ended = line
+        else:
+            raise InvalidExport("a second header")
+
+    def _in_order(self, stage: int, line: AnyLine) -> None:
+        if stage < self._stage:
+            raise InvalidExport(f"a line is out of order: {type(line).__name__}")
+        self._stage = stage
+
+    def _key(self, line: KeyLine) -> None:
+        if line.id != len(self.found.keys) + 1 or line.id > KEYS_MAX:
+            raise InvalidExport("keys are numbered from 1", got=line.id)
+        if len(line.secret) != KEY_BYTES:
+            raise InvalidExport(
+                "a key has another length", expected=KEY_BYTES, got=len(line.secret)
+            )
+        self.found.keys[line.id] = line.secret
+
+    def _known_key(self, key: int | None) -> int | None:
+        if key is not None and key not in self.found.keys:
+            raise InvalidExport("a key is missing", got=f"key {key}")
+        return key
+
+    def _run(self, line: RunLine) -> None:
+        if check_run_id(line.run) in self.found.runs:
+            raise InvalidExport("a run is named twice", got=line.run)
+        self.found.runs[line.run] = self._known_key(line.key)
+
+    # Events
+
+    def _event(self, line: EventLine) -> None:
+        if not self.found.drafts:
+            self.found.loan = Loan(own={f"run:{run}" for run in self.found.runs})
+        where = f"event {line.seq} of {line.stream[:120]}"
+        seq, last = self.found.heads.get(line.stream, (0, GENESIS))
+        data = bytes(line.data)
+        if line.seq != seq + 1:
+            raise InvalidExport(f"event {seq + 1} of {line.stream[:120]} is missing", got=line.seq)
+        hash_ = event_hash(
+            last, stream=line.stream, seq=line.seq, kind=line.kind, version=line.version,
+            data=data, at_us=line.at_us, actor=line.actor, cause=line.cause,
+        )  # fmt: skip
+        if hash_ != line.hash:
+            raise InvalidExport(f"{where} is not what was written: its hash does not match")
+        if (line.kind, line.version) not in registered():
+            raise InvalidExport(
+                f"{where} is of a kind that this version does not know",
+                got=f"{line.kind[:80]} version {line.version}", hint="Upgrade Artelier.",
+            )  # fmt: skip
+        typed = decode_import(line.kind, line.version, data)
+        check_place(line.stream, line.seq, line.kind, typed)
+        self._relations(line.stream, typed)
+        self._needed.update(blob_refs(data))
+        self.found.heads[line.stream] = (line.seq, hash_)
+        draft = RawDraft(line.kind, line.version, data, line.at_us, line.actor, line.cause)
+        self.found.drafts.append((line.stream, draft))
+
+    def _seq_of(self, run: str) -> int:
+        return self.found.heads.get(f"run:{run}", (0, b""))[0]
+
+    def _relations(self, stream: str, data: Any) -> None:
+        """What an event says about other lines of the file."""
+        if isinstance(data, ev.RunForked) and not 1 <= data.at <= self._seq_of(data.origin):
+            raise InvalidExport("the origin of a fork is missing", got=data.origin[:120])
+        if isinstance(data, ev.RunStarted) and data.parent is not None:
+            if data.parent not in self.found.runs:
+                self.found.parents.add(data.parent)
+            elif not self._seq_of(data.parent):
+                raise InvalidExport("a run begins before its parent", got=data.parent[:120])
+        if isinstance(data, ev.ContextAssembled):
+            self._manifests.add(blob_name(data.head))
+        if stream.startswith("artifact:"):
+            self._written_by.setdefault(stream, set()).add(getattr(data, "run_id", None))
+        if isinstance(data, Moving):
+            self.found.loan.add(data)
+
+    # Content
+
+    def _content(self, line: BlobLine) -> None:
+        if self._blob is None:
+            self._blob = _OpenBlob(line, self._secret(line), keep=line.name in self._manifests)
+            if line.name in self._have:
+                raise InvalidExport("content stands twice", got=blob_ref(line.name))
+        self._blob.take(line)
+        if line.more:
+            return
+        content, self._blob = self._blob.end(), None
+        self._have.add(line.name)
+        self.found.blobs += 1
+        if line.name in self._manifests:
+            self._needed.update(blob_name(ref) for ref in head_refs(content))
+
+    def _secret(self, line: BlobLine) -> bytes | None:
+        key = self._known_key(line.key)
+        return None if key is None else self.found.keys[key]
+
+    # The end
+
+    def end(self) -> None:
+        found, end = self.found, self._ended
+        if end is None:
+            raise InvalidExport("the end of the file is missing")
+        if missing := self._needed - self._have:
+            raise InvalidExport(
+                f"{len(missing)} pieces of content are missing", got=blob_ref(min(missing))
+            )
+        if (end.events, end.blobs) != (len(found.drafts), found.blobs):
+            raise InvalidExport(
+                "the file does not hold what it says", expected=f"{end.events} events, {end.blobs} blobs",
+                got=f"{len(found.drafts)} events, {found.blobs} blobs",
+            )  # fmt: skip
+        self._check_streams()
+
+    def _check_streams(self) -> None:
+        found = self.found
+        runs = {check_stream(local)[1] for local in found.heads if local.startswith("run:")}
+        if runs != set(found.runs) or found.header.run not in runs:
+            raise InvalidExport("the runs of the file are not those that it names")
+        for local in found.heads:
+            kind, id_ = check_stream(local)
+            if kind == "control" and id_ not in runs:
+                raise InvalidExport("commands of a run that is not in the file", got=local)
+            if kind == "artifact" and not self._written_by[local] & runs:
+                raise InvalidExport("an artifact that no run of the file has written", got=local)
+
+
+class _OpenBlob:
+    """Content whose pieces are still coming."""
+
+    def __init__(self, line: BlobLine, secret: bytes | None, *, keep: bool) -> None:
+        if not 0 <= line.size <= BLOB_BYTES_MAX:
+            raise InvalidExport("content is too large", expected=BLOB_BYTES_MAX, got=line.size)
+        self._name = line.name
+        self._key = line.key
+        self._left = self._size = line.size
+        self._digest: Any = sha256() if secret is None else hmac.new(secret, digestmod="sha256")
+        self._kept = bytearray() if keep else None
+
+    def take(self, line: BlobLine) -> None:
+        if (line.name, line.key, line.size) != (self._name, self._key, self._size):
+            raise InvalidExport("content breaks off", got=blob_ref(self._name))
+        self._left -= len(line.content)
+        if self._left < 0 or (not self._left and line.more) or (line.more and not line.content):
+            raise InvalidExport("content has another size", got=blob_ref(self._name))
+        self._digest.update(line.content)
+        if self._kept is not None:
+            self._kept += line.content
+
+    def end(self) -> bytes:
+        """The content, if it was asked to be kept."""
+        if self._left or self._digest.digest() != self._name:
+            raise InvalidExport("content is not what its name says", got=blob_ref(self._name))
+        return bytes(self._kept or b"")

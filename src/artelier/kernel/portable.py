@@ -1,0 +1,69 @@
+"""Which streams an export may hold and which events may stand in them.
+
+Views act on events by their kind. So a kind must stand where its handler expects it: a `tenant.updated` in
+the stream of a run would change the tenant that imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from artelier.artifacts import MOVING as ARTIFACT_EVENTS
+from artelier.errors import InvalidExport, InvalidRequest
+from artelier.ids import check_artifact_id, check_run_id
+from artelier.kernel import events as ev
+from artelier.kernel.manifest import decode_head
+from artelier.log import EventData
+
+_ELSEWHERE: tuple[type[EventData], ...] = (
+    ev.TenantCreated, ev.TenantUpdated, ev.RunsImported, ev.ImportSettled, ev.CommandGiven,
+)  # fmt: skip
+
+KINDS: dict[str, set[str]] = {
+    "run": {
+        cls.KIND
+        for cls in vars(ev).values()
+        if isinstance(cls, type) and issubclass(cls, EventData) and cls not in _ELSEWHERE
+    }
+    - {""},
+    "control": {ev.CommandGiven.KIND},
+    "artifact": {cls.KIND for cls in ARTIFACT_EVENTS},
+}
+"""Kinds of events by type of stream. A package that records its own in runs adds them here."""
+
+
+def check_stream(local: str) -> tuple[str, str]:
+    """Type and id of a stream that may be exported. Errors: `InvalidExport`."""
+    kind, _, id_ = local.partition(":")
+    try:
+        if kind == "artifact":
+            return kind, check_artifact_id(id_)
+        if kind in ("run", "control"):
+            return kind, check_run_id(id_)
+    except InvalidRequest as error:
+        raise InvalidExport(f"a stream has no legal name: {error}") from None
+    raise InvalidExport(
+        "this stream is nothing that runs are made of",
+        expected="run:..., control:... or artifact:...", got=local[:120],
+    )  # fmt: skip
+
+
+def check_place(local: str, seq: int, kind: str, data: EventData) -> None:
+    """An event stands in a stream of its kind. Errors: `InvalidExport`."""
+    type_, id_ = check_stream(local)
+    where = f"event {seq} of {local[:120]}"
+    if kind not in KINDS[type_]:
+        raise InvalidExport(f"{where}: {kind[:80]} does not belong in such a stream")
+    if isinstance(data, ev.LimitSet) and data.scope != f"run:{id_}":
+        raise InvalidExport(f"{where} sets a cap of somebody else", got=data.scope[:120])
+    if isinstance(data, ev.RunStarted | ev.RunForked) != (type_ == "run" and seq == 1):
+        raise InvalidExport(f"{where}: a run's stream begins with its start, and nowhere else")
+    if type_ == "artifact" and getattr(data, "id", None) != id_:
+        raise InvalidExport(f"{where} is about another artifact")
+
+
+def head_refs(content: bytes) -> Iterator[str]:
+    """What the head of a manifest refers to. Errors: `CorruptStore` if it is none."""
+    head = decode_head(content)
+    yield from (ref for ref in (head.tools, head.output_schema) if ref is not None)
+    yield from (part.blob for part in head.parts if part.blob is not None)

@@ -1,0 +1,93 @@
+"""What belongs to a run: the streams that an export of it must hold, and how far each of them counts."""
+
+from __future__ import annotations
+
+from artelier.ids import MAIN_SPACE
+from artelier.kernel.ancestry import OPEN_END, lineage
+from artelier.kernel.services import Services
+from artelier.log import Stream, control_stream, run_stream
+
+
+async def streams_of(
+    services: Services, tenant: str, run_id: str, *, position: int
+) -> dict[Stream, int]:
+    """Streams and the position up to which each counts. Errors: `NotFound`.
+
+    The run and its descendants count whole, up to `position`; the origins of forks up to the branch. With
+    a run come the commands that it was given and the artifacts that it wrote, these from their first
+    version on, since a chain of hashes has no other beginning.
+    """
+    found: dict[Stream, int] = {}
+
+    def take(stream: Stream, upto: int) -> None:
+        found[stream] = max(upto, found.get(stream, 0))
+
+    for run, upto in (await _runs(services, tenant, run_id, position)).items():
+        take(run_stream(tenant, run), upto)
+        commands = control_stream(tenant, run)
+        last = upto if upto == position else await _last_command(services, commands, upto)
+        if last:
+            take(commands, last)
+        for stream, written in await _artifacts(services, tenant, run, upto):
+            take(stream, written)
+    return found
+
+
+async def _runs(services: Services, tenant: str, run_id: str, position: int) -> dict[str, int]:
+    """Runs and the position up to which each counts."""
+    await lineage(services, tenant, run_id)
+    rows = await services.store.query(
+        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
+        " JOIN family f ON r.parent = f.run WHERE r.tenant = ?) SELECT run FROM family",
+        (run_id, tenant),
+    )
+    found: dict[str, int] = {}
+    for (run,) in rows:
+        for place in await lineage(services, tenant, run):
+            upto = position
+            if place.upto != OPEN_END:
+                upto = await _position(services, place.stream_id, place.upto)
+            found[place.run_id] = max(upto, found.get(place.run_id, 0))
+    return found
+
+
+async def _position(services: Services, stream_id: int, seq: int) -> int:
+    rows = await services.store.query(
+        "SELECT position FROM events WHERE stream = ? AND seq = ?", (stream_id, seq)
+    )
+    return rows[0][0]
+
+
+async def _last_command(services: Services, commands: Stream, upto: int) -> int:
+    """Position of the newest command whose effect stands in the part of an origin that counts."""
+    prefix = f"{commands.local}@"
+    rows = await services.store.query(
+        "SELECT e.cause FROM events e JOIN streams s ON s.id = e.stream"
+        " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.position <= ?"
+        " AND e.cause LIKE 'control:%'",
+        (commands.tenant, MAIN_SPACE, f"run:{commands.id}", upto),
+    )
+    seqs = [int(cause.removeprefix(prefix)) for (cause,) in rows if cause.startswith(prefix)]
+    if not seqs:
+        return 0
+    rows = await services.store.query(
+        "SELECT e.position FROM events e JOIN streams s ON s.id = e.stream"
+        " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.seq = ?",
+        (*commands, max(seqs)),
+    )
+    return rows[0][0]
+
+
+async def _artifacts(
+    services: Services, tenant: str, run: str, upto: int
+) -> list[tuple[Stream, int]]:
+    """Streams of the artifacts that a run wrote, each up to the run's newest version of it."""
+    rows = await services.store.query(
+        "SELECT s.name, max(e.position) FROM artifact_versions v"
+        " JOIN events e ON e.stream = v.stream AND e.seq = v.seq"
+        " JOIN streams s ON s.id = v.stream"
+        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND e.position <= ?"
+        " GROUP BY s.name",
+        (tenant, MAIN_SPACE, run, upto),
+    )
+    return [(Stream(tenant, MAIN_SPACE, name), position) for name, position in rows]

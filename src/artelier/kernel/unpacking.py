@@ -1,0 +1,137 @@
+"""From a checked file into the log: one batch whose events keep their hashes and whose money is lent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from artelier.errors import Conflict, InvalidExport
+from artelier.ids import MAIN_SPACE
+from artelier.kernel import events as ev
+from artelier.kernel.archive import ArchiveReader, BlobLine
+from artelier.kernel.inspection import Inspected
+from artelier.kernel.services import Services
+from artelier.log import (
+    Blob,
+    DataKey,
+    Draft,
+    EventData,
+    RawDraft,
+    Stream,
+    StreamAppend,
+    Tx,
+    tenant_stream,
+)
+from artelier.log.blobs import name_blob
+
+Caps = dict[tuple[str, str], int | None]
+"""Caps of counters, by (scope, unit)."""
+
+
+async def caps_of(services: Services, tenant: str, found: Inspected) -> Caps:
+    """Caps of this tenant on counters that the history changes."""
+    caps: Caps = {}
+    for scope, unit in found.loan.scopes:
+        rows = await services.store.query(
+            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?",
+            (tenant, scope, unit),
+        )
+        if rows:
+            caps[scope, unit] = rows[0][0]
+    return caps
+
+
+def same_caps(tenant: str, found: Inspected, caps: Caps) -> Callable[[Tx], None]:
+    """A guard: these caps stand, so that they can be put back after the history."""
+
+    def check(tx: Tx) -> None:
+        for scope, unit in found.loan.scopes:
+            row = tx.one(
+                "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?",
+                (tenant, scope, unit),
+            )
+            if (row is not None) != ((scope, unit) in caps) or (
+                row and row[0] != caps[scope, unit]
+            ):
+                raise Conflict(
+                    f"the cap on {unit} of {scope} was changed meanwhile",
+                    hint="Nothing was imported. Try again.",
+                )
+
+    return check
+
+
+def appends_of(
+    services: Services, tenant: str, found: Inspected, ids: dict[int, DataKey], caps: Caps, by: str
+) -> list[StreamAppend]:
+    """The events in the order in which they were recorded, framed by the loan that they need."""
+    now = services.clock.now_us()
+    own = tenant_stream(tenant)
+
+    def framing(*data: EventData) -> StreamAppend:
+        return StreamAppend(own, [Draft(item, now, by) for item in data])
+
+    runs = tuple(
+        ev.ImportedRun(run, None if key is None else ids[key].key_id)
+        for run, key in sorted(found.runs.items())
+    )
+    first = ev.RunsImported(
+        runs=runs, tenant=found.header.tenant, sha256=found.sha256, postings=found.loan.lent()
+    )
+    last = ev.ImportSettled(
+        sha256=found.sha256, postings=found.loan.returned(), counts=found.loan.uncounted()
+    )
+    lifted = [ev.LimitSet(scope=scope, unit=unit) for scope, unit in caps]
+    restored = [ev.LimitSet(scope=scope, unit=unit, cap=cap) for (scope, unit), cap in caps.items()]
+    return [
+        framing(first, *lifted), *_history(tenant, found.drafts), framing(last, *restored),
+    ]  # fmt: skip
+
+
+def _history(tenant: str, drafts: list[tuple[str, RawDraft]]) -> list[StreamAppend]:
+    """Neighbours of one stream go together. A stream's first events say that nothing was there before."""
+    appends: list[StreamAppend] = []
+    begun: set[str] = set()
+    run: list[RawDraft] = []
+    last: str | None = None
+    for local, draft in drafts:
+        if local != last:
+            run = []
+            expected = None if local in begun else 0
+            appends.append(StreamAppend(Stream(tenant, MAIN_SPACE, local), run, expected))
+            begun.add(local)
+            last = local
+        run.append(draft)
+    return appends
+
+
+class Contents:
+    """The content of a checked file, read again blob by blob while it is stored: never all in memory."""
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        tenant: str,
+        secrets: dict[int, bytes],
+        ids: dict[int, DataKey],
+        size_max_bytes: int,
+    ) -> None:
+        self._file = file
+        self._tenant = tenant
+        self._secrets = secrets
+        self._ids = ids
+        self._size_max = size_max_bytes
+
+    def __iter__(self) -> Iterator[Blob]:
+        pieces: list[bytes] = []
+        for line in ArchiveReader(self._file, size_max_bytes=self._size_max).lines():
+            if not isinstance(line, BlobLine):
+                continue
+            pieces.append(line.content)
+            if not line.more:
+                content = b"".join(pieces)
+                pieces = []
+                key = DataKey(None, b"") if line.key is None else self._ids[line.key]
+                if name_blob(key, content) != line.name:
+                    raise InvalidExport("the file was changed while it was imported")
+                yield Blob(self._tenant, line.name, key.key_id, content)
