@@ -1,0 +1,104 @@
+"""One reply: tool calls while answers are missing, then the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from artelier.errors import OfflineCannot
+from artelier.models.offline import summary
+from artelier.models.offline.columns import Names
+from artelier.models.offline.conversation import Ask, Desk, Wanted, gather, question_text
+from artelier.models.offline.fitting import fitted
+from artelier.models.offline.parts import Part, part_of
+from artelier.models.offline.plan import answer
+from artelier.models.offline.question import Clause, Question, question_from
+from artelier.models.offline.reader import Reader
+from artelier.models.offline.reading import Reading
+from artelier.models.offline.schema import Column, Table, tables_from
+from artelier.models.offline.text import is_about_text, list_ask, text_part
+from artelier.models.offline.values import candidates, probes, values_from
+from artelier.models.step import complete_reply
+from artelier.ports.model import ModelReply, ModelRequest, ToolCall
+
+
+def reply_to(request: ModelRequest) -> ModelReply:
+    """The reply that the rules give.
+
+    Errors: `OfflineCannot` with the reason.
+    """
+    desk = Desk(request)
+    try:
+        if summary.is_wanted(request):
+            reply = ModelReply(text=summary.extract(request))
+        else:
+            reply = fitted(_parts(question_from(question_text(request.messages)), desk), request)
+    except Wanted as wanted:
+        calls = tuple(
+            ToolCall(id=f"call_{desk.made + at}", name=ask.tool, arguments=dict(ask.arguments))
+            for at, ask in enumerate(wanted.asks, start=1)
+        )
+        reply = ModelReply(tool_calls=calls, finish_reason="tool_calls")
+    return complete_reply(reply, request)
+
+
+def _parts(question: Question, desk: Desk) -> list[Part]:
+    """The parts of the report, one per clause; whatever several of them need is asked for at once."""
+    texts = [clause for clause in question.clauses if is_about_text(clause)]
+    others = [clause for clause in question.clauses if clause not in texts]
+    if texts:
+        desk.require("list_dir", "read_file")
+    if others:
+        desk.require("describe_tables", "query_sql")
+    first = [list_ask()] if texts else []
+    if others:
+        first.insert(0, Ask(tool="describe_tables", arguments={}))
+    desk.ask(*first)
+    makers: list[tuple[int, Callable[[], Part]]] = []
+    for clause in texts:
+        makers.append((clause.first, lambda clause=clause: text_part(clause, desk)))
+    wanted: list[Wanted] = []
+    try:
+        for clause, reading in _readings(question, others, desk):
+            makers.append((clause.first, lambda reading=reading: part_of(answer(reading, desk))))
+    except Wanted as more:
+        wanted.append(more)
+    return _made([make for _, make in sorted(makers, key=lambda pair: pair[0])], wanted)
+
+
+def _made(makers: Sequence[Callable[[], Part]], wanted: list[Wanted]) -> list[Part]:
+    parts: list[Part] = []
+    for make in makers:
+        try:
+            parts.append(make())
+        except Wanted as more:
+            wanted.append(more)
+    if wanted:
+        raise gather(wanted)
+    return parts
+
+
+def _readings(
+    question: Question, clauses: Sequence[Clause], desk: Desk
+) -> list[tuple[Clause, Reading]]:
+    if not clauses:
+        return []
+    (described,) = desk.ask(Ask(tool="describe_tables", arguments={}))
+    tables = tables_from(described)
+    if not tables:
+        raise OfflineCannot(
+            "the workspace holds no table", hint="Put a CSV or Parquet file into the workspace."
+        )
+    reader = Reader(question, Names(tables, values_from(_probed(question, tables, desk))))
+    found: list[tuple[Clause, Reading]] = []
+    for clause in clauses:
+        context = found[-1][1] if found else None
+        found += [(clause, reading) for reading in reader.read(clause, context)]
+    return found
+
+
+def _probed(
+    question: Question, tables: Sequence[Table], desk: Desk
+) -> list[tuple[tuple[Column, ...], list[list[object]]]]:
+    asked = probes(tables, candidates(question.words, question.text))
+    rows = desk.query(*(statement for statement, _ in asked))
+    return [(columns, found.rows) for (_, columns), found in zip(asked, rows, strict=True)]
