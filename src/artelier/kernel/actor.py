@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import partial
 
 from artelier.clock import Clock
 from artelier.errors import Exhausted
 from artelier.log import Batch, Blob, Draft, EventData, Fence, Receipt, Store, Stream, StreamAppend
+
+SMALL_BYTES = 4096
+"""Content up to this size is remembered once it is stored, so that it is not stored with every step."""
+
+STORED_MAX = 1024
+"""How many pieces of content are remembered."""
 
 
 class Actor:
@@ -28,6 +35,8 @@ class Actor:
         self._side: list[StreamAppend] = []
         self._scheduled = False
         self._unconfirmed: set[asyncio.Future[Receipt]] = set()
+        self._stored: set[bytes] = set()
+        """Names of small content that is durable: a batch that may be refused makes none of it so."""
         self.failure: BaseException | None = None
         """Why a batch that nobody waited for was refused; the run cannot go on."""
 
@@ -60,7 +69,8 @@ class Actor:
         if not self._drafts and not self._side:
             return None
         appends = [StreamAppend(self.stream, self._drafts)] if self._drafts else []
-        batch = Batch(appends=[*appends, *self._side], blobs=self._blobs, fence=self.fence)
+        blobs = [blob for blob in self._blobs if blob.name not in self._stored]
+        batch = Batch(appends=[*appends, *self._side], blobs=blobs, fence=self.fence)
         self._drafts, self._blobs, self._side = [], [], []
         return batch
 
@@ -68,16 +78,24 @@ class Actor:
         """Queue what was noted; a refusal is found at the next commit."""
         batch = self._take()
         if batch is not None:
-            self._watch(self._store.submit(batch))
+            self._watch(self._store.submit(batch), batch)
 
-    def _watch(self, waiting: Awaitable[Receipt]) -> None:
+    def _watch(self, waiting: Awaitable[Receipt], batch: Batch) -> None:
         assert isinstance(waiting, asyncio.Future)
         self._unconfirmed.add(waiting)
-        waiting.add_done_callback(self._confirmed)
+        waiting.add_done_callback(partial(self._confirmed, batch))
 
-    def _confirmed(self, future: asyncio.Future[Receipt]) -> None:
+    def _confirmed(self, batch: Batch, future: asyncio.Future[Receipt]) -> None:
         self._unconfirmed.discard(future)
         self._confirmed_error(future)
+        if not future.cancelled() and future.exception() is None:
+            self._remember(batch)
+
+    def _remember(self, batch: Batch) -> None:
+        """The batch is durable: its small content need not be stored again."""
+        if len(self._stored) >= STORED_MAX:
+            self._stored.clear()
+        self._stored.update(blob.name for blob in batch.blobs if len(blob.content) <= SMALL_BYTES)
 
     def _confirmed_error(self, future: asyncio.Future[Receipt]) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
@@ -114,10 +132,11 @@ class Actor:
         try:
             if notes is not None:
                 noted, waiting = self._store.submit_all((notes, batch))
-                self._watch(noted)
+                self._watch(noted, notes)
             else:
                 waiting = self._store.submit(batch)
-            receipt = await self._decided(waiting)
+            receipt = await self._decided(waiting, batch)
+            self._remember(batch)
         except Exhausted as error:
             if not refusable:
                 self.failure = self.failure or error
@@ -132,13 +151,13 @@ class Actor:
         self.check()
         return receipt.seqs[0] if receipt.seqs else 0
 
-    async def _decided(self, waiting: Awaitable[Receipt]) -> Receipt:
+    async def _decided(self, waiting: Awaitable[Receipt], batch: Batch) -> Receipt:
         """The receipt of a batch. If the caller is cancelled, what becomes of the batch is still noticed."""
         assert isinstance(waiting, asyncio.Future)
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
-            self._watch(waiting)
+            self._watch(waiting, batch)
             raise
 
     async def settled(self) -> None:

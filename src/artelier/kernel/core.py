@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from artelier.errors import (
     StepConflict,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.actor import Actor
+from artelier.kernel.actor import SMALL_BYTES, Actor
 from artelier.kernel.conversation import Conversation, PlainLists
 from artelier.kernel.history import History, Recorded
 from artelier.kernel.manifest import canonical, encoded
@@ -191,7 +191,7 @@ class RunCore:
         self.overrun = 0
         """Micro-dollars that a provider billed beyond its own maximum; the run stops for it."""
         self._visible: tuple[ToolSchema, ...] | None = None
-        self._stored: dict[bytes, BlobRef] = {}
+        self._kept: dict[bytes, tuple[BlobRef, Blob]] = {}
         self._decoded: dict[str, Any] = {}
         self._hear()
 
@@ -221,24 +221,18 @@ class RunCore:
 
     # Content
 
-    def keep(self, content: bytes) -> tuple[BlobRef, Blob | None]:
-        """A reference to content, and the blob if this run has not stored the same bytes lately."""
-        known = self._stored.get(content)
+    def keep(self, content: bytes) -> tuple[BlobRef, Blob]:
+        """A reference to content, and the blob to record with it. The writer skips what it has stored."""
+        known = self._kept.get(content)
         if known is not None:
-            return known, None
-        ref, blob = make_blob(self.tenant.id, self.key, content)
-        if (
-            len(content) <= 4096
-        ):  # small content repeats (system prompts, arguments); large does not
-            if len(self._stored) >= 256:
-                self._stored.clear()
-            self._stored[content] = ref
-        return ref, blob
-
-    def unkeep(self, blobs: Iterable[Blob]) -> None:
-        """Blobs that `keep` gave and nobody will record: the next one to need them stores them."""
-        for blob in blobs:
-            self._stored.pop(blob.content, None)
+            return known
+        kept = make_blob(self.tenant.id, self.key, content)
+        if len(content) <= SMALL_BYTES:
+            # Small content repeats (system prompts, arguments); large does not.
+            if len(self._kept) >= 256:
+                self._kept.clear()
+            self._kept[content] = kept
+        return kept
 
     def ref_of(self, value: Any) -> BlobRef:
         """The reference that a JSON value has or would have; nothing is stored."""
@@ -246,7 +240,7 @@ class RunCore:
 
     def keep_json(self, value: Any) -> tuple[BlobRef, list[Blob]]:
         ref, blob = self.keep(canonical(value))
-        return ref, [blob] if blob is not None else []
+        return ref, [blob]
 
     async def load(self, ref: str) -> bytes:
         return await self.store.blob(self.tenant.id, blob_name(ref))

@@ -210,7 +210,7 @@ def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> Mo
             cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
             cost=settlement.cost, unpriced=ready.reservation.price is None, **settlement.moves,
         ),
-        [blob] if blob else [],
+        [blob],
     )  # fmt: skip
     core.came_back()
     if settlement.overrun:

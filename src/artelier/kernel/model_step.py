@@ -200,7 +200,6 @@ async def _compare(
     old = await renderer.render_event(context)
     if asked == name:
         section = await _first_difference(renderer, context, old, assembled)
-    core.unkeep(assembled.blobs)
     if not recorded.inherited and core.replay == "strict":
         raise core.mismatch(recorded.key, section)
     if not recorded.inherited and core.actor is not None:

@@ -187,8 +187,7 @@ def _scrubbed(core: RunCore, part: PromptPart, pii: dict[str, int]) -> PromptPar
 
 def _keep(core: RunCore, content: bytes, blobs: list[Blob]) -> BlobRef:
     ref, blob = core.keep(content)
-    if blob is not None:
-        blobs.append(blob)
+    blobs.append(blob)
     return ref
 
 

@@ -189,7 +189,7 @@ class Run:
                 expected="JSON data", got=type(value).__name__,
             ) from None  # fmt: skip
         ref, blob = core.keep(content)
-        writer.note(ev.StepCompleted(key=key, name=name, result=ref), [blob] if blob else [])
+        writer.note(ev.StepCompleted(key=key, name=name, result=ref), [blob])
         return msgspec.json.decode(content)
 
     # Parallel work

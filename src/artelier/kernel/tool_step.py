@@ -115,17 +115,19 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     if recorded is not None:
         return await _again(core, tool, arguments, ask, recorded)
     asked: BlobRef | None = None
+    blobs: list[Blob] = []
     if (answer := await _approved(core, tool, ask, key)) is not None:
         if not answer:
             return _refused(core, ask, key, ToolFailed(f"a person denied this call: {answer.note}"))
         if answer.decision == "edit":
-            asked = core.ref_of(ask.arguments)
+            asked, blobs = core.keep_json(ask.arguments)
             ask = replace(ask, arguments=answer.arguments)
             try:
                 arguments = tool.validate(ask.arguments)
             except ArtelierError as error:
                 return _refused(core, ask, key, error)
-    ref, blobs = core.keep_json(ask.arguments)
+    ref, more = core.keep_json(ask.arguments)
+    blobs = [*blobs, *more]
     once = tool.side_effect and not tool.idempotent
     counts = tuple(
         Count(scope, unit, use=1) for scope, unit in sorted(core.capped) if unit == "steps"
@@ -173,7 +175,7 @@ def _refused(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> Too
     ref, blob = core.keep(content)
     core.writer.note(
         ev.ToolRefused(key=key, name=ask.name[:200], code=error.code, result=ref),
-        [blob] if blob else [],
+        [blob],
     )
     return ToolResult(value=value, is_error=True, key=key, call_id=ask.call_id, content=content)
 
@@ -440,7 +442,7 @@ async def _completed(
     event = ev.ToolCompleted(
         key=key, result=ref, is_error=is_error, ms=ms, artifact=artifact, settled_by=settled_by
     )
-    blobs = [blob] if blob else []
+    blobs = [blob]
     if wait:
         await core.writer.commit(event, blobs=blobs)
         core.services.at("tool.completed")
