@@ -295,7 +295,19 @@ async def _finish(run: Run, job: Job, result: ModelResult) -> None:
         )  # fmt: skip
         core.actor.note_aside(append, blobs)
         outcome["artifact"] = f"{artifact.id}@{artifact.version}"
+    elif job.artifact:
+        outcome["artifact"] = await _written(run, result.key)
     run.finish(outcome)
+
+
+async def _written(run: Run, step: str) -> str:
+    """On replay: the artifact that the recorded run wrote at this step."""
+    rows = await run.core.store.query(
+        "SELECT id, version FROM artifact_versions WHERE tenant = ? AND space = ? AND run_id = ?"
+        " AND step = ?",
+        (run.tenant_id, MAIN_SPACE, run.id, step),
+    )
+    return f"{rows[0][0]}@{rows[0][1]}" if rows else ""
 
 
 def _digest(result: ModelResult, results: list[ToolResult]) -> str:

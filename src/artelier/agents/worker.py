@@ -43,6 +43,7 @@ class Worker:
             " LEFT JOIN leases l ON l.stream = r.tenant || '/main/run:' || r.run"
             " WHERE r.loop <> '' AND (r.status IN ('pending', 'running') OR (r.status = 'waiting'"
             " AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))"
+            " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)"
             " ORDER BY r.id LIMIT 1000",
             (now_us,),
         )
