@@ -319,7 +319,7 @@ def test_resume_of_a_paused_run_lets_it_go_on(shell: Shell, sales: str, provider
     resumed = shell("resume", "d1")
 
     assert (paused.code, answered.code) == (0, 0)
-    assert "it is paused" in paused.out
+    assert paused.out == "d1 is paused\n"
     assert (resumed.code, resumed.out) == (0, "South.\n")
 
 

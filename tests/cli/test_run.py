@@ -50,7 +50,7 @@ def test_run_again_returns_the_result_and_does_nothing(shell: Shell) -> None:
 def test_run_tells_its_steps_on_stderr_and_only_the_result_on_stdout(shell: Shell) -> None:
     ran = shell("run", "flows.py:pays", "--run-id", "r1", "--yes")
 
-    assert 'pay(amount=4, to="ana")' in ran.err
+    assert 'pay(to="ana", amount=4)' in ran.err
     assert "user:kim: approve (--yes)" in ran.err
     assert f"head {shell('head').out.strip()}" in ran.err
     assert ran.out == '{\n  "amount": 4,\n  "paid": "ana"\n}\n'

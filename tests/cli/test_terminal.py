@@ -118,9 +118,32 @@ def test_an_interrupted_run_is_resumable_and_says_how(shell: Shell, stop: signal
     assert run.returncode == 130
     assert out == ""
     assert "go on with: artelier run long.py:main --run-id w1" in rest
-    assert shell("runs", "show", "w1", "--json").json["status"] == "waiting"
+    assert shell("runs", "show", "w1", "--json").json["status"] in ("waiting", "pending")
     shell("signal", "w1", "go", "42")
     assert shell("run", "long.py:main", "--run-id", "w1").out == "42\n"
+
+
+def test_commands_reach_a_run_that_another_process_drives(shell: Shell) -> None:
+    shell.write("long.py", "async def main(run):\n    return await run.wait_for('go')\n")
+    words = [sys.executable, "-m", "artelier", "run", "long.py:main", "--run-id", "w1"]
+
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        while "waits for the signal go" not in run.stderr.readline():
+            assert run.poll() is None
+        second = shell("run", "long.py:main", "--run-id", "w1")
+        shown = shell("runs", "show", "w1")
+        paused = shell("pause", "w1")
+        resumed = shell("resume", "w1")
+        cancelled = shell("cancel", "w1", "--note", "wrong year")
+        told = run.communicate(timeout=30)[1]
+
+    assert (second.code, paused.code, resumed.code, cancelled.code) == (1, 0, 0, 0)
+    assert "driven by another process" in second.err
+    assert f":{run.pid}" in shown.out
+    assert "goes on in the process that drives it" in resumed.out
+    assert "paused by user:kim" in told and "cancelled by user:kim" in told
+    assert run.returncode == 1
 
 
 def test_a_worker_ends_cleanly_on_sigterm(shell: Shell) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from artelier.cli.call import Call
+from artelier.errors import PriceUnknown
 from artelier.kernel.events import RunExhausted
 from artelier.log import run_stream
 
@@ -57,9 +58,15 @@ def _advice(call: Call, run: dict[str, Any]) -> list[str]:
     if status == "completed" or status == "cancelled":
         return []
     if status == "failed":
-        reopen = call.command_line("retry", run_id)
+        reopen = f"try its failed step again: {call.command_line('retry', run_id)}"
+        if run["reason"] == PriceUnknown.code:
+            allow = call.command_line("tenants", "update", run["tenant"], "--allow-unknown-price")
+            return [
+                f'name its price in artelier.toml under [prices."{run["model"]}"], or: {allow}',
+                reopen,
+            ]
         advice = _REASONS.get(run["reason"])
-        return [advice] if advice else [f"try its failed step again: {reopen}"]
+        return [advice] if advice else [reopen]
     if status == "waiting_approval":
         return [_approval(call, run_id, item) for item in run["approvals"]]
     if status == "unknown_outcome":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -37,14 +37,20 @@ def compact(value: Any, *, chars_max: int = 160) -> str:
 
 
 def arguments(value: Any, *, chars_max: int = 160) -> str:
-    """Arguments of a call as `name=value, ...`, strings as they read and not as JSON escapes them."""
+    """Arguments of a call as `name=value, ...`: short strings first, since they say most, other values last.
+
+    Strings stand as they read, not as JSON escapes them.
+    """
     if not isinstance(value, dict):
         return compact(value, chars_max=chars_max)
-    pairs: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType] - JSON has string keys
-    return line(
-        ", ".join(f"{name}={_shown(item)}" for name, item in pairs.items()),
-        chars_max=chars_max,
-    )
+    pairs = sorted(cast("dict[str, Any]", value).items(), key=lambda pair: _weight(pair[1]))
+    shown = ", ".join(f"{name}={_shown(item)}" for name, item in pairs)
+    return line(shown, chars_max=chars_max)
+
+
+def _weight(value: Any) -> tuple[bool, int]:
+    is_text = isinstance(value, str)
+    return (not is_text, len(value) if is_text else 0)
 
 
 def _shown(value: Any) -> str:
@@ -57,6 +63,19 @@ def json_text(value: Any, *, indent: int = 2) -> str:
     return _HOSTILE.sub(
         lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text
     )
+
+
+def value_text(value: Any) -> str | None:
+    """A JSON value for people: text as it is, nothing for null."""
+    return value if value is None or isinstance(value, str) else json_text(value)
+
+
+def result_text(value: Any) -> str | None:
+    """The result of a run for people: of the built-in agent its text, else the value."""
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if set(fields) == {"text", "output", "artifact"}:
+        return str(fields["text"])
+    return value_text(value)
 
 
 def size(size_bytes: int) -> str:

@@ -142,8 +142,7 @@ async def _conclude(call: Call, kernel: Kernel, run_id: str, *, told: bool) -> i
     if call.as_json:
         call.screen.json({**shown, "head": head})
     elif shown["status"] == "completed" and shown["result"] is not None:
-        result = shown["result"]
-        call.screen.text(result if isinstance(result, str) else plain.json_text(result))
+        call.screen.text(plain.value_text(shown["result"]) or "")
     style = "bold green" if shown["status"] == "completed" else "bold yellow"
     cost = format_usd(shown["cost_microusd"])
     call.screen.note(f"{run_id} is {standing(shown)}: {cost} USD", style)

@@ -81,7 +81,7 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
     from artelier.cli.advice import standing
     from artelier.money import format_usd
 
-    usage, result = run["usage"], run["result"]
+    usage = run["usage"]
     cached = f" ({usage['cached_input_tokens']:,} cached)" if usage["cached_input_tokens"] else ""
     took = ""
     if run["ended_us"] is not None:
@@ -99,22 +99,11 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
             ("model calls", run["steps"]),
             ("tokens", f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"),
             ("cost", f"{format_usd(run['cost_microusd'])} USD"),
-            ("goal", _text(run["goal"])),
-            ("message", _text(run["message"])),
-            ("result", _result(result)),
+            ("goal", plain.value_text(run["goal"])),
+            ("message", plain.value_text(run["message"])),
+            ("result", plain.result_text(run["result"])),
         ]
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else plain.json_text(value)
-
-
-def _result(value: Any) -> str | None:
-    """A result for people: of the built-in agent its text, else the value."""
-    if isinstance(value, dict) and set(value) == {"text", "output", "artifact"}:  # pyright: ignore[reportUnknownArgumentType] - JSON
-        return str(value["text"])  # pyright: ignore[reportUnknownArgumentType] - JSON
-    return _text(value)
 
 
 @command(app, name="tail", example="artelier runs tail q3-report --follow")
@@ -167,7 +156,11 @@ async def _follow(
     from artelier.log import run_stream
 
     runs, stream = kernel.for_tenant(call.tenant), run_stream(call.tenant, run)
-    if (await runs.show(run))["status"] in FINAL:
+    has_ended = (await runs.show(run))["status"] in FINAL
+    for event in await kernel.store.read(stream, after=after, limit=PAGE):
+        await _print_event(call, story, event)
+        after = event.seq
+    if has_ended:
         return
     async for event in kernel.events(after=position, follow=True):
         if event.stream != stream or event.seq <= after:

@@ -280,7 +280,8 @@ async def _told(call: Call, kernel: Kernel, run: str, done: str) -> None:
     if call.as_json:
         call.screen.json(shown)
         return
-    call.screen.line(f"{run} {done}; it is {shown['status']}")
+    status = shown["status"]
+    call.screen.line(f"{run} is {status}" if done == status else f"{run} {done}; it is {status}")
     driver = await driver_of(kernel, call.tenant, run)
     if driver is not None:
         call.screen.note(f"driven by {driver}")

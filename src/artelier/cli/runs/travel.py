@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
 from artelier.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from artelier.kernel import Transferred
 
 
 @command(app, name="fork", example="artelier fork q3-report --at 14 --model openai:gpt-5-mini")
@@ -120,3 +124,103 @@ def _total(side: dict[str, Any], name: str) -> str:
         f"{usage['output_tokens']:,}", format_usd(side["cost_microusd"]),
     )  # fmt: skip
     return totals[_TOTALS.index(name)]
+
+
+@command(app, name="replay", example="artelier replay q3-report.artelier")
+async def replay(
+    call: Call,
+    target: Annotated[
+        str, typer.Argument(metavar="RUN|FILE", help="Id of a run, or a file of `artelier export`.")
+    ],
+    code: Annotated[
+        str | None,
+        typer.Option("--code", metavar="FILE:FUNCTION", help="The code of a run of your own."),
+    ] = None,
+) -> None:
+    """Run a run's code again over its record.
+
+    Every step returns what was recorded; no model, tool or network is touched, and a difference is an
+    error that names it. A file needs no database and no key.
+    """
+    import msgspec
+
+    from artelier.app import Kernel
+    from artelier.cli.advice import standing
+    from artelier.cli.runs.replaying import drive_with
+
+    drive = drive_with(code)
+    if _is_file(target):
+        with call.screen.working(f"replaying {target}"):
+            found = await Kernel.replay_file(target, drive)
+    else:
+        async with call.kernel() as kernel:
+            with call.screen.working(f"replaying {target}"):
+                found = await kernel.for_tenant(call.tenant).replay(target, drive)
+    shown = msgspec.to_builtins(found)
+    if call.as_json:
+        call.screen.json(shown)
+        return
+    result = plain.result_text(found.result)
+    if result is not None:
+        call.screen.text(result)
+    call.screen.note(
+        f"{found.run_id} replays: {standing(shown)}, {plain.count(found.steps_replayed, 'step')} from the"
+        f" record, {plain.count(found.model_calls, 'model call')},"
+        f" {plain.count(found.tool_calls, 'tool call')}",
+        "bold green",
+    )
+
+
+def _is_file(target: str) -> bool:
+    """Whether a file is meant; a name that ends like an export is one even if it is not there."""
+    return target.endswith(".artelier") or Path(target).is_file()
+
+
+@command(app, name="export", example="artelier export q3-report q3-report.artelier")
+async def export(
+    call: Call,
+    run: RunId,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; it is replaced.")],
+) -> None:
+    """Write a run into one verifiable file.
+
+    It holds the run's events, content and manifests, its children and the origins of its forks. Only you may
+    read the file.
+    """
+    async with call.kernel() as kernel:
+        with call.screen.working(f"exporting {run}"):
+            done = await kernel.for_tenant(call.tenant).export(run, file)
+        head = await kernel.head()
+    _transferred(call, done, f"{file}: ", head)
+
+
+@command(app, name="import", example="artelier import q3-report.artelier --tenant acme")
+async def import_(
+    call: Call,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier export`.")],
+) -> None:
+    """Take the runs of an export into this database.
+
+    They can be read, replayed, compared and forked here, and are driven no more.
+    """
+    async with call.kernel(create=True) as kernel:
+        with call.screen.working(f"importing {file}"):
+            done = await kernel.for_tenant(call.tenant).import_(file, by=call.person)
+        head = await kernel.head()
+    _transferred(call, done, "", head)
+
+
+def _transferred(call: Call, done: Transferred, where: str, head: str) -> None:
+    import msgspec
+
+    if call.as_json:
+        call.screen.json({**msgspec.to_builtins(done), "head": head})
+        return
+    call.screen.line(
+        f"{where}{plain.count(len(done.runs), 'run')}, {plain.count(done.events, 'event')},"
+        f" {plain.count(done.blobs, 'blob')}"
+    )
+    for run in done.runs:
+        call.screen.line(f"- {run}")
+    call.screen.note(f"sha256 {done.sha256}", "dim")
+    call.screen.note(f"head {head}", "dim")

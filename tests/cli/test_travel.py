@@ -1,0 +1,177 @@
+"""Time travel: fork, diff, export, import and replay, from one folder to another."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from artelier import ModelReply, ToolCall
+from tests.cli.conftest import Provider, Shell
+
+
+@pytest.fixture
+def recorded(shell: Shell, sales: str, provider: Provider) -> Provider:
+    """A finished run `d1` of the built-in agent."""
+    call = ToolCall(id="1", name="read_file", arguments={"path": "2024.csv"})
+    provider.says(ModelReply(tool_calls=(call,)), "South.")
+    assert shell("do", "Which region?", "--workspace", sales, "--run-id", "d1").code == 0
+    return provider
+
+
+@pytest.fixture
+def flows(shell: Shell) -> None:
+    shutil.copy(Path(__file__).with_name("flows.py"), shell.folder / "flows.py")
+
+
+def branch_point(shell: Shell) -> str:
+    """Seq of the event after which the second cycle begins."""
+    events = shell("runs", "tail", "d1", "--after", "0", "--json").json["items"]
+    return str(next(event["seq"] for event in events if event["kind"] == "cycle.completed"))
+
+
+def test_a_fork_goes_its_own_way_and_pays_only_for_that(shell: Shell, recorded: Provider) -> None:
+    recorded.says("North, I think.")
+
+    forked = shell("fork", "d1", "--at", branch_point(shell), "--model", "openai:gpt-5")
+    resumed = shell("resume", "d1.fork-1")
+
+    assert forked.code == 0
+    assert "d1.fork-1 branches off d1" in forked.out
+    assert "artelier resume d1.fork-1" in forked.err
+    assert (resumed.code, resumed.out) == (0, "North, I think.\n")
+    assert recorded.calls == 3
+    assert recorded.server.requests[-1].body["model"] == "gpt-5"
+
+
+def test_a_fork_gets_the_name_that_is_asked_for(shell: Shell, recorded: Provider) -> None:
+    forked = shell("fork", "d1", "--run-id", "again", "--json")
+    taken = shell("fork", "d1", "--run-id", "again")
+
+    assert forked.json["id"] == "again"
+    assert forked.json["origin"] == "d1"
+    assert taken.code == 1
+
+
+@pytest.mark.parametrize("words", [["--at", "0"], ["--at", "9999"], ["--model", "nobody:knows"]])
+def test_a_fork_that_makes_no_sense_is_refused(
+    shell: Shell, recorded: Provider, words: list[str]
+) -> None:
+    assert shell("fork", "d1", *words).code == 2
+
+
+def test_diff_names_the_first_difference(shell: Shell, recorded: Provider) -> None:
+    recorded.says("North, I think.")
+    shell("fork", "d1", "--at", branch_point(shell), "--run-id", "other")
+    shell("resume", "other")
+
+    shown = shell("diff", "d1", "other")
+    found = shell("diff", "d1", "other", "--json").json
+
+    assert shown.code == 0
+    assert "first difference at step c2/model: reply" in shown.out
+    assert found["first_divergence"]["key"] == "c2/model"
+    assert "no difference" in shell("diff", "d1", "d1").out
+
+
+def test_an_export_replays_in_an_empty_folder_without_key_or_network(
+    shell: Shell, recorded: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = shell("export", "d1", "d1.artelier", "--json").json
+    calls = recorded.calls
+    elsewhere = shell.folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("ARTELIER_MODEL")
+
+    ran = shell("replay", "../d1.artelier")
+    found = shell("replay", "../d1.artelier", "--json").json
+
+    assert exported["runs"] == ["d1"]
+    assert (ran.code, ran.out) == (0, "South.\n")
+    assert "0 model calls, 0 tool calls" in ran.err
+    assert found["status"] == "completed"
+    assert found["steps_replayed"] == 3
+    assert recorded.calls == calls
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_run_replays_where_it_is(shell: Shell, recorded: Provider) -> None:
+    ran = shell("replay", "d1")
+
+    assert (ran.code, ran.out) == (0, "South.\n")
+    assert recorded.calls == 2
+
+
+def test_an_imported_run_can_be_read_and_replayed_and_not_driven(
+    shell: Shell, recorded: Provider
+) -> None:
+    shell("export", "d1", "d1.artelier")
+
+    imported = shell("import", "d1.artelier", "--db", "other.db")
+    shown = shell("runs", "show", "d1", "--db", "other.db")
+    replayed = shell("replay", "d1", "--db", "other.db")
+    again = shell("import", "d1.artelier", "--db", "other.db")
+
+    assert imported.code == 0
+    assert "- d1" in imported.out
+    assert "South." in shown.out
+    assert replayed.out == "South.\n"
+    assert again.code == 1
+    assert shell("verify", "--db", "other.db").code == 0
+
+
+def test_own_code_replays_when_it_is_named(shell: Shell, flows: None) -> None:
+    shell("run", "flows.py:pays", "--run-id", "r1", "--yes")
+
+    unnamed = shell("replay", "r1")
+    named = shell("replay", "r1", "--code", "flows.py:pays")
+
+    assert unnamed.code == 2
+    assert "--code flows.py:pays" in unnamed.err
+    assert named.code == 0
+    assert '"paid": "ana"' in named.out
+    assert (shell.folder / "paid.txt").read_text().count("\n") == 1
+
+
+def test_other_code_is_a_mismatch_that_is_named(shell: Shell, flows: None) -> None:
+    shell("run", "flows.py:pays", "--run-id", "r1", "--yes")
+
+    ran = shell("replay", "r1", "--code", "flows.py:loses", "--json")
+
+    assert ran.code == 1
+    assert ran.error["code"] in ("replay_mismatch", "run_ended")
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
+def test_a_damaged_export_is_refused_and_nothing_is_imported(
+    shell: Shell, recorded: Provider, damage: str
+) -> None:
+    shell("export", "d1", "d1.artelier")
+    file = shell.folder / "d1.artelier"
+    content = file.read_bytes()
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 0xFF
+    file.write_bytes(
+        {
+            "cut": content[: len(content) // 2],
+            "flip": bytes(flipped),
+            "empty": b"",
+            "text": b"hello",
+        }[damage]
+    )
+
+    imported = shell("import", "d1.artelier", "--db", "other.db")
+    replayed = shell("replay", "d1.artelier")
+
+    assert imported.code != 0 and replayed.code != 0
+    assert "Traceback" not in imported.err
+    assert "mistake of Artelier" not in imported.err + replayed.err
+    assert shell("runs", "list", "--db", "other.db", "--json").json["items"] == []
+
+
+def test_a_file_that_is_not_there_is_not_found(shell: Shell) -> None:
+    assert shell("replay", "gone.artelier").code == 6
+    assert shell("import", "gone.artelier").code == 6
