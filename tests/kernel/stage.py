@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Run, RunSuspended, Tenant
 from artelier.app import TenantKernel
-from artelier.errors import ArtelierError
+from artelier.errors import ArtelierError, NotFound
 from artelier.ports.model import Usage
 from artelier.testing import ManualClock, ScriptedModel
 
@@ -154,7 +154,10 @@ async def until(fact: Callable[[], Awaitable[bool]], *, within_s: float = 5.0) -
 
 async def has_status(runs: TenantKernel, status: str, run_id: str = "r") -> None:
     async def so() -> bool:
-        return (await runs.show(run_id))["status"] == status
+        try:
+            return (await runs.show(run_id))["status"] == status
+        except NotFound:
+            return False
 
     await until(so)
 
