@@ -21,7 +21,7 @@ from artelier.artifacts import (
     check_principal,
 )
 from artelier.clock import Clock, SystemClock
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import InvalidRequest, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
 from artelier.kernel import (
     CAPPING,
@@ -274,7 +274,12 @@ class Kernel:
             await asyncio.sleep(RENEW_S)
             idle = 0 if self._services.active else idle + 1
             until_us = self._services.clock.now_us() + 3 * int(RENEW_S * 1_000_000)
-            await self._store.renew(self._services.holder, until_us=until_us)
+            try:
+                await self._store.renew(self._services.holder, until_us=until_us)
+            except StoreClosed:
+                return
+            except StoreUnavailable:
+                continue  # locked or full for now: a lease outlives two missed signs of life
 
     async def aclose(self) -> None:
         """Leave detached runs resumable, then close."""

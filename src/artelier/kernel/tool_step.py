@@ -260,6 +260,7 @@ async def _dispatch(
         await core.writer.commit(ev.ToolRetried(key=key))
         return await _dispatch(core, tool, arguments, ask, key)
     except Exception as error:
+        core.writer.check()  # what the store refused the tool's own questions is no error of the tool
         if once and code_of(error) != RESULT_INVALID:
             return await _settle_unknown(core, tool, arguments, ask, key, code_of(error))
         value = _as_error(error)

@@ -5,6 +5,8 @@ Ordering    Batches submitted by one process are applied in the order of submiss
             stream, `position` none per store; a reader that sees position p sees every position below p.
 Conflict    `expected_seq` that differs from the stream's head fails that batch alone with `SequenceConflict`.
 Fencing     A batch with a fence fails with `LeaseLost` unless the lease's token is the newest.
+Loss        When a group is lost (a full disk, a failed fsync), later batches under the fences of its
+            batches are refused with `StoreUnavailable`: what they build on is not there.
 Durability  When `append` returns, the batch is on disk. When it raises, nothing of it is.
 Cancelling  A caller that is cancelled while it waits leaves the store usable; its batch may be durable.
 """

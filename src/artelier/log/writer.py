@@ -164,6 +164,8 @@ class Writer:
         self._stopping = False
         self._heads: dict[Stream, _Head] = {}
         self._leases: dict[Stream, int] = {}
+        self._lost: dict[Fence, str] = {}
+        """Fences under which a batch was lost with its whole group, and why."""
         self._position = 0
         self._root = GENESIS
         self._data_version = -1
@@ -291,6 +293,8 @@ class Writer:
         clear = store_error(error) if isinstance(error, sqlite3.Error) else error
         for job in group:
             job.error = job.error or clear
+            if job.batch is not None and job.batch.fence is not None:
+                self._lost[job.batch.fence] = str(clear)
 
     def _announce(self, group: list[_Job], *, moved: bool) -> None:
         loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
@@ -466,9 +470,17 @@ class Writer:
             (name, request.holder, request.now_us + request.ttl_us),
         ).lastrowid
         self._leases[request.stream] = int(token or 0)
+        if self._lost:  # the new holder builds on what is there
+            self._lost = {k: why for k, why in self._lost.items() if k.stream != request.stream}
         return int(token or 0)
 
     def _check_fence(self, fence: Fence) -> None:
+        if (why := self._lost.get(fence)) is not None:
+            # Its author did not know yet when it was queued: what it builds on is not there.
+            raise StoreUnavailable(
+                f"an earlier batch of {fence.stream.local} was lost: {why}",
+                hint="Open the run again; it goes on from what is durable.",
+            )
         token = self._leases.get(fence.stream)
         if token is None:
             row = self._tx.one("SELECT token FROM leases WHERE stream = ?", (fence.stream.name,))
