@@ -13,6 +13,8 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cli.terminal import Seen, on_terminal
 
+pytestmark = pytest.mark.slow
+
 ASKS = "l = later"
 
 

@@ -62,7 +62,7 @@ async def list_artifacts(
         return
     rows = [
         (item.id, item.kind, item.version, plain.size(item.size_bytes), item.owner,
-         plain.moment(item.written_us))
+         plain.minute(item.written_us))
         for item in found
     ]  # fmt: skip
     columns = ("artifact", "kind", ">version", ">size", "owner", "written")
@@ -124,7 +124,7 @@ async def history(
         call.screen.json({"items": _plain(found), "next": following})
         return
     rows = [
-        (item.version, plain.moment(item.written_us), item.writer, plain.size(item.size_bytes),
+        (item.version, plain.minute(item.written_us), item.writer, plain.size(item.size_bytes),
          item.run_id or "", item.step or "", "pruned" if item.pruned else "")
         for item in found
     ]  # fmt: skip

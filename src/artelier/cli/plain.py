@@ -109,6 +109,11 @@ def moment(at_us: int | None) -> str:
     return datetime.fromtimestamp(at_us / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def minute(at_us: int) -> str:
+    """A time for a table: its seconds are left out."""
+    return moment(at_us).rpartition(":")[0]
+
+
 def count(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -76,16 +76,16 @@ class Screen:
             print("  ".join(aligned).rstrip())
 
     def _rich_table(self, columns: Sequence[str], rows: list[list[str]]) -> None:
-        from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-        for name in columns:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+        for index, name in enumerate(columns):
             right = name.startswith(">")
             table.add_column(
-                name.removeprefix(">"), justify="right" if right else "left", overflow="fold"
-            )
+                name.removeprefix(">"), justify="right" if right else "left", overflow="fold",
+                no_wrap=index == 0,  # the name of the row, to be copied in one piece
+            )  # fmt: skip
         for row in rows:
             table.add_row(*map(Text, row))
         self._console(sys.stdout).print(table)

@@ -49,7 +49,7 @@ async def list_runs(
     rows = [
         (
             run["id"], standing(run), run["agent"] or "own code", run["model"],
-            run["steps"], format_usd(run["cost_microusd"]), plain.moment(run["started_us"]),
+            run["steps"], format_usd(run["cost_microusd"]), plain.minute(run["started_us"]),
         )
         for run in page["items"]
     ]  # fmt: skip

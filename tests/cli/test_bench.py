@@ -1,0 +1,50 @@
+"""`bench`: figures beside their bounds, and an exit code that tells when one is missed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier.testing.bench import AREAS, Target, judge
+from tests.cli.conftest import Shell
+
+
+def area(value: float) -> Any:
+    """An area of one figure that must be at most 2."""
+
+    def measure(*, quick: bool, directory: Path, progress: Any) -> dict[str, Any]:
+        progress("measuring twice")
+        figures = {"answer_ms": value}
+        return {
+            **figures, "targets": judge(figures, {"answer_ms": Target(at_most=2)}),
+            "units": {"answer_ms": "ms of thinking"},
+            "machine": {
+                "processor": "abacus", "cpus": 1, "load_1_min": 0.0, "python": "3", "sqlite": "3",
+                "filesystem": "tmpfs", "in_memory": True,
+            },
+        }  # fmt: skip
+
+    return measure
+
+
+@pytest.mark.parametrize(("value", "code", "met"), [(1.5, 0, "yes"), (2.5, 1, "NO")])
+def test_bench_shows_figures_with_bounds_and_judges(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, value: float, code: int, met: str
+) -> None:
+    monkeypatch.setitem(AREAS, "thought", area(value))
+
+    ran = shell("bench", "thought")
+    found = shell("bench", "thought", "--json")
+
+    assert (ran.code, found.code) == (code, code)
+    assert f"{value}" in ran.out and "<= 2" in ran.out and met in ran.out
+    assert "ms of thinking" in ran.out
+    assert "measuring twice" in ran.err and "in memory" in ran.err
+    assert found.json["items"][0]["answer_ms"] == value
+
+
+def test_bench_refuses_what_it_cannot_measure(shell: Shell) -> None:
+    assert shell("bench", "patience").code == 2
+    assert shell("bench", "kernel", "--directory", "gone").code == 2
