@@ -13,7 +13,7 @@ BOOKS = Path("bank.txt")  # the outside world
 
 
 @tool(side_effect=True)
-async def pay(to: str) -> str:
+def pay(to: str) -> str:
     """Pay somebody."""
     with BOOKS.open("a") as books:
         books.write(f"{to}\n")

@@ -1,7 +1,6 @@
 """A budget belongs to the tenant and is reserved before a call; when it is raised, the run goes on."""
 
 import asyncio
-
 from decimal import Decimal
 
 from artelier import Kernel, Price, RunSuspended, Tenant

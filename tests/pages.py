@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from artelier.testing.event_table import event_table
-
 from tests.repository.sources import ROOT
 
 

@@ -20,8 +20,8 @@ def event_table() -> str:
     lines = [
         "# Events",
         "",
-        "Generated from the classes; `make docs` writes it, a test compares it. A field with `?` may be absent.",
-        "`b:...` is a blob reference, `postings` and `counts` move money and limits.",
+        "Generated from the classes; `make docs` writes it, a test compares it. A field with `?`",
+        "may be absent. `b:...` is a blob reference, `postings` and `counts` move money and limits.",
         "",
         "| kind | version | fields | meaning |",
         "|---|---|---|---|",
