@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from artelier import Policy, Run, Tenant, ToolContext, tool
-from artelier.errors import LimitReached, ProviderUnavailable, ToolFailed
+from artelier.errors import LimitReached, NotGranted, ProviderUnavailable, ToolFailed
 from artelier.kernel import Limits
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.stage import (
@@ -533,5 +533,43 @@ def test_money_may_be_spent_as_a_decimal(tmp_path: Path) -> None:
                     assert (await run.step_tool("buy", {"usd": bad})).is_error
             found = await assert_conserved(kernel, "acme")
             assert found["spent"] == 1
+
+    play(scenario())
+
+
+def test_the_models_of_a_child_are_never_more_than_its_parents(tmp_path: Path) -> None:
+    """Models are open as long as nobody speaks of them; whoever does speaks for all below."""
+
+    async def allowed(run: Run) -> list[str]:
+        found: list[str] = []
+        for name in ("small", "large"):
+            try:
+                await run.step_model(model=name, messages=[user("x")])
+                found.append(name)
+            except NotGranted:
+                pass
+        return found
+
+    async def scenario() -> None:
+        small = {"tools:*", "models:openai:small"}
+        cases: list[tuple[Any, Any, list[str]]] = [
+            ({"tools:*"}, {"tools:*"}, ["small", "large"]),
+            ({"tools:*"}, small, ["small"]),
+            (small, {"tools:*"}, ["small"]),
+            (small, {"models:*"}, []),
+            (small, {"models:openai:large"}, []),
+            ({"models:openai:*"}, {"models:openai:small"}, ["small"]),
+            (small, None, ["small"]),
+        ]
+        for number, (above, below, names) in enumerate(cases):
+            with open_kernel(tmp_path) as kernel:
+                runs = kernel.for_tenant(Tenant(f"t{number}", grants=above))
+                async with runs.run("r", grants=below) as run:
+                    assert await allowed(run) == names
+                async with (
+                    runs.run("p") as parent,
+                    runs.run("c", parent=parent, grants=below) as child,
+                ):
+                    assert await allowed(child) == names
 
     play(scenario())

@@ -262,6 +262,8 @@ class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     output_tokens: int = 0
     cost: int = 0
     """Micro-dollars."""
+    invalid: bool = False
+    """True if it did not fit the schema that was asked for: a failure, whose reply is kept."""
     unpriced: bool = False
     """True if nobody knows the price and the tenant allows that; `cost` is then no amount."""
 

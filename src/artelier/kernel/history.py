@@ -124,6 +124,8 @@ class History:
             step.actor, step.at_us = actor, at_us
             if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
                 step.outcome, step.status = None, "open"
+            if isinstance(data, ev.ModelCompleted) and data.invalid:
+                step.status = "failed"
             if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
                 step.status = "retry"
 

@@ -199,7 +199,15 @@ def checked(core: RunCore, reply: object) -> tuple[ModelReply, bytes]:
 
 
 def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> ModelResult:
-    """Note the reply and its cost; it is durable at the latest when the run's code next waits."""
+    """Note the reply and its cost; it is durable at the latest when the run's code next waits.
+
+    Errors: `OutputInvalid`, recorded with the reply.
+    """
+    output, misfit = None, None
+    try:
+        output = value_of(reply, ready.call.output)
+    except errors.OutputInvalid as error:
+        misfit = error
     ref, blob = core.keep(content)
     settlement = settle(ready.reservation, usage=reply.usage)
     usage = reply.usage
@@ -208,22 +216,25 @@ def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> Mo
         ev.ModelCompleted(
             key=ready.key, reply=ref, input_tokens=usage.input_tokens,
             cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
-            cost=settlement.cost, unpriced=ready.reservation.price is None, **settlement.moves,
+            cost=settlement.cost, invalid=misfit is not None,
+            unpriced=ready.reservation.price is None, **settlement.moves,
         ),
         [blob],
     )  # fmt: skip
     core.came_back()
     if settlement.overrun:
         core.overrun = settlement.overrun
-    return result(core, ready.key, reply, ready.call.output, cost=settlement.cost, replayed=False)
+    if misfit is not None:
+        raise misfit
+    return result(core, ready.key, reply, output, cost=settlement.cost, replayed=False)
 
 
 def result(
     core: RunCore, key: str, reply: ModelReply, output: Any, *, cost: int, replayed: bool
 ) -> ModelResult:
-    """What a step gives back. Errors: `OutputInvalid`."""
+    """What a step gives back; `output` is the value that was asked for."""
     return ModelResult(
-        output=value_of(reply, output), text=reply.text, tool_calls=reply.tool_calls,
+        output=output, text=reply.text, tool_calls=reply.tool_calls,
         usage=reply.usage, cost_microusd=cost, replayed=replayed,
         manifest_id=f"{core.run_id}:{key}", finish_reason=reply.finish_reason, key=key, reply=reply,
     )  # fmt: skip

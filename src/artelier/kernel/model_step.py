@@ -16,7 +16,7 @@ from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import Head, canonical, decode_head, decode_reply, decode_tools
 from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result
 from artelier.kernel.model_stream import streamed
-from artelier.kernel.outputs import schema_of
+from artelier.kernel.outputs import schema_of, value_of
 from artelier.kernel.policy import may_use_model
 from artelier.kernel.prompts import (
     Assembled,
@@ -247,4 +247,5 @@ async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> Model
         await raise_recorded(core, outcome.code, outcome.message)
     assert isinstance(outcome, ev.ModelCompleted)
     reply = decode_reply(await core.load(outcome.reply))
-    return result(core, recorded.key, reply, call.output, cost=outcome.cost, replayed=True)
+    output = value_of(reply, call.output)
+    return result(core, recorded.key, reply, output, cost=outcome.cost, replayed=True)

@@ -49,7 +49,25 @@ def may_use_model(grants: Iterable[str], model: str) -> bool:
     return not patterns or granted(patterns, f"models:{model}")
 
 
+NO_MODELS = "models:"
+"""A grant that speaks of models and names none."""
+
+
 def narrow(parent: Iterable[str], child: Iterable[str]) -> tuple[str, ...]:
-    """The child's grants that the parent covers; a child never gains."""
-    have = tuple(parent)
-    return tuple(grant for grant in child if grant in have or granted(have, grant))
+    """The child's grants that the parent covers; a child never gains.
+
+    Since models are open unless a grant speaks of them, silence of either side is filled from the other.
+    """
+    have, wanted = tuple(parent), tuple(child)
+    of_parent = [grant for grant in have if grant.startswith("models:")]
+    of_child = [grant for grant in wanted if grant.startswith("models:")]
+    kept = [
+        grant
+        for grant in wanted
+        if grant in have or granted(have, grant) or (not of_parent and grant.startswith("models:"))
+    ]
+    if not of_child:
+        kept.extend(of_parent)
+    elif not any(grant.startswith("models:") for grant in kept):
+        kept.append(NO_MODELS)
+    return tuple(kept)

@@ -283,7 +283,7 @@ def _model_requested(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.ModelCompleted)
 def _model_completed(event: Applied, tx: Tx) -> None:
     data = cast(ev.ModelCompleted, event.data)
-    _close(tx, event, data.key, "completed")
+    _close(tx, event, data.key, "failed" if data.invalid else "completed")
     tx.execute(
         "UPDATE runs SET steps = steps + 1, input_tokens = input_tokens + ?, cached_input_tokens ="
         " cached_input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ? WHERE id = ?",
