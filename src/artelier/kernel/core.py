@@ -208,6 +208,8 @@ class RunCore:
         self.changed = asyncio.Event()
         """Set when the next command takes effect."""
         self.answers: dict[str, tuple[ev.ApprovalGiven, str, int]] = {}
+        self.questions: dict[str, Recorded] = {}
+        """What tools have asked people, by step key, with the answers so far."""
         self.signals: list[tuple[int, str, BlobRef | None]] = []
         self.notes: list[tuple[int, BlobRef]] = []
         """Injected notes that no `notes` step has taken: `(seq, text)`."""

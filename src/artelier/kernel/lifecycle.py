@@ -390,7 +390,7 @@ def _last_word(
         core.status = error.status
         reason = (error.reason or "") if own else error.run_id
         return ev.RunSuspendedEvent(status=error.status, reason=reason[:200]), []
-    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit | SystemExit):
         if core.paused:
             core.status = "paused"
         elif core.status not in _WAITING:

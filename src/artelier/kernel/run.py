@@ -229,7 +229,12 @@ class Run:
             async with gate:
                 return await step
 
-        return await _all_of([asyncio.ensure_future(one(step)) for step in steps])
+        try:
+            return await _all_of([asyncio.ensure_future(one(step)) for step in steps])
+        finally:
+            for step in steps:
+                if asyncio.iscoroutine(step):
+                    step.close()  # one that was cancelled before its turn was never awaited
 
     async def _nth(
         self,

@@ -281,9 +281,9 @@ async def _entered(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key
     """Run the tool under its timeout and heartbeat; harmless ones are retried when they say so."""
     once = tool.side_effect and not tool.idempotent
     beat = _Heartbeat(core)
-    context = _context(core, tool, key, beat)
     attempts = 1 if once else core.policy.attempts_max
     for attempt in range(1, attempts + 1):
+        context = _context(core, tool, key, beat)
         try:
             with core.flight(harmless=not once):
                 async with asyncio.timeout(tool.timeout_s) as beat.limit:
@@ -356,7 +356,9 @@ def _context(core: RunCore, tool: ToolPort, key: str, beat: _Heartbeat) -> ToolC
         nonlocal questions
         questions += 1
         with beat.asking():
-            approval = await approve(core, question, details, key=f"{key}/ask/{questions}")
+            approval = await approve(
+                core, question, details, key=f"{key}/ask/{questions}", by_tool=True
+            )
         decision = "deny" if approval.decision == "expired" else approval.decision
         return Answer(
             decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by

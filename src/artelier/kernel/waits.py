@@ -20,15 +20,21 @@ async def approve(
     key: str,
     expires_s: float | None = None,
     exact: bool = False,
+    by_tool: bool = False,
 ) -> Approval:
     """Wait for the answer to one question. `key` is the full step key.
 
-    `exact`: an answer holds for this very question, whatever the replay policy allows.
+    `exact`: an answer holds for this very question, whatever the replay policy allows. `by_tool`: a tool
+    asks, and asks again when it is tried again; one answer is enough.
     Errors: `ReplayMismatch` if another question was recorded under the key.
     """
     asked = {"question": question, "details": dict(details or {})}
-    recorded = await core.recorded(key, "approval")
+    recorded = core.questions.get(key) if by_tool else None
+    if recorded is None:
+        recorded = await core.recorded(key, "approval")
     if recorded is not None:
+        if by_tool:
+            core.questions[key] = recorded
         recorded = _same_question(core, recorded, core.ref_of(asked), exact=exact)
     if recorded is not None and isinstance(recorded.outcome, ev.ApprovalGiven):
         return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
@@ -38,9 +44,11 @@ async def approve(
         if expires_s is not None:
             expires_us = core.clock.now_us() + int(expires_s * 1_000_000)
         ref, blobs = core.keep_json(asked)
-        await core.writer.commit(
-            ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us), blobs=blobs
-        )
+        requested = ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us)
+        recorded = Recorded(key=key, kind="approval", request=requested)
+        if by_tool:
+            core.questions[key] = recorded  # asked even if this wait is cut short
+        await core.writer.commit(requested, blobs=blobs)
     else:
         expires_us = cast(ev.ApprovalRequested, recorded.request).expires_us
     core.status = "waiting_approval"
@@ -55,8 +63,8 @@ async def approve(
         await _wait(core, since=since, until_us=expires_us, status="waiting_approval", reason=key)
         since = core.turn
     core.status = "running"
-    answer, by, at_us = core.answers.pop(key)
-    return await _answered(core, answer, by, at_us)
+    recorded.outcome, recorded.actor, recorded.at_us = core.answers.pop(key)
+    return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
 
 
 def _same_question(
