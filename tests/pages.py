@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from artelier.cli.reference import cli_page, settings_page
 from artelier.testing.event_table import event_table
 from tests.repository.sources import ROOT
 
 
 def write_pages() -> None:
-    (ROOT / "docs" / "events.md").write_text(event_table(), encoding="utf-8")
+    pages = {"events.md": event_table(), "cli.md": cli_page(), "settings.md": settings_page()}
+    for name, text in pages.items():
+        (ROOT / "docs" / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

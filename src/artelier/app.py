@@ -10,15 +10,14 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import (
     Artifacts,
     Provenance,
-    account_of,
+    Space,
     artifacts_view,
-    check_principal,
 )
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidRequest, NotFound, StoreClosed, StoreUnavailable
@@ -57,16 +56,12 @@ from artelier.kernel import (
 )
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
-from artelier.ledger import MoneyTransferred, Posting, ledger_view
+from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import (
-    Batch,
-    Draft,
     Event,
     EventData,
     Report,
     SqliteStore,
-    Stream,
-    StreamAppend,
     View,
     verify_store,
 )
@@ -79,6 +74,7 @@ from artelier.tokens import Prices, Window, Windows
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),
     kernel_view,
+    Space,
     artifacts_view,
 )
 """Every shipped view, in the order in which they see an event."""
@@ -372,7 +368,10 @@ class TenantKernel:
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
         """What one principal of this tenant can do with artifacts and money."""
         space = MAIN_SPACE if world is None else f"world:{world}"
-        return Space(self._kernel, self, principal, self._artifacts(principal, space), space)
+        return Space(
+            self._services.store, self._services.clock, self.id, space, principal,
+            self._artifacts(principal, space),
+        )  # fmt: skip
 
     # Runs
 
@@ -594,53 +593,6 @@ class TenantKernel:
         await self.state()
         self._kernel.keep_alive()
         return await commands.give(self._services, self.id, run_id, verb, **command)
-
-
-class Space:
-    """What one principal does in one space: `space.artifacts`, `space.ledger`."""
-
-    def __init__(
-        self, kernel: Kernel, tenant: TenantKernel, principal: str, artifacts: Artifacts, space: str
-    ) -> None:
-        self.artifacts = artifacts
-        self.ledger = Money(kernel.services, tenant.id, space, principal)
-
-
-class Money:
-    """Balances and transfers of one principal."""
-
-    def __init__(self, services: Services, tenant: str, space: str, principal: str) -> None:
-        self._services = services
-        self._tenant = tenant
-        self._space = space
-        self._principal = principal
-
-    async def balance(self, asset: str = "scrip") -> int:
-        """In the asset's smallest unit."""
-        rows = await self._services.store.query(
-            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
-            " AND asset = ?",
-            (self._tenant, self._space, account_of(self._principal), asset),
-        )
-        return rows[0][0] if rows else 0
-
-    async def transfer(self, *, to: str, amount: int, asset: str = "scrip") -> None:
-        """Give money to another principal of the space.
-
-        Errors: `InvalidRequest` for an amount that is no positive integer or a transfer to oneself;
-        `InsufficientFunds`, and nothing moved.
-        """
-        target = account_of(check_principal(to))
-        if isinstance(amount, bool) or not isinstance(cast(object, amount), int) or amount <= 0:
-            raise InvalidRequest("amount", expected="a positive integer", got=repr(amount)[:80])
-        if to == self._principal:
-            raise InvalidRequest("a transfer needs two principals", got=to)
-        posting = Posting(account_of(self._principal), target, asset, amount)
-        draft = Draft(
-            MoneyTransferred(postings=(posting,)), self._services.clock.now_us(), self._principal
-        )
-        stream = Stream(self._tenant, self._space, f"tenant:{self._tenant}")
-        await self._services.store.append(Batch(appends=[StreamAppend(stream, [draft])]))
 
 
 def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:

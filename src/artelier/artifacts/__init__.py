@@ -15,6 +15,7 @@ from artelier.artifacts.events import (
 )
 from artelier.artifacts.kinds import Kind, known_kinds, register_kind
 from artelier.artifacts.ref import Ref
+from artelier.artifacts.space import Money, Space
 from artelier.artifacts.store import Artifacts
 from artelier.artifacts.view import artifacts_view
 
@@ -34,9 +35,11 @@ __all__ = [
     "Diff",
     "Kind",
     "Lineage",
+    "Money",
     "Prices",
     "Provenance",
     "Ref",
+    "Space",
     "Summary",
     "VersionInfo",
     "account_of",

@@ -1,0 +1,65 @@
+"""What one principal does in one space: its artifacts and its money."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from artelier.artifacts.access import check_principal
+from artelier.artifacts.bill import account_of
+from artelier.artifacts.store import Artifacts
+from artelier.clock import Clock
+from artelier.errors import InvalidRequest
+from artelier.ledger import MoneyTransferred, Posting
+from artelier.log import Batch, Draft, Store, Stream, StreamAppend
+
+
+class Space:
+    """The handle of a principal: `space.artifacts`, `space.ledger`."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tenant: str,
+        space: str,
+        principal: str,
+        artifacts: Artifacts,
+    ) -> None:
+        self.artifacts = artifacts
+        self.ledger = Money(store, clock, tenant, space, principal)
+
+
+class Money:
+    """Balances and transfers of one principal."""
+
+    def __init__(self, store: Store, clock: Clock, tenant: str, space: str, principal: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._tenant = tenant
+        self._space = space
+        self._principal = check_principal(principal)
+
+    async def balance(self, asset: str = "scrip") -> int:
+        """In the asset's smallest unit."""
+        rows = await self._store.query(
+            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
+            " AND asset = ?",
+            (self._tenant, self._space, account_of(self._principal), asset),
+        )
+        return rows[0][0] if rows else 0
+
+    async def transfer(self, *, to: str, amount: int, asset: str = "scrip") -> None:
+        """Give money to another principal of the space.
+
+        Errors: `InvalidRequest` for an amount that is no positive integer or a transfer to oneself;
+        `InsufficientFunds`, and nothing moved.
+        """
+        target = account_of(check_principal(to))
+        if isinstance(amount, bool) or not isinstance(cast(object, amount), int) or amount <= 0:
+            raise InvalidRequest("amount", expected="a positive integer", got=repr(amount)[:80])
+        if to == self._principal:
+            raise InvalidRequest("a transfer needs two principals", got=to)
+        posting = Posting(account_of(self._principal), target, asset, amount)
+        draft = Draft(MoneyTransferred(postings=(posting,)), self._clock.now_us(), self._principal)
+        stream = Stream(self._tenant, self._space, f"tenant:{self._tenant}")
+        await self._store.append(Batch(appends=[StreamAppend(stream, [draft])]))
