@@ -74,7 +74,6 @@ from artelier.tokens import Prices, Window, Windows
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),
     kernel_view,
-    Space,
     artifacts_view,
 )
 """Every shipped view, in the order in which they see an event."""
