@@ -18,6 +18,7 @@ from artelier.kernel.archive import (
     ArchiveWriter,
     EventLine,
     Header,
+    KeyLine,
     RunLine,
     _seal,
 )
@@ -80,7 +81,11 @@ assert SEAL_BYTES == len(_seal("0" * 64))
 
 
 def forged(
-    path: Path, events: list[tuple[str, EventData]], *, runs: tuple[str, ...] = ("r",)
+    path: Path,
+    events: list[tuple[str, EventData]],
+    *,
+    runs: tuple[str, ...] = ("r",),
+    key: bool = False,
 ) -> None:
     """A file as somebody would make who knows its form: every hash and the seal are right."""
     heads: dict[str, tuple[int, bytes]] = {}
@@ -92,6 +97,8 @@ def forged(
                 head="",
             )
         )  # fmt: skip
+        if key:
+            writer.write(KeyLine(id=1, secret=bytes(32)))
         for run in runs:
             writer.write(RunLine(run=run, key=None))
         for stream, data in events:

@@ -462,7 +462,9 @@ def test_a_built_in_loop_goes_on_from_the_origins_snapshot(tmp_path: Path) -> No
             assert await loop(runs, between, 4) == [4]
             deep = await runs.fork(await runs.fork("r", at=cycles[1]))
             assert await loop(runs, deep, 2) == []
-            assert len(model.requests) == 5 + 1
+            assert await loop(runs, await runs.fork("r"), 5) == []
+            assert await loop(runs, await runs.fork("r", at=1), 1) == [1]
+            assert len(model.requests) == 5 + 2
 
     play(scenario())
 
@@ -577,5 +579,92 @@ def test_a_fork_says_where_it_comes_from_in_its_first_event(tmp_path: Path) -> N
             assert isinstance(data, ev.RunForked)
             assert (data.origin, data.at, born.actor) == ("r", 4, "ann")
             assert data.changes is not None
+
+    play(scenario())
+
+
+def test_what_the_origin_has_taken_note_of_is_not_told_to_the_fork_again(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        heard = await run.wait_for("go")
+        notes = await run.notes()
+        return [heard, notes, await run.wait_for("go", timeout_s=0.0)]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, code, on_wait="suspend")
+            await runs.inject("r", "one")
+            await runs.signal("r", "go", 1)
+            with pytest.raises(TimeoutError):
+                async with runs.run("r") as run:
+                    await code(run)
+            found = await events(kernel)
+            took = next(event.seq for event in found if b'"took":' in event.data)
+
+            name = await runs.fork("r", at=took)
+
+            assert await kinds(kernel, name) == ["run.forked"]
+            with pytest.raises(TimeoutError):
+                async with runs.run(name) as run:
+                    await code(run)
+
+    play(scenario())
+
+
+def test_a_model_whose_key_is_elsewhere_may_be_named(tmp_path: Path) -> None:
+    """Whoever drives the fork may have the key; whoever makes it need not."""
+
+    async def scenario() -> None:
+        with Kernel.open(tmp_path / "s.db", models={"m": echo()}, environ={}) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, three_turns)
+            name = await runs.fork("r", at=2, with_={"model": "openai:gpt-5-mini"})
+            assert (await runs.show(name))["status"] == "pending"
+            assert (await drive(runs, three_turns, name)).startswith("failed: missing_key")
+
+    play(scenario())
+
+
+def test_a_reopened_failure_is_not_reopened_twice(tmp_path: Path) -> None:
+    model = ScriptedModel([ModelRefusedCall("no"), "a", ModelRefusedCall("no"), "b", "c"])
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, three_turns)
+            await runs.retry("r")
+            name = await runs.fork("r")
+            assert await kinds(kernel, name) == ["run.forked"]
+            assert await drive(runs, three_turns, name) == "failed: model_refused_call"
+            await runs.retry(name)
+            assert await drive(runs, three_turns, name) == "completed"
+            assert await result_of(runs, name) == ["a", "b", "c"]
+
+    play(scenario())
+
+
+def test_a_fork_keeps_the_prompt_that_its_origin_asked_before_it_was_retried(
+    tmp_path: Path,
+) -> None:
+    """The origin's row of the step moves on; the part of its history that the fork has does not."""
+    model = ScriptedModel(["one", ModelRefusedCall("no"), "two", "three"])
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, three_turns)
+            name = await runs.fork("r")
+            before = await runs.render(name, "2")
+            short = await runs.fork("r", at=await seq_of(kernel, "model.completed"))
+            await runs.retry("r")
+            assert await drive(runs, three_turns) == "completed"
+
+            assert await runs.render(name, "2") == before == model.requests[1]
+            assert (await runs.manifest(name, "2")).key == "2"
+            found = (await runs.diff(name, short))["first_divergence"]
+            assert (found["key"], found["kind"], found["what"]) == ("2", "model", "missing")
+            assert found["at_a"]["seq"] == await seq_of(kernel, "model.requested", 2)
+            with pytest.raises(NotFound):
+                await runs.render(name, "9")
 
     play(scenario())

@@ -7,22 +7,24 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from msgspec.structs import replace as replaced
 
-from artelier import Limits
+from artelier import Kernel, Limits
 from artelier.artifacts import Access
-from artelier.artifacts.events import ArtifactWritten
+from artelier.artifacts.events import ArtifactDeleted, ArtifactWritten
 from artelier.errors import (
+    Conflict,
     CorruptStore,
     InvalidExport,
     NotFound,
     StoreUnavailable,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.archive import SEAL_BYTES
+from artelier.kernel import import_run
+from artelier.kernel.archive import LINE_BYTES_MAX, SEAL_BYTES, ArchiveWriter, EventLine
 from artelier.ledger import Count, MoneyTransferred, Posting
-from artelier.log import BlobRef
+from artelier.log import Batch, BlobRef, DataKey, Draft, StreamAppend, tenant_stream
 from tests.kernel.files import exported, forged, resealed, rewritten
 from tests.kernel.sample import ACME, kernels
 from tests.kernel.stage import (
@@ -145,6 +147,29 @@ def _no_runs(lines: list[dict[str, Any]]) -> None:
     lines.remove(next(line for line in lines if line["t"] == "run"))
 
 
+def _second_run(lines: list[dict[str, Any]]) -> None:
+    lines.insert(2, next(line for line in lines if line["t"] == "run"))
+
+
+def _second_key(lines: list[dict[str, Any]]) -> None:
+    lines.insert(2, next(line for line in lines if line["t"] == "key"))
+
+
+def _another_piece(lines: list[dict[str, Any]]) -> None:
+    first, second = _blobs(lines)[:2]
+    first["more"], second["size"] = True, 10**6
+    first["size"] += 1
+
+
+def _cut_content(lines: list[dict[str, Any]]) -> None:
+    _blobs(lines)[-1]["more"] = True
+    _blobs(lines)[-1]["size"] += 1
+
+
+def _huge_content(lines: list[dict[str, Any]]) -> None:
+    _blobs(lines)[0]["size"] = 2**40
+
+
 def _second_header(lines: list[dict[str, Any]]) -> None:
     lines.insert(1, lines[0])
 
@@ -176,8 +201,14 @@ def _second_header(lines: list[dict[str, Any]]) -> None:
         (_short_key, "another length"),
         (_no_runs, "not those that it names"),
         (_second_header, "second header"),
+        (_second_run, "named twice"),
+        (_second_key, "numbered from 1"),
+        (_another_piece, "breaks off"),
+        (_cut_content, "breaks off"),
+        (_huge_content, "too large"),
         (_header(version=2), "newer Artelier"),
         (_header(version="x"), "newer Artelier"),
+        (_header(version=0), "no header"),
         (_header(format="tar"), "no export of Artelier"),
         (_header(run="other"), "not those that it names"),
         (_header(tenant="../x"), "tenant id"),
@@ -224,8 +255,8 @@ def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_bombs_end_before_the_disk_does(tmp_path: Path) -> None:
     path = exported(tmp_path, lambda run: ask(run, "a"))
     head = gzip.decompress(path.read_bytes()).split(b"\n")[0]
-    many = resealed(gzip.compress(head + b"\n" + b"{}\n" * 3_000_000))
-    long = resealed(gzip.compress(head + b"\n" + b" " * 40_000_000 + b"\n"))
+    many = resealed(gzip.compress(head + b"\n" + b"{}\n" * 3_000_000, 1))
+    long = resealed(gzip.compress(head + b"\n" + b" " * 40_000_000 + b"\n", 1))
 
     async def scenario() -> None:
         with kernels(tmp_path, "here") as here:
@@ -272,7 +303,7 @@ def _paid(*postings: Posting, counts: tuple[Count, ...] = ()) -> tuple[str, Any]
         ([_STARTED, ("run:r", ev.LimitSet(scope="tenant", unit="usd"))], "somebody else"),
         ([_STARTED, ("control:s", ev.CommandGiven(verb="pause"))], "not in the file"),
         ([_STARTED, ("artifact:b", _WRITTEN)], "another artifact"),
-        ([_STARTED, ("artifact:a", replaced(_WRITTEN, run_id="s"))], "missing|no run of the file"),
+        ([_STARTED, ("artifact:a", ArtifactDeleted(id="a"))], "no run of the file"),
         ([("run:r", ev.RunForked(origin="r", at=1))], "origin of a fork is missing"),
         ([("run:r", ev.RunForked(origin="s", at=0))], "origin of a fork is missing"),
         ([("run:r", ev.RunStarted(parent="r"))], "before its parent"),
@@ -427,6 +458,11 @@ def test_damage_is_not_exported(tmp_path: Path) -> None:
                 await there.for_tenant().export("r", path)
         db = sqlite3.connect(tmp_path / "there" / "s.db")
         db.execute("UPDATE events SET actor = 'kernel' WHERE kind = 'run.completed'")
+        db.execute("UPDATE blobs SET content = x'78', size = 1, codec = 0")
+        db.commit()
+        with kernels(tmp_path) as there:
+            with pytest.raises(CorruptStore, match=r"content b:\S+ is not what was written"):
+                await there.for_tenant().export("r", path)
         db.execute("DELETE FROM keys")
         db.commit()
         db.close()
@@ -434,5 +470,91 @@ def test_damage_is_not_exported(tmp_path: Path) -> None:
             with pytest.raises(CorruptStore, match="is gone, or its key is"):
                 await there.for_tenant().export("r", path)
         assert not path.exists()
+
+    play(scenario())
+
+
+class Meanwhile:
+    """The keys of a store, and something that happens after a file was checked, before it is appended."""
+
+    def __init__(self, kernel: Kernel, happens: Any) -> None:
+        self._kernel = kernel
+        self._happens = happens
+
+    async def add_key(self, tenant: str, secret: bytes) -> DataKey:
+        await self._happens()
+        return await self._kernel.store.add_key(tenant, secret)
+
+
+@pytest.mark.parametrize("what", ["run", "cap", "file"])
+def test_what_changes_while_an_import_is_under_way_refuses_it(tmp_path: Path, what: str) -> None:
+    path = exported(tmp_path, lambda run: ask(run, "a"))
+    if what == "cap":
+        forged(path, [_STARTED, _paid(counts=(Count("run:mine", "tokens", use=1),))], key=True)
+    errors = {"run": Conflict, "cap": Conflict, "file": InvalidExport}
+
+    async def scenario() -> None:
+        with kernels(tmp_path, "here") as here:
+            target = here.for_tenant("acme")
+            await drive(target, lambda run: ask(run, "a"), "mine", limits=Limits(tokens=10_000))
+
+            async def happens() -> None:
+                if what == "run":
+                    await drive(target, lambda run: ask(run, "b"))
+                elif what == "cap":
+                    await _cap(here, "mine", 20_000)
+                else:
+                    rewritten(path, _swap_contents)
+
+            with pytest.raises(errors[what]):
+                await import_run(here.services, Meanwhile(here, happens), "acme", path)
+            assert await here.store.query("SELECT count(*) FROM imports") == [(0,)]
+            assert here.verify().findings == []
+
+    play(scenario())
+
+
+async def _cap(kernel: Kernel, run: str, cap: int) -> None:
+    data = ev.LimitSet(scope=f"run:{run}", unit="tokens", cap=cap)
+    append = StreamAppend(tenant_stream("acme"), [Draft(data, 1, "test")])
+    await kernel.store.append(Batch(appends=[append]))
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "no\0good"])
+def test_names_that_no_file_can_have_are_refused(tmp_path: Path, name: str) -> None:
+    async def scenario() -> None:
+        with kernels(tmp_path) as there:
+            runs = there.for_tenant()
+            await drive(runs, lambda run: ask(run, "a"))
+            with pytest.raises(StoreUnavailable):
+                await runs.import_(tmp_path / name)
+            with pytest.raises(StoreUnavailable):
+                await runs.export("r", tmp_path / name)
+            with pytest.raises(StoreUnavailable):
+                await runs.export("r", tmp_path)
+
+    play(scenario())
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_line_that_no_reader_would_take_is_not_written(tmp_path: Path) -> None:
+    data = msgspec.Raw(b'"' + b"x" * LINE_BYTES_MAX + b'"')
+    with (tmp_path / "file").open("wb") as file, pytest.raises(InvalidExport, match="too large"):
+        ArchiveWriter(file).write(
+            EventLine(
+                stream="run:r", seq=1, kind="k", version=1, data=data, at_us=1, actor="a",
+                cause=None, hash=b"",
+            )
+        )  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that cannot be read")
+def test_a_file_that_cannot_be_read_is_said_to_be_so(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with kernels(tmp_path) as there:
+            with pytest.raises(StoreUnavailable, match="cannot be read"):
+                await there.for_tenant().import_("/proc/self/mem")
+            with pytest.raises(StoreUnavailable, match="cannot be read"):
+                await Kernel.replay_file("/proc/self/mem", lambda run: ask(run, "a"))
 
     play(scenario())

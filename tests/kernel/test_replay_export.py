@@ -9,6 +9,9 @@ import pytest
 
 from artelier import Kernel, Run, tool
 from artelier.errors import ModelRefusedCall, NotFound, ReplayMismatch, RunEnded
+from artelier.kernel.replay import RecordedTool
+from artelier.ports.model import ToolSchema
+from artelier.ports.tool import ToolPort
 from artelier.testing import ScriptedModel
 from tests.kernel.files import exported
 from tests.kernel.sample import ACME, TOOLS, everything, kernels, model
@@ -241,3 +244,12 @@ def test_a_replay_does_not_depend_on_the_windows_and_tools_of_this_installation(
                 assert await code(run) == "re: a"
 
     play(scenario())
+
+
+def test_a_recorded_tool_cannot_run() -> None:
+    schema = ToolSchema(name="pay", description="Pay.", parameters={})
+    recorded: ToolPort = RecordedTool(schema)
+
+    assert recorded.validate({"amount": 3}) == {"arguments": {"amount": 3}}
+    with pytest.raises(AssertionError, match="a replay has called tool pay"):
+        play(recorded.call({}, None))  # pyright: ignore[reportArgumentType] - it is never looked at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier import Kernel, Limits, Run, Tenant
+from artelier import Kernel, Limits, Run, RunSuspended, Tenant
 from artelier.app import TenantKernel
 from artelier.errors import (
     Conflict,
@@ -19,8 +20,8 @@ from artelier.errors import (
     RunEnded,
 )
 from artelier.kernel import events as ev
-from artelier.log import Batch, Draft, StreamAppend, tenant_stream
-from tests.kernel.files import exported, fields_of
+from artelier.log import Batch, Draft, StreamAppend, blob_ref, tenant_stream
+from tests.kernel.files import exported, fields_of, forged
 from tests.kernel.sample import ACME, everything, kernels, model, same_run
 from tests.kernel.stage import (
     ask,
@@ -322,6 +323,43 @@ def test_the_model_that_answered_is_in_the_export(tmp_path: Path) -> None:
     assert kinds_there.count("model.completed") == 1
 
 
+def test_content_that_a_loops_settings_name_comes_along(tmp_path: Path) -> None:
+    """Settings are JSON of a loop; what looks like a reference there and is none does no harm."""
+    path = tmp_path / "run.artelier"
+
+    async def scenario() -> None:
+        with kernels(tmp_path) as there, kernels(tmp_path, "here") as here:
+            origin, target = there.for_tenant(ACME), here.for_tenant(ACME)
+            await drive(origin, lambda run: run.step("kept", lambda: "kept for later"), "first")
+            rows = await there.store.query("SELECT name FROM blobs")
+            refs = [blob_ref(name) for (name,) in rows]
+            settings = {"named": refs, "not one": "b:" + "A" * 43}
+            await drive(origin, lambda run: ask(run, "a"), loop="test", settings=settings)
+
+            await origin.export("r", path)
+            await target.import_(path)
+
+            for (name,) in rows:
+                kept = await there.store.blob("acme", name)
+                assert await here.store.blob("acme", name) == kept
+            assert here.verify().findings == []
+
+    play(scenario())
+
+
+def test_a_run_whose_content_has_plain_names_is_exported_too(tmp_path: Path) -> None:
+    path, again = tmp_path / "plain.artelier", tmp_path / "again.artelier"
+    forged(path, [("run:r", ev.RunStarted()), ("run:r", ev.RunCompleted())])
+
+    async def scenario() -> None:
+        with kernels(tmp_path) as there:
+            await there.for_tenant("acme").import_(path)
+            await there.for_tenant("acme").export("r", again)
+        assert fields_of(again) == fields_of(path)
+
+    play(scenario())
+
+
 # Random runs
 
 _steps = st.lists(
@@ -375,28 +413,30 @@ def test_any_run_comes_back_as_it_was(tmp_path_factory: Any, steps: list[tuple[s
     tmp_path = tmp_path_factory.mktemp("law")
     code, path = _code(steps), tmp_path / "run.artelier"
 
-    async def finished(runs: TenantKernel, run: str) -> None:
-        async with runs.run(run) as opened:
-            value = await code(opened)
-            if not opened.finished:
-                opened.finish(value)
+    async def driven(runs: TenantKernel, run: str) -> None:
+        with suppress(RunSuspended):  # a payment that a fork cut through has an unknown outcome
+            async with runs.run(run) as opened:
+                value = await code(opened)
+                if not opened.finished:
+                    opened.finish(value)
 
     async def scenario() -> None:
         with kernels(tmp_path) as there, kernels(tmp_path, "here") as here:
             origin, target = there.for_tenant(ACME), here.for_tenant("elsewhere")
-            await finished(origin, "r")
+            await driven(origin, "r")
             name = "r"
             for kind, value in steps:
                 if kind == "fork":
                     count = len(await kinds(there, name, tenant="acme"))
                     name = await origin.fork(name, at=min(value, count))
-                    await finished(origin, name)
+                    await driven(origin, name)
             await origin.export(name, path)
 
             await target.import_(path)
 
             await same_run(origin, target, name, back=path)
-            await target.replay(name, code)
+            if (await target.show(name))["status"] in ("completed", "failed"):
+                await target.replay(name, code)
             await assert_conserved(here, "elsewhere")
             for kernel in (there, here):
                 assert kernel.verify().findings == []

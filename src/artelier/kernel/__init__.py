@@ -6,6 +6,7 @@ from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore, TenantState, run_row
 from artelier.kernel.events import CAPPING, MOVING, DroppedRecord
 from artelier.kernel.fork import fork
+from artelier.kernel.inspection import read_header
 from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
 from artelier.kernel.policy import Policy
@@ -17,7 +18,7 @@ from artelier.kernel.run import Run
 from artelier.kernel.services import Services
 from artelier.kernel.tenants import Tenant, TenantContext, Tenants
 from artelier.kernel.tool_step import result_id
-from artelier.kernel.transfer import Transferred, export_run, import_run, read_header
+from artelier.kernel.transfer import Transferred, export_run, import_run
 from artelier.kernel.view import kernel_view
 
 __all__ = [

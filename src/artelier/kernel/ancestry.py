@@ -110,11 +110,14 @@ async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
     names = ", ".join("?" * len(places))
     tenant = places[0].stream.tenant
     rows = await services.store.query(
-        "SELECT k.key_id, k.secret FROM imports i JOIN keys k ON k.key_id = i.key_id"
+        "SELECT i.key_id, k.secret FROM imports i LEFT JOIN keys k ON k.key_id = i.key_id"
         f" WHERE i.tenant = ? AND i.run IN ({names}) LIMIT 1",
         (tenant, *(place.run_id for place in places)),
     )
-    return DataKey(*rows[0]) if rows else await services.store.data_key(tenant)
+    key_id, secret = rows[0] if rows else (0, None)
+    if key_id is not None and secret is None:
+        return await services.store.data_key(tenant)
+    return DataKey(key_id, secret or b"")
 
 
 async def is_imported(services: Services, tenant: str, run_id: str) -> bool:
@@ -123,6 +126,26 @@ async def is_imported(services: Services, tenant: str, run_id: str) -> bool:
         "SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id)
     )
     return bool(rows)
+
+
+async def earlier_events(
+    services: Services, place: Place, key: str, *, kinds: Sequence[str]
+) -> list[tuple[int, str]]:
+    """`(seq, kind)` of a step's events in the part of an origin that counts, oldest first.
+
+    For steps that the origin has asked for again since: the row in `steps` tells of the later time only.
+    Cost: O(events of that part).
+    """
+    marks = ", ".join("?" * len(kinds))
+    named = msgspec.json.encode({"key": key}).decode()[1:-1]
+    return [
+        (seq, kind)
+        for seq, kind in await services.store.query(
+            f"SELECT seq, kind FROM events WHERE stream = ? AND seq <= ? AND kind IN ({marks})"
+            " AND instr(data, ?) > 0 ORDER BY seq",
+            (place.stream_id, place.upto, *kinds, named),
+        )
+    ]
 
 
 async def dispatcher_of(services: Services, tenant: str, run_id: str, key: str) -> str:

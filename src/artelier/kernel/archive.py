@@ -116,9 +116,6 @@ class _Hashing:
         self.digest.update(data)
         return self._file.write(data)
 
-    def flush(self) -> None:
-        self._file.flush()
-
 
 class ArchiveWriter:
     """Writes lines; `close` writes the counts and the seal."""
@@ -214,8 +211,6 @@ class ArchiveReader:
 
     def check_seal(self) -> str:
         """Every byte is what was written; the SHA-256 of the body, hex."""
-        if self._body <= 0:
-            raise self._broken("it is too short; the end is missing")
         digest = sha256()
         self._file.seek(0)
         left = self._body
@@ -270,9 +265,7 @@ class ArchiveReader:
         try:
             while left and not reader.eof:
                 compressed = self._file.read(min(left, _CHUNK))
-                if not compressed:
-                    break
-                left -= len(compressed)
+                left -= len(compressed) or left
                 full = True
                 while full and not reader.eof:
                     chunk = reader.decompress(compressed, _CHUNK)

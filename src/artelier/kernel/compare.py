@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import Place, lineage
+from artelier.kernel.ancestry import Place, earlier_events, lineage
 from artelier.kernel.core import run_row
 from artelier.kernel.history import PAGE
 from artelier.kernel.manifest import decode_head
@@ -20,7 +20,7 @@ from artelier.kernel.prompts import Renderer
 from artelier.kernel.queries import run_object
 from artelier.kernel.request_diff import difference
 from artelier.kernel.services import Services
-from artelier.kernel.step_facts import Facts, key_of_step, outcome_of
+from artelier.kernel.step_facts import KEYED_KINDS, Facts, key_of_step, outcome_of
 from artelier.log import EventData, blob_name
 from artelier.log.event import decode_data
 
@@ -100,22 +100,32 @@ class _Side:
                     if key is not None and key not in seen:
                         seen.add(key)
                         yield key
-                if not page:
-                    break
-                after = page[-1].seq
+                after = page[-1].seq if page else upto
                 await asyncio.sleep(0)
 
     async def facts(self, key: str) -> Facts | None:
         """What the run knows of a step; None if it never asked for it."""
         for place in self.places:
             rows = await self.services.store.query(
-                "SELECT kind, requested, completed FROM steps WHERE run = ? AND key = ?"
-                " AND requested <= ?",
+                "SELECT kind, requested, CASE status WHEN 'open' THEN NULL ELSE completed END"
+                " FROM steps WHERE run = ? AND key = ? AND requested <= ?",
                 (place.stream_id, key, place.upto),
             )
             if rows:
                 return await self._facts(place, key, *rows[0])
+            if place is not self.places[0] and (earlier := await self._earlier(place, key)):
+                return await self._facts(place, key, *earlier)
         return None
+
+    async def _earlier(self, place: Place, key: str) -> tuple[str, int, int | None] | None:
+        """Kind, request and outcome of a step that an origin has asked for again after the fork."""
+        found = await earlier_events(self.services, place, key, kinds=KEYED_KINDS)
+        if not found:
+            return None
+        requests = [(seq, kind) for seq, kind in found if kind.endswith((".requested", ".started"))]
+        seq, kind = (requests or found)[-1]
+        noun = kind.partition(".")[0]
+        return "compute" if noun == "step" else noun, seq, found[-1][0]
 
     async def _facts(
         self, place: Place, key: str, kind: str, requested: int, completed: int | None
@@ -188,8 +198,6 @@ class _Pair:
         return await self._ends()
 
     async def _step(self, key: str, a: Facts | None, b: Facts | None) -> dict[str, Any] | None:
-        if a is None and b is None:
-            return None
         if a is None or b is None:
             return _divergence(key, a, b, "missing", _side(a), _side(b))
         for what, left, right in (

@@ -69,14 +69,24 @@ def opened(path: str | Path) -> Generator[BinaryIO]:
         file = open(path, "rb")
     except (FileNotFoundError, IsADirectoryError):
         raise NotFound("no such file", got=str(path)) from None
-    except OSError as error:
-        raise unreadable(error) from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(error) from error
     with file:
         yield file
 
 
-def unreadable(error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(f"the file cannot be read: {error.strerror}", got=str(error.filename))
+def _unreadable(error: OSError | ValueError) -> StoreUnavailable:
+    why = error.strerror if isinstance(error, OSError) else None
+    return StoreUnavailable(f"the file cannot be read: {why or error}")
+
+
+def read_header(path: str | Path) -> Header:
+    """Who exported what, from the first line of a file. Errors: those of `inspect`, and of `opened`."""
+    with opened(path) as file:
+        try:
+            return ArchiveReader(file).header()
+        except OSError as error:
+            raise _unreadable(error) from error
 
 
 def inspect(file: BinaryIO, *, size_max_bytes: int = SIZE_BYTES_MAX) -> Inspected:
@@ -84,20 +94,22 @@ def inspect(file: BinaryIO, *, size_max_bytes: int = SIZE_BYTES_MAX) -> Inspecte
 
     Errors: `InvalidExport` that names what is wrong and where.
     """
-    reader = ArchiveReader(file, size_max_bytes=size_max_bytes)
+    line = 0
     try:
+        reader = ArchiveReader(file, size_max_bytes=size_max_bytes)
         header = reader.header()
         inspection = _Inspection(Inspected(header, reader.check_seal()))
-        for line in reader.lines():
-            inspection.take(line)
+        for item in reader.lines():
+            line = reader.line
+            inspection.take(item)
         inspection.end()
     except InvalidExport:
         raise
     except OSError as error:
-        raise unreadable(error) from error
+        raise _unreadable(error) from error
     except (ArtelierError, RecursionError, OverflowError, UnicodeError) as error:
         raise InvalidExport(
-            f"this export cannot be imported (line {reader.line}): {str(error)[:300]}"
+            f"this export cannot be imported (line {line}): {str(error)[:300]}"
         ) from error
     return inspection.found
 

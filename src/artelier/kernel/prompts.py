@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import Place, key_of, lineage
+from artelier.kernel.ancestry import Place, earlier_events, key_of, lineage
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore
 from artelier.kernel.manifest import (
@@ -242,6 +242,16 @@ class Renderer:
             )
             if rows:
                 return msgspec.json.decode(rows[0][2], type=ev.ContextAssembled)
+        for place in self._places[1:]:
+            # The origin may have asked again since the fork, which the view alone tells of.
+            found = await earlier_events(
+                self._services, place, key, kinds=(ev.ContextAssembled.KIND,)
+            )
+            if found:
+                stored = await self._services.store.read(
+                    place.stream, after=found[-1][0] - 1, limit=1
+                )
+                return cast(ev.ContextAssembled, stored[0].decode())
         raise NotFound(
             f"no model step {key!r} in run {self.run_id}",
             hint=f"`artelier runs show {self.run_id}` lists its steps.",

@@ -14,6 +14,8 @@ _KEYED = (
 )  # fmt: skip
 """Events that belong to a step, other than notices on its way."""
 
+KEYED_KINDS = tuple(cls.KIND for cls in _KEYED)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -29,7 +29,6 @@ from artelier.kernel.archive import (
     FORMAT,
     SIZE_BYTES_MAX,
     VERSION,
-    ArchiveReader,
     ArchiveWriter,
     Header,
     RunLine,
@@ -86,23 +85,28 @@ async def export_run(services: Services, tenant: str, run_id: str, path: str | P
 @contextmanager
 def _replacing(path: Path) -> Generator[BinaryIO]:
     """A file that takes its place when it is complete and on disk; only its owner may read it."""
-    scratch: str | None = None
     try:
         handle, scratch = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    except (OSError, ValueError) as error:
+        raise _unwritable(error, path) from error
+    try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
-        scratch = None
     except OSError as error:
-        raise StoreUnavailable(
-            f"the export cannot be written: {error.strerror}", got=str(path),
-            hint="Check the path, its rights and the disk.",
-        ) from error  # fmt: skip
+        raise _unwritable(error, path) from error
     finally:
-        if scratch is not None:
-            Path(scratch).unlink(missing_ok=True)
+        Path(scratch).unlink(missing_ok=True)
+
+
+def _unwritable(error: OSError | ValueError, path: Path) -> StoreUnavailable:
+    why = error.strerror if isinstance(error, OSError) else None
+    return StoreUnavailable(
+        f"the export cannot be written: {why or error}", got=repr(str(path))[:200],
+        hint="Check the path, its rights and the disk.",
+    )  # fmt: skip
 
 
 # Import
@@ -127,8 +131,8 @@ async def import_run(
     with opened(path) as file:
         found = await asyncio.to_thread(inspect, file, size_max_bytes=size_max_bytes)
         await _check_room(services, tenant, found)
-        ids = {number: await keys.add_key(tenant, secret) for number, secret in found.keys.items()}
         caps = await caps_of(services, tenant, found)
+        ids = {number: await keys.add_key(tenant, secret) for number, secret in found.keys.items()}
         batch = Batch(
             guard=same_caps(tenant, found, caps),
             appends=appends_of(services, tenant, found, ids, caps, by),
@@ -173,9 +177,3 @@ async def _check_room(services: Services, tenant: str, found: Inspected) -> None
                 f"a run of this export would become a child of run {parent!r} of this store",
                 hint="Import it into another tenant or another database.",
             )
-
-
-def read_header(path: str | Path) -> Header:
-    """Who exported what, from the first line of a file. Errors: `NotFound`, `InvalidExport`."""
-    with opened(path) as file:
-        return ArchiveReader(file).header()
