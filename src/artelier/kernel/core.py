@@ -384,6 +384,13 @@ class RunCore:
         if self.overrun:
             self.overrun = 0
             await self.exhaust(scope="tenant", unit="usd", reason="overrun")
+        if self.paused:
+            await self.pause_over()
+        if self.deadline_us is not None and self.clock.now_us() >= self.deadline_us:
+            await self.exhaust(scope=self.scopes[0], unit="ms", reason="deadline")
+
+    async def pause_over(self) -> None:
+        """Return when nobody wants the run to pause (any more). Errors: as in `boundary`."""
         while self.paused:
             if self.on_wait == "suspend":
                 raise RunSuspended(self.run_id, status="paused")
@@ -391,8 +398,6 @@ class RunCore:
             self.writer.check()
             if self.cancelled_reason is not None:
                 raise RunStopped(self.run_id, reason=self.cancelled_reason)
-        if self.deadline_us is not None and self.clock.now_us() >= self.deadline_us:
-            await self.exhaust(scope=self.scopes[0], unit="ms", reason="deadline")
 
     async def wait_change(self, seconds: float | None, *, since: int) -> None:
         """Return when a command took effect or after that much time of the run's clock.

@@ -323,15 +323,19 @@ class OpenRun:
     async def _end(self, core: RunCore, run: Run, error: BaseException | None) -> None:
         """Record how the drive ended and give the lease back. The error, if any, goes on to the caller."""
         writer = core.writer
+        raised = await _held_back(core) if error is None else None
+        error = error or raised
         await core.quiet()
+        if writer.failure is not None and (error is None or error is raised):
+            error = raised = writer.failure
         if isinstance(error, LeaseLost) or isinstance(writer.failure, LeaseLost):
-            if error is None and writer.failure is not None:
-                raise writer.failure
+            if raised is not None:
+                raise raised
             return  # the run is another process's now
         if writer.failure is not None:
             await self._end_refused(core, writer.failure)
-            if error is None:
-                raise writer.failure
+            if raised is not None:
+                raise raised
             return
         if isinstance(error, StoreUnavailable):
             self._give_back(self._token)
@@ -340,8 +344,6 @@ class OpenRun:
             error = raised = RunStopped(core.run_id, reason=core.cancelled_reason)
         elif error is None and core.suspended is not None:
             error = raised = core.suspended
-        else:
-            raised = None
         data, blobs = _last_word(core, run, error)
         last = [] if data is None else [data]
         if core.status in FINAL:
@@ -363,6 +365,21 @@ class OpenRun:
             await core.writer.last_word(
                 ev.RunFailed(reason=code_of(failure), message=message), blobs
             )
+
+
+async def _held_back(core: RunCore) -> BaseException | None:
+    """The end is a boundary too: a paused run does not complete. What to end with instead, if anything."""
+    try:
+        await core.pause_over()
+        await core.quiet()
+        while core.paused:  # told in the last moment
+            core.ending = False
+            core.nudge()
+            await core.pause_over()
+            await core.quiet()
+    except (Exception, asyncio.CancelledError) as error:
+        return error
+    return None
 
 
 _WAITING = frozenset(("waiting", "waiting_approval", "unknown_outcome"))

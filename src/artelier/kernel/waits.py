@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from artelier.errors import RunSuspended
+from artelier.errors import InvalidRequest, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
 from artelier.kernel.history import Recorded
@@ -40,9 +40,10 @@ async def approve(
         return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
     await core.boundary()
     expires_us: int | None = None
+    core.status = "waiting_approval"
     if recorded is None or recorded.inherited:  # nobody can answer a fork's question at its origin
         if expires_s is not None:
-            expires_us = core.clock.now_us() + int(expires_s * 1_000_000)
+            expires_us = core.clock.now_us() + _microseconds(expires_s)
         ref, blobs = core.keep_json(asked)
         requested = ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us)
         recorded = Recorded(key=key, kind="approval", request=requested)
@@ -51,7 +52,6 @@ async def approve(
         await core.writer.commit(requested, blobs=blobs)
     else:
         expires_us = cast(ev.ApprovalRequested, recorded.request).expires_us
-    core.status = "waiting_approval"
     core.nudge()
     since = core.turn
     while key not in core.answers:
@@ -65,6 +65,21 @@ async def approve(
     core.status = "running"
     recorded.outcome, recorded.actor, recorded.at_us = core.answers.pop(key)
     return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
+
+
+WAIT_S_MAX = 100 * 366 * 86_400
+"""A hundred years."""
+
+
+def _microseconds(seconds: object) -> int:
+    """Errors: `InvalidRequest` for what is no length of time."""
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 <= cast(float, seconds) <= WAIT_S_MAX:
+        raise InvalidRequest(
+            "not a time to wait", expected="a number of seconds from 0 to 100 years",
+            got=repr(seconds)[:80],
+        )  # fmt: skip
+    return int(cast(float, seconds) * 1_000_000)
 
 
 def _same_question(
@@ -102,15 +117,15 @@ async def wait(
     if recorded is not None and isinstance(recorded.outcome, ev.WaitEnded):
         return recorded.outcome.outcome, await core.load_json(recorded.outcome.data)
     await core.boundary()
+    core.status = "waiting"
     if recorded is None:
-        until_us = None if seconds is None else core.clock.now_us() + int(seconds * 1_000_000)
+        until_us = None if seconds is None else core.clock.now_us() + _microseconds(seconds)
         started = ev.WaitStarted(key=key, name=name, until_us=until_us)
         await core.writer.commit(started)
     else:
         started = cast(ev.WaitStarted, recorded.request)
         if recorded.inherited:
             await core.writer.commit(started)
-    core.status = "waiting"
     core.nudge()
     since = core.turn
     while (ended := _ended(core, started)) is None:
