@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from artelier.models.offline import lexicon
-from artelier.models.offline.columns import CORE, STRONG
-from artelier.models.offline.draft import Draft
+from artelier.models.offline.columns import CORE
+from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.reading import Change, Missing, OneOf, Truth, Unreadable
 from artelier.models.offline.schema import Column
 from artelier.models.offline.times import default_axis
@@ -73,12 +73,12 @@ def _column_of(draft: Draft, place: int) -> Column | None:
                 draft.take(between)
         return column
     chunk = draft.chunks[place]
-    columns = draft.one_of_joined(list(values))
+    columns = _by_direction(draft, place, draft.one_of_joined(list(values)))
     if len(columns) > 1 and draft.scope.join is not None:
         labels = [column for column in columns if not draft.scope.is_joined_on(column)]
         columns = labels if len(labels) == 1 else columns
     if len(columns) > 1:
-        names = ", ".join(f"`{column.table}.{column.name}`" for column in columns)
+        names = some(f"`{column.table}.{column.name}`" for column in columns)
         raise Unreadable(
             f'"{chunk.text}" is a value of {names}; name the column beside it',
             weight=draft.weight() + 20,
@@ -94,6 +94,18 @@ def _column_of(draft: Draft, place: int) -> Column | None:
     return columns[0]
 
 
+def _by_direction(draft: Draft, place: int, columns: list[Column]) -> list[Column]:
+    """`from Oslo`, `to Rome`: of several columns the one for that direction."""
+    lead = draft.before(place)
+    family = frozenset[str]()
+    if draft.is_op(lead, "from"):
+        family = lexicon.ORIGINS
+    elif draft.is_op(lead, "to"):
+        family = lexicon.GOALS
+    found = [column for column in columns if set(column.stems) & family]
+    return found if len(found) == 1 else columns
+
+
 def _hint(
     draft: Draft, place: int, values: dict[Column, tuple[str, ...]]
 ) -> tuple[int, Column] | None:
@@ -106,7 +118,7 @@ def _hint(
         if at is None or draft.used[at] or draft.chunks[at].kind not in ("noun", "op"):
             continue
         noun = draft.chunks[at].noun
-        found = noun.best(values, least=STRONG - 1) if noun else []
+        found = noun.best(values, least=9) if noun else []
         found = draft.one_of_joined(found)
         if len(found) == 1 and not _is_group(draft, at):
             return at, found[0]
@@ -180,7 +192,7 @@ def _take_lead(draft: Draft, place: int) -> None:
         at = draft.before(at)
     if at is None:
         return
-    if draft.is_op(at, "from", "="):
+    if draft.is_op(at, "from", "to", "="):
         draft.take(at)
     elif draft.is_op(at, "per") and draft.chunks[at].text in ("by", "by the", "across"):
         draft.take(at)
@@ -188,7 +200,8 @@ def _take_lead(draft: Draft, place: int) -> None:
 
 def bind_truths(draft: Draft) -> None:
     """Read a column of true and false that is used as an adjective: `active members`, `was returned`."""
-    truths = [column for column in draft.scope.columns() if column.type == "truth"]
+    words = _yes_no_columns(draft)
+    truths = [column for column in draft.scope.columns() if column.type == "truth"] + list(words)
     for place in list(draft.nouns()):
         noun = draft.chunks[place].noun
         if noun is None or noun.table is not None:
@@ -200,7 +213,24 @@ def bind_truths(draft: Draft) -> None:
             continue
         if draft.is_op(draft.before(place), "which", "what") and level < CORE:
             continue
-        _truth(draft, place, column)
+        value = _truth(draft, place, column)
+        if column in words:
+            draft.conditions.append(OneOf(column=column, values=words[column][value]))
+        else:
+            draft.conditions.append(Truth(column=column, value=value))
+
+
+def _yes_no_columns(draft: Draft) -> dict[Column, dict[bool, tuple[str, ...]]]:
+    """Text columns that hold both a word for yes and a word for no, with these words."""
+    found: dict[Column, dict[bool, tuple[str, ...]]] = {}
+    for column in draft.scope.columns():
+        words = {
+            truth: tuple(value for form in sorted(forms) for value in draft.cells(form, column))
+            for truth, forms in ((True, _TRUE), (False, _FALSE))
+        }
+        if column.type == "text" and all(words.values()):
+            found[column] = words
+    return found
 
 
 def bind_events(draft: Draft) -> None:
@@ -251,7 +281,8 @@ def _is_default(draft: Draft, column: Column) -> bool:
     )
 
 
-def _truth(draft: Draft, place: int, column: Column) -> None:
+def _truth(draft: Draft, place: int, column: Column) -> bool:
+    """Which truth is asked for."""
     value = True
     following = draft.after(place, over=("is", "are", "was", "were", "set", "=", "equal", "to"))
     if following is not None and draft.is_op(following, "="):
@@ -265,4 +296,4 @@ def _truth(draft: Draft, place: int, column: Column) -> None:
         value = not value
         draft.take(before)
     draft.take_column(place, column)
-    draft.conditions.append(Truth(column=column, value=value))
+    return value

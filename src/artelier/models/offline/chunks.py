@@ -7,7 +7,7 @@ them or refuse.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -43,10 +43,17 @@ class Chunk:
     """Of a noun; also of an operator or filler whose words may be a name."""
     optional: bool = False
     """Whether it may be left unread."""
+    foreign: bool = False
+    """Whether it means something in another table, so that it can't be passed over here."""
 
 
-def chunks(words: Sequence[Word], find: FindNoun) -> list[Chunk]:
-    """The chunks of a clause. Cost: linear in its words times the longest noun."""
+def chunks(
+    words: Sequence[Word], find: FindNoun, *, find_anywhere: FindNoun | None = None
+) -> list[Chunk]:
+    """The chunks of a clause; `find_anywhere` also sees the tables outside of the scope.
+
+    Cost: linear in its words times the longest noun.
+    """
     found: list[Chunk] = []
     at = 0
     while at < len(words):
@@ -54,9 +61,19 @@ def chunks(words: Sequence[Word], find: FindNoun) -> list[Chunk]:
             at += 1
             continue
         chunk, taken = _next(words, at, found, find)
+        if taken == 1 and chunk.kind in ("filler", "unknown") and find_anywhere is not None:
+            chunk = _foreign(chunk, find_anywhere(at, at + 1))
         found.append(chunk)
         at += taken
     return found
+
+
+def _foreign(chunk: Chunk, noun: Noun | None) -> Chunk:
+    """A word that surely names something elsewhere is no filler here."""
+    least = CORE if chunk.kind == "filler" else STRONG
+    if noun is None or noun.level < least or chunk.noun is not None:
+        return chunk
+    return replace(chunk, kind="unknown", foreign=True)
 
 
 def _is_joint(words: Sequence[Word], at: int) -> bool:

@@ -64,27 +64,39 @@ class Names:
 
     def __init__(self, tables: Sequence[Table], values: Values) -> None:
         self.tables = tuple(tables)
-        self._values = values
-        self._by_stem: dict[str, dict[tuple[Column, Table], None]] = {}
-        self._joined: dict[str, dict[tuple[Column, Table], None]] = {}
+        self.values = values
+        self._by_stem: dict[str, dict[Column, Table]] = {}
+        self._joined: dict[str, dict[Column, Table]] = {}
         for table in tables:
             for column in table.columns:
                 for word in column.stems:
-                    self._by_stem.setdefault(word, {})[column, table] = None
+                    self._by_stem.setdefault(word, {})[column] = table
                 joined = "".join(name_words(column.name))
-                self._joined.setdefault(joined, {})[column, table] = None
+                self._joined.setdefault(joined, {})[column] = table
 
     def noun(self, words: Sequence[Word], text: str) -> Noun | None:
         """The meanings of these words over all tables, or None."""
-        found = self._values.at(words, text)
+        found = self.values.at(words, text)
         asked = _asked(words)
         if asked is None:
             return Noun(values=found[1], values_level=found[0]) if found else None
         single = asked[0] if len(asked) == 1 else ""
+        ends = {asked[0], asked[-1]} if len(asked) > 1 else set[str]()
+        least = FULL if ends & lexicon.FUNCTION_WORDS else 1
         noun = Noun(
-            tables=_ranked((_table_level(asked, table), table) for table in self.tables),
+            tables=_ranked(
+                (
+                    (_table_level(asked, table.name, table.words, table.stems), table)
+                    for table in self.tables
+                ),
+                least,
+            ),
             columns=_ranked(
-                (_column_level(asked, column, table), column) for column, table in self._near(asked)
+                (
+                    (_column_level(asked, column, table.words), column)
+                    for column, table in self._near(asked)
+                ),
+                least,
             ),
             values=found[1] if found else {},
             values_level=found[0] if found else 0,
@@ -99,7 +111,7 @@ class Names:
         for word in _stems(asked):
             for same in (word, *sorted(_family(word))):
                 near.update(self._by_stem.get(same, {}))
-        return near
+        return near.items()
 
 
 def _asked(words: Sequence[Word]) -> tuple[str, ...] | None:
@@ -115,39 +127,40 @@ def _asked(words: Sequence[Word]) -> tuple[str, ...] | None:
         or words[0].kind == "number"
     ):
         return None
-    ends = {asked[0], asked[-1]}
-    return None if len(asked) > 1 and ends & lexicon.FUNCTION_WORDS else asked
+    return asked
 
 
-def _ranked(pairs: Iterable[tuple[int, T]]) -> tuple[tuple[int, T], ...]:
-    return tuple(sorted((pair for pair in pairs if pair[0]), key=lambda pair: -pair[0]))
+def _ranked(pairs: Iterable[tuple[int, T]], least: int) -> tuple[tuple[int, T], ...]:
+    return tuple(sorted((pair for pair in pairs if pair[0] >= least), key=lambda pair: -pair[0]))
 
 
 @lru_cache(maxsize=65536)
-def _table_level(asked: tuple[str, ...], table: Table) -> int:
+def _table_level(
+    asked: tuple[str, ...], name: str, own: tuple[str, ...], own_stems: tuple[str, ...]
+) -> int:
     lemmas, stems = _lemmas(asked), _stems(asked)
-    if lemmas == table.words or "".join(asked) == "".join(name_words(table.name)):
+    if lemmas == own or "".join(asked) == "".join(name_words(name)):
         return FULL
-    if _ends_with(table.words, lemmas):
+    if _ends_with(own, lemmas):
         return HEAD + 4
-    if stems == table.stems:
+    if stems == own_stems:
         return STEM
-    if _ends_with(table.stems, stems):
+    if _ends_with(own_stems, stems):
         return 14
-    if len(asked) == 1 and table.stems and _synonyms(stems[0], table.stems[-1]):
+    if len(asked) == 1 and own_stems and _synonyms(stems[0], own_stems[-1]):
         return 10
-    return 8 if len(asked) == 1 and lemmas[0] in table.words and _content(asked[0]) else 0
+    return 8 if len(asked) == 1 and lemmas[0] in own and _content(asked[0]) else 0
 
 
 @lru_cache(maxsize=262144)
-def _column_level(asked: tuple[str, ...], column: Column, table: Table) -> int:
+def _column_level(asked: tuple[str, ...], column: Column, owner: tuple[str, ...]) -> int:
     lemmas, stems = _lemmas(asked), _stems(asked)
     if lemmas == column.words or "".join(asked) == "".join(name_words(column.name)):
         return FULL
-    own = table.words[-1:]
+    own = owner[-1:]
     if len(lemmas) > 1 and lemmas[:1] == own and lemmas[1:] == column.words:
         return CORE  # the order amount: `amount` of `orders`
-    cores = _cores(column, table)
+    cores = _cores(column, owner)
     if lemmas in cores:
         return CORE
     if len(lemmas) > 1 and _reordered(lemmas, column.words, cores):
@@ -163,7 +176,7 @@ def _column_level(asked: tuple[str, ...], column: Column, table: Table) -> int:
         return STEM - 2 if len(column.stems) == len(stems) else 16
     if len(asked) > 1:
         return 0
-    if lemma(asked[0]) in column.words:
+    if lemma("".join(asked)) in column.words:
         return 12
     if any(_synonyms(stems[0], core[0]) for core in stem_cores if len(core) == 1):
         return 10
@@ -182,7 +195,7 @@ def _reordered(
 
 
 @lru_cache(maxsize=65536)
-def _cores(column: Column, table: Table) -> tuple[tuple[str, ...], ...]:
+def _cores(column: Column, owner: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The name without its unit, without its table's name, without an ending like `_id`."""
     words = column.words
     raw = name_words(column.name)
@@ -190,7 +203,7 @@ def _cores(column: Column, table: Table) -> tuple[tuple[str, ...], ...]:
     while end > 1 and raw[end - 1] in lexicon.UNIT_WORDS:
         end -= 1
     forms = [words[:end]]
-    own = table.words[-1:]
+    own = owner[-1:]
     if len(forms[0]) > 1 and forms[0][:1] == own:
         forms.append(forms[0][1:])
     if (column.is_id or column.is_label) and column.thing:

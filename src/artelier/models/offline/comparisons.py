@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import HEAD, STRONG
-from artelier.models.offline.draft import COPULAS, Draft
+from artelier.models.offline.draft import COPULAS, Draft, some
 from artelier.models.offline.reading import (
     AGGREGATE_OF,
     Compare,
@@ -213,6 +213,9 @@ def _add(
     if place is not None:
         draft.take_column(place, column)
     draft.take(*taken)
+    lead = draft.before(start)
+    if draft.is_op(lead, "per") and lead is not None:
+        draft.take(lead)  # delayed by more than 30 minutes
     draft.conditions.append(Compare(column=column, op=op, low=low, high=high))
 
 
@@ -352,7 +355,7 @@ def _only_measure(draft: Draft, start: int) -> Column:
     found = [column for table in near for column in table.measures]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(f"`{column.name}`" for column in found) or "no numeric column"
+    names = some(f"`{column.name}`" for column in found) or "no numeric column"
     raise Unreadable(
         f'"{draft.chunks[start].text}" a number, but of which column: {names}?',
         weight=draft.weight() + (5 if found else 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from artelier.models.offline.chunks import Chunk
-from artelier.models.offline.columns import CORE, STRONG
+from artelier.models.offline.columns import CORE, FULL, STRONG
 from artelier.models.offline.reading import (
     Change,
     Condition,
@@ -18,6 +18,7 @@ from artelier.models.offline.reading import (
     Unreadable,
 )
 from artelier.models.offline.schema import Column, Table
+from artelier.models.offline.values import Values
 
 COPULAS = frozenset(
     "is are was were be been being of the a an has have had that's with at in for than its their"
@@ -25,15 +26,33 @@ COPULAS = frozenset(
 )
 
 
+NAMES_SHOWN = 8
+
+
+def some(names: Iterable[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    found = list(names)
+    more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
+    return ", ".join(found[:NAMES_SHOWN]) + more
+
+
 class Draft:
     """Binders read chunks from here, take them, and leave conditions, groups and measures."""
 
     def __init__(
-        self, chunks: list[Chunk], scope: Scope, context: Reading | None, *, joined: bool = False
+        self,
+        chunks: list[Chunk],
+        scope: Scope,
+        context: Reading | None,
+        *,
+        values: Values,
+        joined: bool = False,
     ) -> None:
         self.chunks = chunks
         self.scope = scope
         self.context = context
+        self.cells = values.of
+        """The values of a column with a folded form."""
         self.joined = joined
         """Whether the clause continues the sentence of the clause before."""
         self.used = [False] * len(chunks)
@@ -168,10 +187,12 @@ class Draft:
         noun = self.chunks[place].noun if place is not None and 0 <= place < len(self) else None
         if found is not None or noun is None or noun.table is not None:
             return found
-        return self.column_at(place, columns, least=max(least, CORE))
+        names = [column for column in columns if not column.is_id]
+        found = self.column_at(place, columns, least=FULL)
+        return found or self.column_at(place, names, least=max(least, CORE))
 
     def ambiguous(self, text: str, columns: Iterable[Column]) -> Unreadable:
-        names = ", ".join(f"`{column.table}.{column.name}`" for column in columns)
+        names = some(f"`{column.table}.{column.name}`" for column in columns)
         return Unreadable(
             f'"{text}" could mean {names}; name the column exactly', weight=self.weight() + 5
         )

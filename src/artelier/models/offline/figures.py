@@ -31,7 +31,7 @@ def rounded(value: Any) -> str:
     if number is None:
         return cell(value)
     decimals = 2
-    while decimals < 6 and 0 < abs(number) < Decimal(10) ** (2 - decimals):
+    while decimals < 6 and 0 < abs(number) < Decimal(10) ** (1 - decimals):
         decimals += 1
     return _plain(value, decimals=decimals)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from artelier.models.offline.draft import Draft
+from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.reading import (
+    Aggregate,
     Axis,
     Change,
     Compare,
@@ -112,12 +113,14 @@ def _inherit(draft: Draft) -> list[Condition]:
 
 def _measure_everything(draft: Draft) -> None:
     """`What changed from Q2 to Q3?` without a measure asks for the rows and for every amount."""
-    tables = draft.scope.tables
+    tables = [table for table in draft.scope.tables if table.dates]
+    if len(draft.scope.tables) == 1:
+        tables = list(draft.scope.tables)
     if draft.change is None or draft.measures or len(tables) != 1:
         return
     amounts = [column for column in tables[0].measures if column.nature == "additive"]
     if len(amounts) > CHANGED_MAX:
-        names = ", ".join(f"`{column.name}`" for column in amounts)
+        names = some(f"`{column.name}`" for column in amounts)
         raise Unreadable(f"too many columns may have changed ({names}); name one", weight=20)
     draft.measures.append(Measure(aggregate="count", table=tables[0].name))
     draft.measures += [
@@ -232,17 +235,16 @@ def _rival(draft: Draft) -> tuple[Measure | None, bool]:
     measure = draft.measures[-1]
     if measure.why != "either":
         return draft.rival, False
-    extreme = Measure(
-        aggregate="max" if draft.rank.descending else "min",
-        table=measure.table,
-        column=measure.column,
-    )
+    extreme: Aggregate = "max" if draft.rank.descending else "min"
     draft.measures[-1] = replace(measure, why="")
-    group = draft.groups[-1]
-    if group.entity == measure.table:  # one row each: the sum is the value
-        draft.measures[-1] = extreme
+    if draft.groups[-1].entity == measure.table:  # one row each: sum and mean are the value
+        draft.measures[-1] = replace(measure, aggregate=extreme, why="")
         return None, False
-    return extreme, True
+    other = extreme
+    if measure.aggregate == extreme:
+        intensive = measure.column is not None and measure.column.nature == "intensive"
+        other = "avg" if intensive else "sum"
+    return replace(measure, aggregate=other, why=""), True
 
 
 def _single_values(draft: Draft) -> None:
@@ -250,7 +252,10 @@ def _single_values(draft: Draft) -> None:
     if draft.rank is None or not draft.measures or not draft.groups:
         return
     measure = draft.measures[-1]
-    if measure.aggregate == "sum" and draft.groups[-1].entity == measure.table:
+    group = draft.groups[-1]
+    key = draft.scope.table(measure.table).key
+    single = group.entity == measure.table or (bool(group.columns) and group.columns[0] == key)
+    if measure.aggregate == "sum" and single:
         word = "max" if draft.rank.descending else "min"
         draft.measures[-1] = replace(measure, aggregate=word)
 

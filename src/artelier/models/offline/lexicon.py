@@ -263,6 +263,11 @@ ADDITIVE: Final = (
 FLOWS: Final = MONEY | QUANTITY | frozenset(stem(w) for w in "cost profit budget expenses".split())
 """Amounts whose `highest` for a group is its total; for others a single highest one may be meant."""
 
+PROPERTIES: Final = frozenset(
+    stem(w) for w in "price cost salary wage pay age height weight depth width length".split()
+)
+"""What a thing has once: its highest value says more than a mean."""
+
 MORE_IS_BETTER: Final = MONEY | frozenset(
     stem(word)
     for word in "rating score satisfaction grade stars points goals profit votes sales quantity units".split()
@@ -293,6 +298,8 @@ UNITS: Final = {
     "m": "", "meters": "", "metres": "", "cm": "", "percent": "%", "%": "%", "pct": "%",
     "items": "quantity qty units count", "pieces": "quantity qty units count",
     "units": "quantity qty units count", "copies": "quantity qty units count",
+    "minutes": "", "minute": "", "hours": "", "hour": "", "days": "", "seconds": "", "weeks": "",
+    "years": "", "points": "", "stars": "", "tons": "", "litres": "", "liters": "",
     "kwh": "energy consumption", "mph": "speed wind", "kph": "speed wind", "km/h": "speed wind",
 }  # fmt: skip
 """Units said after a number: the family they point to (`$` is money), `` if none."""
@@ -346,6 +353,13 @@ SYNONYMS: Final = tuple(
 )
 """Weak evidence, used only where nothing matches better and a single column or table remains."""
 
+ORIGINS: Final = frozenset(stem(w) for w in "origin from source departure start sender".split())
+GOALS: Final = frozenset(stem(w) for w in "destination dest to target arrival end receiver".split())
+"""Columns for where something comes from and where it goes: `from Oslo`, `to Rome`."""
+
+BUYERS: Final = frozenset(stem(w) for w in "customer client buyer member patron guest".split())
+"""Persons who do not sell."""
+
 PERSONS: Final = frozenset(
     stem(word)
     for word in (
@@ -357,7 +371,16 @@ PERSONS: Final = frozenset(
 )
 """What `who` may ask for."""
 
-LABELS: Final = ("name", "title", "label", "full name", "fullname", "description", "username")
+LABELS: Final = (
+    "name",
+    "title",
+    "label",
+    "full name",
+    "fullname",
+    "description",
+    "username",
+    "first name",
+)
 """Columns that say what a row is called, best first."""
 
 NEUTRAL_VERBS: Final = frozenset(
@@ -371,7 +394,7 @@ NEUTRAL_VERBS: Final = frozenset(
         " operate perform complain lead create post publish send share enjoy pick choose tally amass"
         " rack bake cook grow harvest catch rescue adopt vote cast work put supply provide employ"
         " take make get have see house accommodate seat store feature print call dial"
-        " fly sail export import invest pay"
+        " fly sail export import invest pay leave depart arrive land enrol"
     ).split()
 )
 """Verbs that add nothing to the noun they act on: `Who scored the most goals?` is about goals. Verbs that
@@ -419,7 +442,7 @@ see saw seen observe observed measure measured report reported note noted enter 
 turn out find found available given respective respectively various certain particular
 entire whole full data dataset database table tables file files csv sheet spreadsheet workspace
 information stats statistics results result during throughout within among amongst via using based
-up out off one ones thing things stuff kind sort way amount amounts figure figures worth much many
+up out off one ones thing things stuff kind sort way amount amounts figure figures numbers worth much many
 period time list listing
 overview breakdown distribution analysis split summary answer question well now
 respect according hi hello hey ok okay thanks thank

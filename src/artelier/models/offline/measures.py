@@ -9,7 +9,7 @@ from __future__ import annotations
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import CORE, HEAD, STRONG
 from artelier.models.offline.counts import bind_count, names_something, table_in_scope
-from artelier.models.offline.draft import Draft
+from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.reading import (
     AGGREGATE_OF,
     Aggregate,
@@ -38,6 +38,8 @@ def bind_measures(draft: Draft) -> None:
             _bind_aggregate(draft, place)
         elif draft.is_op(place, "much"):
             _bind_much(draft, place)
+        elif draft.is_op(place, "best", "worst"):
+            _bind_best(draft, place)
     _bind_bare(draft)
     if not draft.measures:
         _bind_tables_and_verbs(draft)
@@ -67,6 +69,8 @@ def _bind_aggregate(draft: Draft, place: int) -> None:
     measure = measure_at(draft, at, AGGREGATE_OF[op], keep=_is_shared(draft, place, at))
     if measure is not None:
         draft.take(place)
+        if op in ("max", "min"):
+            draft.take(*draft.ops("single"))
         draft.measures.append(measure)
 
 
@@ -165,7 +169,7 @@ def only_measure(draft: Draft, table: Table, text: str) -> Column:
     found = list(table.measures)
     if len(found) == 1:
         return found[0]
-    names = ", ".join(f"`{column.name}`" for column in found) or "none"
+    names = some(f"`{column.name}`" for column in found) or "none"
     raise Unreadable(
         f'"{text}" may be measured by several columns of `{table.name}` ({names}); name one',
         weight=draft.weight() + 8,
@@ -198,6 +202,18 @@ def _bind_without_noun(draft: Draft, place: int) -> None:
         )
 
 
+def _bind_best(draft: Draft, place: int) -> None:
+    """`her best score`: the highest, where more is better beyond doubt."""
+    at = draft.after(place)
+    column = draft.numeric(at, least=HEAD)
+    if at is None or column is None or not set(column.stems) & lexicon.MORE_IS_BETTER:
+        return
+    draft.take(place)
+    draft.take_column(at, column)
+    aggregate: Aggregate = "max" if draft.chunks[place].op == "best" else "min"
+    draft.measures.append(Measure(aggregate=aggregate, table=column.table, column=column))
+
+
 def _bind_much(draft: Draft, place: int) -> None:
     """`how much rain`, `how much did Ann spend`."""
     for at in list(draft.nouns(place + 1)):
@@ -211,6 +227,17 @@ def _bind_much(draft: Draft, place: int) -> None:
         if noun is not None and noun.verb:
             draft.take(place)
             draft.measures.append(verb_measure(draft, at, noun.verb, "sum"))
+            return
+    for at in list(draft.nouns(place + 1)):  # how much did Ann claim
+        table = table_in_scope(draft, at)
+        if table is not None and len(table.measures) == 1:
+            draft.take(place)
+            draft.take_table(at, table)
+            column = table.measures[0]
+            why = f"`{column.name}` is the only measure of `{table.name}`"
+            draft.measures.append(
+                Measure(aggregate="sum", table=table.name, column=column, why=why)
+            )
             return
 
 

@@ -92,7 +92,8 @@ def _during(during: During) -> str:
     if during.op == "between":
         return f"{name} is from {labels[0]} to {labels[-1]}"
     if during.op == "in":
-        return f"{name} is in {' or '.join(labels)}"
+        on = "on" if all(period.grain == "day" for period in during.periods) else "in"
+        return f"{name} is {on} {' or '.join(labels)}"
     words = {"since": "in or after", "before": "before", "after": "after", "until": "in or before"}
     return f"{name} is {words[during.op]} {labels[0]}"
 

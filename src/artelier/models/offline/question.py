@@ -18,6 +18,7 @@ CHARS_MAX = 1_500
 WORDS_MAX = 160
 CLAUSES_MAX = 6
 
+_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
 _TAGGED = re.compile(r"^\s*<([A-Za-z][\w.-]*)(?:\s[^<>\n]*)?>")
 _ABBREVIATIONS = frozenset(
     "st dr mr mrs ms no vs inc co approx jan feb mar apr jun jul aug sep".split()
@@ -159,18 +160,20 @@ def clean(raw: str) -> str:
 def _plain(character: str) -> str:
     if character in "’‘ʼ`´":
         return "'" if character != "`" else "`"
-    return (
-        " "
-        if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
-        else character
-    )
+    category = unicodedata.category(character)
+    if category == "Cf":
+        return ""  # invisible: a soft hyphen, a zero-width space
+    return " " if category in ("Cc", "Zl", "Zp", "Cs", "Co") else character
 
 
 def _sentences(text: str) -> list[str]:
     """Split at `.`, `?`, `!` and `;` before a space or the end, but not after an abbreviation."""
     found: list[str] = []
     start = 0
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
     for match in re.finditer(r"[.?!;]+(?=\s|$)", text):
+        if any(first < match.start() < last - 1 for first, last in quoted):
+            continue
         before = re.search(r"([^\W\d_]+)$", text[start : match.start()])
         if match.group() == "." and before and match.end() < len(text):
             word = before.group()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import CORE, HEAD, STRONG
 from artelier.models.offline.comparisons import family_column
 from artelier.models.offline.counts import count_at
-from artelier.models.offline.draft import Draft
+from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.measures import measure_at, only_measure, verb_measure
 from artelier.models.offline.reading import AGGREGATE_OF, Aggregate, Group, Measure, Unreadable
 from artelier.models.offline.schema import Column
@@ -27,7 +29,7 @@ def ranking_figure(draft: Draft, superlatives: list[int], group: Group) -> tuple
     descending = _direction(draft, superlatives)
     found = _by_phrase(draft) or _degree_measure(draft, superlatives, group, descending)
     found = found or _named(draft, last, descending) or _date_measure(draft, last, descending)
-    found = found or _verb(draft) or _remaining(draft, last, descending)
+    found = found or _verb(draft, group) or _remaining(draft, last, descending)
     if found is None:
         found = _rows(draft, last, group)
     return found, descending
@@ -61,10 +63,15 @@ def _by_phrase(draft: Draft) -> Measure | None:
         at = draft.after(place)
         if at is None:
             continue
+        named = draft.numeric(at, least=HEAD)
         if draft.is_op(at, *AGGREGATE_OF, "count", "distinct"):
             measure = _after(draft, place, descending=True)
-        elif draft.numeric(at, least=HEAD) is not None:
-            measure = _after(draft, place, descending=True)
+        elif named is not None and named.nature != "intensive":
+            draft.take_column(at, named)
+            measure = Measure(aggregate="sum", table=named.table, column=named)
+        elif named is not None:
+            draft.take_column(at, named)
+            measure = Measure(aggregate="avg", table=named.table, column=named, why="either")
         else:
             noun = draft.chunks[at].noun
             if noun is not None and noun.verb:
@@ -112,6 +119,8 @@ def _degree_figure(draft: Draft, column: Column, group: Group, descending: bool)
         return _extreme(column, descending)
     if column.nature == "additive" and group.grain in ("week", "month", "quarter", "year"):
         return Measure(aggregate="sum", table=column.table, column=column)
+    if set(column.stems) & lexicon.PROPERTIES:
+        return replace(_extreme(column, descending), why="either")
     aggregate = "avg" if column.nature == "intensive" else "sum"
     return Measure(aggregate=aggregate, table=column.table, column=column, why="either")
 
@@ -262,12 +271,7 @@ def _ranking_measure(draft: Draft, column: Column, *, most: bool, descending: bo
             return Measure(aggregate="sum", table=column.table, column=column)
     if column.nature == "intensive":
         return _extreme(column, descending)
-    return Measure(
-        aggregate="sum",
-        table=column.table,
-        column=column,
-        why="either",
-    )
+    return replace(_extreme(column, descending), why="either")
 
 
 def _date_measure(draft: Draft, place: int, descending: bool) -> Measure | None:
@@ -285,12 +289,20 @@ def _date_measure(draft: Draft, place: int, descending: bool) -> Measure | None:
     return None
 
 
-def _verb(draft: Draft) -> Measure | None:
+def _verb(draft: Draft, group: Group) -> Measure | None:
     """`sold most`, `best-selling`, `spent the least`."""
     for at in draft.nouns():
         noun = draft.chunks[at].noun
-        if noun is not None and noun.verb:
-            return verb_measure(draft, at, noun.verb, "sum")
+        if noun is None or not noun.verb:
+            continue
+        names = [*(group.columns[:1]), *group.columns]
+        if noun.verb == "sell" and any(set(name.stems) & lexicon.BUYERS for name in names):
+            raise Unreadable(
+                f'"{draft.chunks[at].text}" is not what `{names[0].name}` does; say `spent`, or name a'
+                " column",
+                weight=draft.weight() + 8,
+            )
+        return verb_measure(draft, at, noun.verb, "sum")
     return None
 
 
@@ -339,7 +351,7 @@ def _rows(draft: Draft, place: int, group: Group) -> Measure:
         why = f"`{column.name}` is the only measure of `{column.table}`"
         aggregate: Aggregate = "sum" if column.nature != "intensive" else "max"
         return Measure(aggregate=aggregate, table=column.table, column=column, why=why)
-    names = ", ".join(f"`{column.name}`" for column in measures) or "none"
+    names = some(f"`{column.name}`" for column in measures) or "none"
     raise Unreadable(
         f'it is not clear by what "{draft.chunks[place].text}" is measured (numeric columns: {names});'
         " name the column",

@@ -17,15 +17,15 @@ from artelier.models.offline.columns import STRONG, Names, Noun
 from artelier.models.offline.comparisons import bind_comparisons
 from artelier.models.offline.draft import Draft
 from artelier.models.offline.finish import finish
-from artelier.models.offline.grouping import bind_groups, group_at, take_group
+from artelier.models.offline.grouping import bind_groups, group_at, persons, take_group
 from artelier.models.offline.joins import joined_scopes
 from artelier.models.offline.measures import bind_measures
 from artelier.models.offline.nulls import bind_nulls
 from artelier.models.offline.question import YES_NO, Clause, Question
 from artelier.models.offline.ranking import bind_rank
-from artelier.models.offline.reading import Reading, Scope, Unreadable
+from artelier.models.offline.reading import OneOf, Reading, Scope, Unreadable
 from artelier.models.offline.times import bind_times
-from artelier.models.offline.words import stem
+from artelier.models.offline.words import name_words, stem
 
 PAIR_PENALTY = 3
 """A pair of tables must explain the words better than a single table does."""
@@ -77,7 +77,13 @@ class Reader:
         return found, failures
 
     def _read_in(self, clause: Clause, scope: Scope, context: Reading | None) -> Reading:
-        draft = Draft(self.chunks(clause, scope), scope, context, joined=clause.joined)
+        draft = Draft(
+            self.chunks(clause, scope),
+            scope,
+            context,
+            values=self._names.values,
+            joined=clause.joined,
+        )
         steps: tuple[Callable[[Draft], None], ...] = (
             bind_comparisons,
             bind_nulls,
@@ -96,12 +102,16 @@ class Reader:
             for step in steps:
                 step(draft)
         except Unreadable as failure:
-            raise Unreadable(failure.reason, weight=failure.weight - 10 * unknown) from None
+            strange = [
+                chunk.text
+                for chunk in draft.chunks
+                if chunk.kind == "unknown" and stem(chunk.text) not in lexicon.NEUTRAL_VERBS
+            ]
+            reason = _unclear(strange) if strange else failure.reason
+            raise Unreadable(reason, weight=failure.weight - 10 * unknown) from None
         left = _left(draft)
         if left:
-            words = ", ".join(f'"{text}"' for text in dict.fromkeys(left))
-            reason = f"it is not clear what {words} means here"
-            raise Unreadable(reason, weight=draft.weight() - 10 * unknown)
+            raise Unreadable(_unclear(left), weight=draft.weight() - 10 * unknown)
         reading = finish(draft)
         same = context is not None and context.scope.tables == scope.tables
         bonus = CONTEXT_BONUS if same else 0
@@ -115,7 +125,10 @@ class Reader:
         def find(start: int, end: int) -> Noun | None:
             return _within(self._noun(offset + start, offset + end), names)
 
-        return chunks(clause.words, find)
+        def find_anywhere(start: int, end: int) -> Noun | None:
+            return self._noun(offset + start, offset + end)
+
+        return chunks(clause.words, find, find_anywhere=find_anywhere)
 
     def _noun(self, start: int, end: int) -> Noun | None:
         key = (start, end)
@@ -131,7 +144,7 @@ class Reader:
         for start in range(len(clause.words)):
             for end in range(start + 1, min(start + 4, len(clause.words)) + 1):
                 noun = self._noun(offset + start, offset + end)
-                if clause.words[start].lower in ("who", "whom"):
+                if clause.words[start].lower in ("who", "whom", "change", "changed"):
                     found |= {table.name for table in self._names.tables}
                 if noun is not None and noun.verb:
                     found |= {table.name for table in self._names.tables if table.measures}
@@ -170,6 +183,8 @@ def _bind_lists(draft: Draft) -> None:
         return
     if not (draft.conditions or draft.having or draft.has("which", "what", "distinct", "who")):
         return
+    if _bind_persons(draft):
+        return
     place = next(draft.nouns(), None)
     if place is None or draft.chunks[place].optional:
         return
@@ -189,6 +204,17 @@ def _bind_lists(draft: Draft) -> None:
         take_group(draft, place, group)
         draft.take(*draft.ops("distinct"))
         draft.lists = group
+
+
+def _bind_persons(draft: Draft) -> bool:
+    """`Who works in Oslo?`"""
+    first = next((at for at, chunk in enumerate(draft.chunks) if chunk.kind != "filler"), None)
+    others = [at for at in draft.nouns() if not draft.chunks[at].optional]
+    if first is None or not draft.is_op(first, "who") or not draft.conditions or others:
+        return False
+    draft.lists = persons(draft)
+    draft.take(first)
+    return draft.lists is not None
 
 
 def _bind_mentions(draft: Draft) -> None:
@@ -223,7 +249,12 @@ def _take_neutral_verbs(draft: Draft) -> None:
         return
     for place, chunk in enumerate(draft.chunks):
         weak = chunk.kind == "noun" and chunk.noun is not None and chunk.noun.level < STRONG
-        if draft.used[place] or not (chunk.kind == "unknown" or weak):
+        if draft.used[place] or chunk.foreign or not (chunk.kind == "unknown" or weak):
+            continue
+        if not _is_verb_place(draft, place):
+            continue
+        if _is_agentive(draft, place):
+            draft.take(place)
             continue
         if " " in chunk.text or stem(chunk.text) not in lexicon.NEUTRAL_VERBS:
             if chunk.text not in lexicon.PASSIVE_NEUTRAL:
@@ -231,6 +262,40 @@ def _take_neutral_verbs(draft: Draft) -> None:
         passive = draft.fillers_before(place) & {"was", "were", "been", "be", "being", "is", "are"}
         if not passive or chunk.text in lexicon.PASSIVE_NEUTRAL:
             draft.take(place)
+
+
+def _is_verb_place(draft: Draft, place: int) -> bool:
+    """A word right after `the`, `most` or a preposition is a noun, whatever it looks like."""
+    if draft.chunks[place].text.endswith("ing"):
+        return False
+    if place == 0:
+        return True
+    before = draft.chunks[place - 1]
+    if before.kind == "op":
+        return before.op in ("who", "what", "which", "not", "to")
+    return before.text not in ("the", "a", "an", "of", "in", "at", "by", "for", "with", "on")
+
+
+def _is_agentive(draft: Draft, place: int) -> bool:
+    """`written by M. Ito`, `supplied by Acme`: a participle before a `by` whose value is read."""
+    text = draft.chunks[place].text
+    lead, value = draft.after(place, over=()), draft.after(place + 1)
+    if not text.endswith(("ed", "en")) or lead is None or value is None:
+        return False
+    chunk = draft.chunks[lead]
+    if chunk.op != "per" or chunk.text != "by" or not draft.used[value]:
+        return False
+    columns = [one.column for one in draft.conditions if isinstance(one, OneOf)]
+    return stem(text) in lexicon.NEUTRAL_VERBS or any(
+        text[: max(4, len(text) - 3)] == word[: max(4, len(text) - 3)]
+        for column in columns
+        for word in name_words(column.name)
+    )
+
+
+def _unclear(texts: Sequence[str]) -> str:
+    words = ", ".join(f'"{text}"' for text in dict.fromkeys(texts))
+    return f"it is not clear what {words} means here"
 
 
 def _left(draft: Draft) -> list[str]:

@@ -127,12 +127,20 @@ class Table:
     columns: tuple[Column, ...]
 
     @cached_property
+    def _name_words(self) -> tuple[str, ...]:
+        """Of its name, without numbers at the end: `claims` of `claims_2024`."""
+        words = name_words(self.name)
+        while len(words) > 1 and words[-1].isdigit():
+            words = words[:-1]
+        return words
+
+    @cached_property
     def words(self) -> tuple[str, ...]:
-        return tuple(lemma(word) for word in name_words(self.name))
+        return tuple(lemma(word) for word in self._name_words)
 
     @cached_property
     def stems(self) -> tuple[str, ...]:
-        return tuple(stem(word) for word in name_words(self.name))
+        return tuple(stem(word) for word in self._name_words)
 
     @property
     def dates(self) -> tuple[Column, ...]:
@@ -170,7 +178,8 @@ class Table:
         for words in (*wanted[:4], *prefixed, self.words[-1:], *wanted[4:]):
             if words in firsts:
                 return (firsts[words],)
-        return ()
+        only = [column for column in texts if column.is_label]
+        return (only[0],) if len(only) == 1 else ()
 
 
 class _ColumnRow(msgspec.Struct):

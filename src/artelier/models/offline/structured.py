@@ -131,14 +131,13 @@ def _resolved(schema: Schema, root: Schema, path: str) -> Schema:
 def _any_of(name: str, choices: Any, facts: _Facts, *, path: str, depth: int) -> Any:
     failure = _Unfilled(path, "no alternative can be filled")
     nullable = False
-    for choice in cast(list[Any], choices) if isinstance(choices, list) else []:
-        if not isinstance(choice, Mapping):
-            continue
+    for one in cast(list[Any], choices) if isinstance(choices, list) else []:
+        choice = cast(dict[str, Any], one) if isinstance(one, dict) else {}
         if choice.get("type") == "null":
             nullable = True
             continue
         try:
-            return _fill(name, cast(Schema, choice), facts, path=path, depth=depth + 1)
+            return _fill(name, choice, facts, path=path, depth=depth + 1)
         except _Unfilled as unfilled:
             failure = unfilled
     if nullable:

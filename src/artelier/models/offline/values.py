@@ -30,6 +30,10 @@ class Values:
 
     found: Mapping[str, tuple[tuple[Column, str], ...]]
 
+    def of(self, form: str, column: Column) -> tuple[str, ...]:
+        """The values of a column with this folded form."""
+        return tuple(value for one, value in self.found.get(form, ()) if one == column)
+
     def at(
         self, words: Sequence[Word], text: str
     ) -> tuple[int, dict[Column, tuple[str, ...]]] | None:
@@ -65,6 +69,10 @@ def _variants(words: Sequence[Word], text: str) -> list[str]:
     return [front + form for form in dict.fromkeys(forms) if form != last and len(form) > 1]
 
 
+ALWAYS = ("yes", "no", "y", "n", "true", "false")
+"""Asked for in any case: they show which text columns answer a question with yes or no."""
+
+
 def candidates(words: Sequence[Word], text: str) -> list[str]:
     """Every form that a value could have, in the order of the question."""
     forms: dict[str, None] = {}
@@ -75,6 +83,7 @@ def candidates(words: Sequence[Word], text: str) -> list[str]:
                 break
             forms.update(dict.fromkeys(_exact(run, text)))
             forms.update(dict.fromkeys(_variants(run, text)))
+    forms.update(dict.fromkeys(ALWAYS))
     return [form for form in forms if form]
 
 
