@@ -86,10 +86,11 @@ class _Side:
         names = ("status", "reason", "steps", "usage", "cost_microusd")
         return {name: shown[name] for name in names}
 
-    async def keys(self) -> AsyncIterator[str]:
-        """Keys of the steps that are not shared, in order; some come more than once."""
+    async def steps(self) -> AsyncIterator[Facts]:
+        """The steps that are not shared, in order: asked for since, or before and settled since."""
         for stretch in self.own:
             after, upto = stretch.after, stretch.place.upto
+            before: set[str] = set()
             while after < upto:
                 page = await self.services.store.read(
                     stretch.place.stream, after=after, limit=min(PAGE, upto - after)
@@ -97,9 +98,13 @@ class _Side:
                 seen: set[str] = set()
                 for stored in page:
                     key = key_of_step(stored.decode())
-                    if key is not None and key not in seen:
-                        seen.add(key)
-                        yield key
+                    if key is None or key in seen or key in before:
+                        continue
+                    seen.add(key)
+                    facts = await self.facts(key)
+                    if facts is not None and facts.begins_at(stored, since=stretch.after):
+                        yield facts
+                before = seen
                 after = page[-1].seq if page else upto
                 await asyncio.sleep(0)
 
@@ -187,14 +192,14 @@ class _Pair:
         self.equal = 0
 
     async def first_divergence(self) -> dict[str, Any] | None:
-        async for key in self._a.keys():
-            found = await self._step(key, await self._a.facts(key), await self._b.facts(key))
+        async for facts in self._a.steps():
+            found = await self._step(facts.key, facts, await self._b.facts(facts.key))
             if found is not None:
                 return found
             self.equal += 1
-        async for key in self._b.keys():
-            if await self._a.facts(key) is None:
-                return await self._step(key, None, await self._b.facts(key))
+        async for facts in self._b.steps():
+            if await self._a.facts(facts.key) is None:
+                return await self._step(facts.key, None, facts)
         return await self._ends()
 
     async def _step(self, key: str, a: Facts | None, b: Facts | None) -> dict[str, Any] | None:

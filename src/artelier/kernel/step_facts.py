@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from artelier.kernel import events as ev
-from artelier.log import EventData
+from artelier.log import Event, EventData
 
 _KEYED = (
     ev.ModelRequested, ev.ModelCompleted, ev.ModelFailed, ev.ToolRequested, ev.ToolRefused,
@@ -42,6 +42,11 @@ class Facts:
     request: EventData
     context: ev.ContextAssembled | None = None
     outcome: Outcome = field(default_factory=Outcome)
+
+    def begins_at(self, stored: Event, *, since: int) -> bool:
+        """Whether an event is the first of this step after `since` in its stream."""
+        elsewhere = stored.stream.id != self.run_id or self.seq <= since
+        return elsewhere or stored.seq == self.seq
 
     @property
     def model(self) -> str:
