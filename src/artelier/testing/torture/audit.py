@@ -1,0 +1,48 @@
+"""What the checkers of a finished simulation look at: its database, its outside, and how it should be."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from artelier.testing.torture.process import Process
+from artelier.testing.torture.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a run has ended."""
+
+    status: str
+    reason: str
+    result: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """A finished simulation, with a kernel to ask and the file to read."""
+
+    simulation: Simulation
+    desk: Process
+    db: sqlite3.Connection
+    ended: dict[str, Ended]
+    """By run, children included."""
+    expected: dict[str, Ended]
+    """How the same runs end without faults."""
+
+    def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self.db.execute(sql, parameters).fetchall()
+
+    def events(self, *kinds: str) -> list[tuple[str, str, dict[str, Any]]]:
+        """Events of runs of these kinds in order: run id, kind, data."""
+        marks = ", ".join("?" * len(kinds))
+        return [
+            (name.removeprefix("run:"), kind, json.loads(data))
+            for name, kind, data in self.rows(
+                "SELECT s.name, e.kind, e.data FROM events e JOIN streams s ON s.id = e.stream"
+                f" WHERE s.name LIKE 'run:%' AND e.kind IN ({marks}) ORDER BY e.position",
+                *kinds,
+            )
+        ]

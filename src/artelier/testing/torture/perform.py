@@ -1,0 +1,238 @@
+"""Runs a program as the hand-written code of an agent would: steps in a row, side by side, in children."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from artelier.app import TenantKernel
+from artelier.errors import ArtelierError, ToolFailed
+from artelier.kernel import Limits, ModelResult, Run, ToolResult
+from artelier.kernel.failures import RecordedError
+from artelier.testing.torture.process import Process
+from artelier.testing.torture.script import Op, Program
+
+TENANT = "acme"
+
+CAUGHT = frozenset(("output_invalid", "model_refused_call", "tool_failed", "invalid_request"))
+"""Failures that an agent expects and goes on after: those that would come again."""
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+OFFERED = ("look", "put", "pay", "wire", "refuse", "big", "risky")
+
+
+class Performer:
+    """One drive of one program by one process."""
+
+    def __init__(self, process: Process, program: Program, *, limited: bool) -> None:
+        self._process = process
+        self._program = program
+        self._limited = limited
+        self._lists: dict[str, list[dict[str, Any]]] = {}
+
+    def runs(self) -> TenantKernel:
+        return self._process.kernel.for_tenant(TENANT)
+
+    async def drive(self, **opening: Any) -> list[Any]:
+        """Open the run and do all of it; its value. Errors: whatever ends the run otherwise."""
+        program = self._program
+        opened = self.runs().run(
+            program.run_id, on_wait=program.on_wait, limits=self._limits(program.limits), **opening
+        )
+        async with opened as run:
+            value = await self._ops(run, program.ops, program.run_id)
+            if run.core.actor is not None:
+                run.finish(value)
+        return value
+
+    def _limits(self, limits: dict[str, Any]) -> Limits | None:
+        return Limits(**limits) if limits and self._limited else None
+
+    async def _ops(self, run: Run, ops: tuple[Op, ...], scope: str) -> list[Any]:
+        return [await self._op(run, op, scope) for op in ops]
+
+    async def _op(self, run: Run, op: Op, scope: str) -> Any:
+        try:
+            return await _KINDS[op.kind](self, run, op, scope)
+        except RecordedError as error:
+            return {"error": error.facts["name"]}
+        except ZeroDivisionError:
+            return {"error": "ZeroDivisionError"}
+        except ArtelierError as error:
+            if error.code not in CAUGHT:
+                raise
+            return {"error": error.code}
+
+    def _tag(self, run: Run, op: Op) -> str:
+        return f"[[{run.id}|{op.path}]]"
+
+    # Models
+
+    async def ask(self, run: Run, op: Op, scope: str) -> Any:
+        conversation = run.conversation(scope.replace("/", "-"))
+        asked: dict[str, Any] = {
+            "model": "m",
+            "messages": self._messages(run, op, scope),
+            "tools": _offered(op),
+            "output": SCHEMA if op.options["output"] else None,
+            "max_output_tokens": op.options["max_output_tokens"],
+            "key": op.path if op.options["key"] else None,
+        }
+        if op.options["stream"]:
+            last: Any = None
+            async for item in run.stream_model(**asked):
+                last = item
+            result = last
+        else:
+            result = await run.step_model(**asked)
+        assert isinstance(result, ModelResult)
+        self._process.outside.keys[f"{run.id}|{op.path}"] = result.key
+        conversation.append(result)
+        values = [await self._called(run, op, result, conversation.append)]
+        return {"text": _digest(result.text), "output": result.output, "calls": values}
+
+    async def _called(
+        self, run: Run, op: Op, result: ModelResult, append: Callable[[ToolResult], None]
+    ) -> list[Any]:
+        calls = result.tool_calls
+        if len(calls) == 1:
+            results = [await run.step_tool(calls[0].name, calls[0].arguments, call=calls[0])]
+        else:
+            results = await run.parallel(
+                *(
+                    run.step_tool(call.name, call.arguments, call=call, key=f"{op.path}-c{number}")
+                    for number, call in enumerate(calls)
+                )
+            )
+        for item in results:
+            append(item)
+        return [_told(item) for item in results]
+
+    def _messages(self, run: Run, op: Op, scope: str) -> Any:
+        text = f"{self._tag(run, op)} {'word ' * (len(op.path) * 7)}"
+        form = op.options["messages"]
+        user = {"role": "user", "content": text}
+        if form == "plain":
+            return [user]
+        if form == "system":
+            return [{"role": "system", "content": "You are tortured."}, user]
+        if form == "two":
+            known = self._lists.setdefault(scope, [])
+            known += [user]
+            shown = list(known)
+            known += [{"role": "assistant", "content": "noted"}]
+            return shown
+        conversation = run.conversation(scope.replace("/", "-"))
+        conversation.append(user)
+        return conversation if form == "conversation" else conversation.tail(3)
+
+    # Tools and computation
+
+    async def use(self, run: Run, op: Op, scope: str) -> Any:
+        arguments: dict[str, Any] = {
+            "op": f"{run.id}|{op.path}",
+            "amount": op.options["amount"],
+        }
+        if not op.options["valid"]:
+            arguments = {"op": 7, "surprise": True}
+        return _told(await run.step_tool(op.options["tool"], arguments, key=op.options.get("key")))
+
+    async def compute(self, run: Run, op: Op, scope: str) -> Any:
+        async def work(path: str) -> Any:
+            self._process.check_alive()
+            if op.options["slow"]:
+                await self._process.kernel.services.clock.sleep(1.5)
+            if op.options["fails"]:
+                raise ToolFailed(f"cannot compute {path}")
+            return {"computed": path, "n": len(path)}
+
+        return await run.step("work", work, op.path)
+
+    # People and time
+
+    async def approve(self, run: Run, op: Op, scope: str) -> Any:
+        approval = await run.approve(
+            "go on", {"op": f"{run.id}|{op.path}"}, expires_s=op.options["expires_s"]
+        )
+        if op.options["expires_s"] is not None:
+            return "asked"  # the clock may have been faster
+        return {"decision": approval.decision, "arguments": approval.arguments}
+
+    async def sleep(self, run: Run, op: Op, scope: str) -> Any:
+        await run.sleep(op.options["seconds"])
+        return "slept"
+
+    async def wait(self, run: Run, op: Op, scope: str) -> Any:
+        try:
+            await run.wait_for(op.options["name"], timeout_s=op.options["timeout_s"])
+        except TimeoutError:
+            pass
+        return "waited"
+
+    async def notes(self, run: Run, op: Op, scope: str) -> Any:
+        await run.notes(key=op.path if op.options["key"] else None)
+        return "read"
+
+    # Several at once
+
+    async def gather(self, run: Run, op: Op, scope: str) -> Any:
+        def part(number: int, ops: tuple[Op, ...]) -> Callable[[Run], Any]:
+            return lambda branch: self._ops(branch, ops, f"{scope}-{op.path}-{number}")
+
+        return await run.gather(*(part(n, ops) for n, ops in enumerate(op.branches)))
+
+    async def parallel(self, run: Run, op: Op, scope: str) -> Any:
+        return await run.parallel(*(self._op(run, ops[0], scope) for ops in op.branches))
+
+    async def branch(self, run: Run, op: Op, scope: str) -> Any:
+        return await self._ops(run.branch(op.path), op.branches[0], f"{scope}-{op.path}")
+
+    async def child(self, run: Run, op: Op, scope: str) -> Any:
+        opened = self.runs().run(
+            f"{run.id}::{op.path}", parent=run, on_wait=self._program.on_wait,
+            limits=self._limits(op.options["limits"]),
+        )  # fmt: skip
+        async with opened as child:
+            value = await self._ops(child, op.branches[0], "child")
+            if child.core.actor is not None:
+                child.finish(value)
+        return value
+
+
+_KINDS: dict[str, Callable[[Performer, Run, Op, str], Any]] = {
+    "ask": Performer.ask,
+    "use": Performer.use,
+    "compute": Performer.compute,
+    "approve": Performer.approve,
+    "sleep": Performer.sleep,
+    "wait": Performer.wait,
+    "notes": Performer.notes,
+    "gather": Performer.gather,
+    "parallel": Performer.parallel,
+    "branch": Performer.branch,
+    "child": Performer.child,
+}
+
+
+def _offered(op: Op) -> list[str] | None:
+    if not op.options["tools"]:
+        return []
+    return None if op.options["max_output_tokens"] == 50 else list(OFFERED)
+
+
+def _told(result: ToolResult) -> Any:
+    """What the agent makes of a tool's result."""
+    if result.is_error:
+        return {"error": result.value["error"]["code"]}
+    return _digest(str(result.value)) if len(result.content) > 500 else result.value
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,146 @@
+"""Planted bugs: each breaks one promise, so that it can be seen that torture finds such a bug.
+
+A plant wraps an inner function of the kernel for the time of a trial. Production code knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+import artelier.kernel.model_call
+import artelier.kernel.tool_step
+import artelier.ledger.view
+import artelier.log.writer
+from artelier.errors import InvalidRequest
+
+
+@contextmanager
+def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Generator[None]:
+    """Replace `owner.name` by `wrap(owner.name)` for a while."""
+    before = getattr(owner, name)
+    setattr(owner, name, wrap(before))
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _double_step() -> AbstractContextManager[None]:
+    """A tool step that is recorded as completed is executed again when its run is resumed."""
+    steps = artelier.kernel.tool_step
+
+    def wrap(replayed: Any) -> Any:
+        async def replayed_and_repeated(core: Any, recorded: Any, ask: Any) -> Any:
+            result = await replayed(core, recorded, ask)
+            port = core.tools.get(ask.name)
+            if port is not None and core.actor is not None and not result.is_error:
+                beat = getattr(steps, "_Heartbeat")(core)  # noqa: B009 - another package's
+                context = getattr(steps, "_context")(core, port, recorded.key, beat)  # noqa: B009
+                with suppress(Exception):
+                    await port.call(port.validate(ask.arguments), context)
+            return result
+
+        return replayed_and_repeated
+
+    return _wrapped(steps, "_replayed", wrap)
+
+
+def _unbalanced_posting() -> AbstractContextManager[None]:
+    """Whoever receives money receives a little more than was given."""
+
+    def wrap(post: Any) -> Any:
+        def post_and_add(event: Any, posting: Any, tx: Any) -> None:
+            post(event, posting, tx)
+            tx.execute(
+                "UPDATE accounts SET balance = balance + 1 WHERE tenant = ? AND account = ?"
+                " AND asset = ?",
+                (event.stream.tenant, posting.target, posting.asset),
+            )
+
+        return post_and_add
+
+    return _wrapped(artelier.ledger.view, "_post", wrap)
+
+
+def _repeated_payment() -> AbstractContextManager[None]:
+    """A side effect whose outcome is hidden is simply tried again."""
+    steps = artelier.kernel.tool_step
+
+    def wrap(settle: Any) -> Any:
+        async def settle_by_trying(
+            core: Any, tool: Any, arguments: Any, ask: Any, key: str, code: str
+        ) -> Any:
+            if tool is None or code == "planted":
+                return await settle(core, tool, arguments, ask, key, code)
+            return await getattr(steps, "_dispatch")(core, tool, arguments, ask, key)  # noqa: B009
+
+        return settle_by_trying
+
+    return _wrapped(steps, "_settle_unknown", wrap)
+
+
+def _forgotten_hold() -> AbstractContextManager[None]:
+    """What a call did not cost stays held."""
+
+    def wrap(settle: Any) -> Any:
+        def settle_and_keep(reservation: Any, **facts: Any) -> Any:
+            settlement = settle(reservation, **facts)
+            return replace(settlement, postings=settlement.postings[:1])
+
+        return settle_and_keep
+
+    return _wrapped(artelier.kernel.model_call, "settle", wrap)
+
+
+def _changed_prompt() -> AbstractContextManager[None]:
+    """The adapter gets another prompt than the one that is recorded."""
+
+    def wrap(called: Any) -> Any:
+        async def called_with_more(core: Any, ready: Any) -> Any:
+            request = ready.request
+            last = msgspec.structs.replace(
+                request.messages[-1], content=f"{request.messages[-1].text} "
+            )
+            changed = msgspec.structs.replace(request, messages=(*request.messages[:-1], last))
+            assembled = replace(ready.assembled, request=changed)
+            return await called(core, replace(ready, assembled=assembled))
+
+        return called_with_more
+
+    return _wrapped(artelier.kernel.model_call, "_called", wrap)
+
+
+def _unfenced() -> AbstractContextManager[None]:
+    """A worker that was taken for dead may go on writing."""
+
+    def wrap(check: Any) -> Any:
+        def check_nothing(writer: Any, fence: Any) -> None:
+            return None
+
+        return check_nothing
+
+    return _wrapped(artelier.log.writer.Writer, "_check_fence", wrap)
+
+
+PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "double-step": _double_step,
+    "unbalanced-posting": _unbalanced_posting,
+    "repeated-payment": _repeated_payment,
+    "forgotten-hold": _forgotten_hold,
+    "changed-prompt": _changed_prompt,
+    "unfenced": _unfenced,
+}
+
+
+def planted(name: str | None) -> AbstractContextManager[None]:
+    """The bug of that name, as long as it is open. Errors: `InvalidRequest` for an unknown one."""
+    if name is None:
+        return nullcontext()
+    if name not in PLANTS:
+        raise InvalidRequest("no such plant", expected=", ".join(sorted(PLANTS)), got=name)
+    return PLANTS[name]()

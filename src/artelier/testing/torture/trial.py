@@ -1,0 +1,92 @@
+"""One seed, judged: the same programs without faults, then with them, then the invariants."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from artelier.testing.torture.audit import Audit, Ended
+from artelier.testing.torture.invariants import INVARIANTS
+from artelier.testing.torture.perform import TENANT
+from artelier.testing.torture.simulation import Simulation, in_virtual_time
+
+
+@dataclass(slots=True, kw_only=True)
+class Verdict:
+    """What one seed showed."""
+
+    seed: int
+    findings: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """(invariant, what is wrong)"""
+    counts: Counter[str] = field(default_factory=Counter[str])
+    """Faults, by kind."""
+    statuses: Counter[str] = field(default_factory=Counter[str])
+    calls: Counter[str] = field(default_factory=Counter[str])
+    commits: int = 0
+    events: int = 0
+    virtual_s: float = 0.0
+    wall_s: float = 0.0
+
+
+async def endings(simulation: Simulation) -> dict[str, Ended]:
+    """How all runs of a simulation have ended."""
+    desk = simulation.open("desk")
+    try:
+        runs = desk.kernel.for_tenant(TENANT)
+        names = [name for (name,) in await desk.kernel.store.query("SELECT run FROM runs")]
+        shown = {name: await runs.show(name) for name in names}
+    finally:
+        await simulation.close(desk)
+    return {
+        name: Ended(status=run["status"], reason=run["reason"], result=run["result"])
+        for name, run in shown.items()
+    }
+
+
+def simulate(seed: int, path: Path, *, faults: bool) -> tuple[Simulation, dict[str, Ended]]:
+    """Run one simulation to its end."""
+    simulation = Simulation(seed, path, faults=faults)
+    ended: dict[str, Ended] = {}
+
+    async def whole() -> None:
+        await simulation.run()
+        ended.update(await endings(simulation))
+
+    in_virtual_time(whole, simulation.findings)
+    return simulation, ended
+
+
+def try_seed(seed: int, folder: Path) -> Verdict:
+    """Judge one seed; its databases are left in `folder`."""
+    started_s = time.perf_counter()
+    verdict = Verdict(seed=seed)
+    quiet, expected = simulate(seed, folder / f"{seed}-quiet.db", faults=False)
+    path = folder / f"{seed}.db"
+    simulation, ended = simulate(seed, path, faults=True)
+    verdict.findings += [("without faults", text) for text in quiet.findings]
+
+    async def check() -> None:
+        desk = simulation.open("desk")
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            audit = Audit(simulation=simulation, desk=desk, db=db, ended=ended, expected=expected)
+            for invariant in INVARIANTS:
+                verdict.findings += [
+                    (invariant.name, text) for text in await invariant.check(audit)
+                ]
+            verdict.events = audit.rows("SELECT count(*) FROM events")[0][0]
+        await simulation.close(desk)
+
+    late: list[str] = []
+    in_virtual_time(check, late)
+    verdict.findings += [("the checks themselves", text) for text in late]
+    verdict.counts = simulation.plan.counts
+    verdict.calls = simulation.outside.calls
+    verdict.statuses = Counter(ending.status for ending in ended.values())
+    verdict.commits = simulation.commits
+    verdict.virtual_s = simulation.virtual_s
+    verdict.wall_s = time.perf_counter() - started_s
+    return verdict

@@ -1,0 +1,71 @@
+"""Virtual time: an event loop that never waits, but moves its clock to the next thing that will happen.
+
+Every timer of the process (sleeps, timeouts, backoff, leases) goes through the loop, so a day of a run
+takes milliseconds, and a run that waits for nothing at all is found at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+
+from artelier.errors import ArtelierError
+
+START_US = 1_700_000_000_000_000
+"""Where virtual time begins: 2023-11-14, so that stored times look like times."""
+
+
+class Stuck(ArtelierError):
+    """Nothing is ready, and nothing ever will be: everybody waits for something that nobody does."""
+
+    code = "stuck"
+
+
+class _Selector(selectors.DefaultSelector):
+    """Polls; instead of waiting it moves the loop's clock."""
+
+    loop: VirtualLoop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if timeout is None:
+            raise Stuck("everybody waits for something that nobody does")
+        self.loop.now_s += timeout
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in virtual time. One thread only: whoever waits for a thread waits for ever."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        selector = _Selector()
+        selector.loop = self
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self.now_s
+
+    def shut(self) -> None:
+        """End what is left and close."""
+        left = asyncio.all_tasks(self)
+        for task in left:
+            task.cancel()
+        if left:
+            self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self.close()
+
+
+class VirtualClock:
+    """A `Clock` of the running loop's time."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def now_us(self) -> int:
+        return START_US + round(self._loop.now_s * 1_000_000)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
