@@ -378,3 +378,17 @@ def test_an_injected_note_is_recorded_and_an_empty_one_is_refused(
 
     assert (told.code, empty.code) == (0, 2)
     assert "note from user:kim: leave out the returns" in shell("runs", "tail", "d1").out
+
+
+def test_injected_notes_reach_the_model_whenever_they_come(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(calls("ask_person", question="Which year?"), "South.")
+    do(shell)
+
+    shell("runs", "inject", "d1", "leave out the returns")
+    shell("approve", "d1")
+    resumed = shell("resume", "d1")
+
+    assert resumed.code == 0
+    assert "leave out the returns" in str(provider.server.requests[-1].body)

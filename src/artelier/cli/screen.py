@@ -110,6 +110,36 @@ class Screen:
         with self._console(sys.stderr).status(Text(safe(text))) as status:
             yield lambda text: status.update(Text(safe(text)))
 
+    @contextmanager
+    def counting(self, text: str, *, total: int) -> Generator[Callable[[str], None]]:
+        """A progress bar on stderr: each call of what it gives is one of `total`, with a word on it.
+
+        Without a terminal it says so about ten times on the way.
+        """
+        if not sys.stderr.isatty():
+            yield self._tenths(total)
+            return
+        from rich import progress as bars
+
+        columns = (
+            bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn(),
+            bars.TextColumn("{task.description}", markup=False),
+        )  # fmt: skip
+        with bars.Progress(*columns, console=self._console(sys.stderr), transient=True) as bar:
+            task = bar.add_task(safe(text), total=total)
+            yield lambda word: bar.update(task, advance=1, description=safe(word))
+
+    def _tenths(self, total: int) -> Callable[[str], None]:
+        seen = 0
+
+        def count(word: str) -> None:
+            nonlocal seen
+            seen += 1
+            if seen * 10 // total > (seen - 1) * 10 // total:
+                self.note(word)
+
+        return count
+
     def _print(self, stream: TextIO, text: str, style: str) -> None:
         if not stream.isatty():
             print(safe(text), file=stream, flush=True)

@@ -36,6 +36,7 @@ HOMES: dict[str, str] = {
     "head": "verify head",
     "db": "db",
     "bench": "bench",
+    "torture": "torture",
 }
 """Command to its module in this package, and its name there if the module has several."""
 
