@@ -45,6 +45,27 @@ def test_a_fork_goes_its_own_way_and_pays_only_for_that(shell: Shell, recorded: 
     assert recorded.server.requests[-1].body["model"] == "gpt-5"
 
 
+def test_a_fork_whose_model_has_no_key_is_refused_before_it_fails(
+    shell: Shell, recorded: Provider
+) -> None:
+    shell(
+        "fork",
+        "d1",
+        "--at",
+        branch_point(shell),
+        "--model",
+        "anthropic:claude-haiku-4-5",
+        "--run-id",
+        "other",
+    )
+
+    ran = shell("resume", "other")
+
+    assert ran.code == 2
+    assert "ANTHROPIC_API_KEY" in ran.err
+    assert shell("runs", "show", "other", "--json").json["status"] == "pending"
+
+
 def test_a_fork_gets_the_name_that_is_asked_for(shell: Shell, recorded: Provider) -> None:
     forked = shell("fork", "d1", "--run-id", "again", "--json")
     taken = shell("fork", "d1", "--run-id", "again")

@@ -91,6 +91,7 @@ async def resumed(
     from artelier.agents.loops import settings_of
     from artelier.cli.advice import go_on
     from artelier.cli.driving import drive
+    from artelier.kernel.ancestry import changes_of, lineage
     from artelier.kernel.results import FINAL
 
     runs = kernel.for_tenant(call.tenant)
@@ -101,11 +102,14 @@ async def resumed(
             f"run {run_id} is driven by code of its own", hint=f"Go on with: {go_on(call, shown)}"
         )
     settings = await settings_of(kernel, call.tenant, run_id)
+    # A fork may have got another model than the settings that it shares say.
+    changes = await changes_of(runs.services, await lineage(runs.services, runs.id, run_id))
+    model = changes.get("model") or settings["model"]
     if status not in FINAL:
-        kernel.models.resolve(settings["model"])  # else the run would fail for want of a key
+        kernel.models.resolve(model)  # else the run would fail for want of a key
         for unit, cap in caps.items():
             await runs.limit(run_id, unit=unit, cap=cap, by=call.person)
-    call.screen.note(f"run {run_id}: {status}, {settings['model']}", "bold")
+    call.screen.note(f"run {run_id}: {status}, {model}", "bold")
 
     async def work(on_wait: str) -> AgentResult:
         return await resume_run(kernel, call.tenant, run_id, on_wait=on_wait)
