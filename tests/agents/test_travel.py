@@ -99,3 +99,31 @@ def test_a_worker_drives_forks_and_leaves_imported_runs_alone(tmp_path: Path) ->
             assert (await runs.show(mine))["status"] == "completed"
 
     play(scenario())
+
+
+def test_a_note_that_came_in_the_middle_of_a_cycle_outlives_a_restart(tmp_path: Path) -> None:
+    """It is older than the snapshot that the restart begins with, and was not taken before it."""
+
+    async def scenario() -> None:
+        @tool(side_effect=False)
+        async def listen() -> str:
+            "Hear what people say meanwhile."
+            await runs.inject("r", "mind the gap")
+            await runs.pause("r")
+            return "heard"
+
+        model = ScriptedModel([tool_call("listen", {}), "done"])
+        with Kernel.open(tmp_path / "s.db", models=model, tools=[listen]) as kernel:
+            runs = kernel.for_tenant()
+            agent = AutonomousAgent(kernel=kernel)
+            first = await agent.run(run_id="r", model="m", prompt="look", on_wait="return")
+            assert first.status == "paused"
+            await runs.resume("r")
+
+            result = await agent.run(run_id="r", model="m", prompt="look")
+
+            assert result.status == "completed"
+            shown = [message.text for message in model.requests[-1].messages]
+            assert "mind the gap" in shown
+
+    play(scenario())

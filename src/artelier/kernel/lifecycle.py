@@ -261,7 +261,7 @@ class OpenRun:
                 "SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (row["id"],)
             )
         ]
-        core.notes = await _unread_notes(self._services, row["id"], start[1] if not start[0] else 0)
+        core.notes = await _unread_notes(self._services, row["id"])
         if row["status"] == "paused":
             core.paused = True
         elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
@@ -490,20 +490,24 @@ async def _deadline(services: Services, tenant: str, row: dict[str, Any]) -> int
     return row["started_us"] + rows[0][0] * 1000 if rows and rows[0][0] is not None else None
 
 
-async def _unread_notes(services: Services, stream: int, after: int) -> list[Any]:
-    """Injected notes that no later `notes` step has taken, as `(seq, text)`."""
+async def _unread_notes(services: Services, stream: int) -> list[Any]:
+    """Injected notes that no later `notes` step has taken, as `(seq, text)`.
+
+    Not only those after a loop's snapshot: a note that came in the middle of a cycle is older than its end.
+    """
+    notes = await services.store.query(
+        "SELECT seq, data FROM events WHERE stream = ? AND kind = 'note.injected' ORDER BY seq",
+        (stream,),
+    )
+    if not notes:
+        return []
     taken = await services.store.query(
         "SELECT data FROM events WHERE stream = ? AND seq > ? AND kind = 'step.completed'"
         " AND data LIKE '%\"took\":%' ORDER BY seq DESC LIMIT 1",
-        (stream, after),
+        (stream, notes[0][0]),
     )
     took = msgspec.json.decode(taken[0][0])["took"] if taken else 0
-    rows = await services.store.query(
-        "SELECT seq, data FROM events WHERE stream = ? AND seq > ? AND kind = 'note.injected'"
-        " ORDER BY seq",
-        (stream, max(after, took)),
-    )
-    return [(seq, msgspec.json.decode(data)["text"]) for seq, data in rows]
+    return [(seq, msgspec.json.decode(data)["text"]) for seq, data in notes if seq > took]
 
 
 def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
