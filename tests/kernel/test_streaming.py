@@ -1,0 +1,259 @@
+"""Streams: pieces as they come, one recorded whole, kept and paid for however the stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import ModelReply, ModelRequest, ModelResult, Run
+from artelier.errors import ModelRefusedCall, OutputInvalid, ProviderUnavailable
+from artelier.ports.model import Delta, Usage
+from artelier.testing import ScriptedModel
+from tests.kernel.stage import (
+    ACME,
+    PRICE,
+    ask,
+    assert_conserved,
+    drive,
+    echo,
+    kinds,
+    open_kernel,
+    play,
+    result_of,
+    user,
+)
+
+TEXT = "a text of several pieces, which is longer than one"
+
+
+async def _read(run: Run, **more: Any) -> list[Any]:
+    """Every piece, and the result last."""
+    items = [item async for item in run.stream_model(model="m", messages=[user("x")], **more)]
+    return [item.text for item in items]
+
+
+class Stream:
+    """A model that plays a script of deltas, replies and exceptions, one script per attempt."""
+
+    price = PRICE
+
+    def __init__(self, *attempts: list[Any]) -> None:
+        self._attempts = list(attempts)
+        self.requests: list[ModelRequest] = []
+        self.closed = 0
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        raise AssertionError("it was asked to stream")
+
+    async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
+        self.requests.append(request)
+        try:
+            for item in self._attempts.pop(0):
+                if isinstance(item, BaseException):
+                    raise item
+                if callable(item):
+                    item = await item()
+                yield Delta(text=item) if isinstance(item, str) else item
+        finally:
+            self.closed += 1
+
+
+def test_pieces_come_first_then_the_recorded_whole_which_replays(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        model = ScriptedModel([TEXT])
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, _read) == "completed"
+            *pieces, whole = await result_of(runs)
+            assert len(pieces) > 2
+            assert "".join(pieces) == whole == TEXT
+            async with runs.run("r") as run:
+                assert await _read(run) == [TEXT, TEXT], "replayed: one piece, no call"
+            assert await kinds(kernel) == [
+                "run.started", "context.assembled", "model.requested", "model.completed",
+                "run.completed",
+            ]  # fmt: skip
+            assert (await runs.render("r", "1")) == model.requests[0]
+        model.assert_done()
+
+    play(scenario())
+
+
+def test_a_model_that_cannot_stream_gives_one_piece(tmp_path: Path) -> None:
+    class Plain:
+        async def complete(self, request: ModelRequest, /) -> ModelReply:
+            return ModelReply(text=TEXT)
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, Plain(), prices={"m": PRICE}) as kernel:
+            async with kernel.run("r") as run:
+                assert await _read(run) == [TEXT, TEXT]
+
+    play(scenario())
+
+
+def test_a_stream_is_cut_when_more_came_than_is_reserved(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        model = Stream(["word "] * 50)
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant(ACME)
+            async with runs.run("r") as run:
+                *_, whole = [
+                    item
+                    async for item in run.stream_model(
+                        model="m", messages=[user("x")], max_output_tokens=10
+                    )
+                ]
+            assert isinstance(whole, ModelResult)
+            assert (whole.text, whole.finish_reason) == ("word " * 11, "cut")
+            assert model.closed == 1
+            assert (await assert_conserved(kernel, "acme"))["spent"] == whole.cost_microusd > 0
+            assert await drive(runs, _one_read) == "completed"
+
+    async def _one_read(run: Run) -> list[Any]:
+        return await _read(run, max_output_tokens=10)
+
+    play(scenario())
+
+
+def test_a_reader_that_leaves_early_leaves_what_came_as_the_reply(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        got: list[str] = []
+        stream = run.stream_model(model="m", messages=[user("x")])
+        async for item in stream:
+            got.append(item.text)
+            if len(got) == 2:
+                break
+        await stream.aclose()  # pyright: ignore[reportAttributeAccessIssue] - a generator
+        return [got, await ask(run, "after")]
+
+    async def scenario() -> None:
+        async def last() -> str:
+            await asyncio.sleep(60)
+            return "never"
+
+        model = Stream(["one ", "two ", last])
+        with open_kernel(tmp_path, {"m": Both(model)}) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == [["one ", "two "], "re: after"]
+            assert model.closed == 1
+            await assert_conserved(kernel, "acme")
+            async with runs.run("r") as run:
+                assert await _read(run) == ["one two "] * 2, "kept as the whole"
+
+    play(scenario())
+
+
+class Both:
+    """Streams from one model and completes like another."""
+
+    price = PRICE
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream.stream
+        self.complete = echo().complete
+
+
+@pytest.mark.parametrize(
+    ("first", "status", "calls"),
+    [
+        ([ProviderUnavailable("503")], "completed", 2),
+        (["", ProviderUnavailable("503")], "completed", 2),
+        (["a piece", ProviderUnavailable("reset")], "failed: provider_unavailable", 1),
+        (["a piece"], "failed: model_reply_broken", 1),
+        (["a piece", Delta(text="\ud800")], "failed: model_reply_broken", 1),
+        (["a piece", {"not": "an item"}], "failed: model_reply_broken", 1),
+        ([ModelReply(text="x", usage=Usage(output_tokens=-1))], "completed", 2),
+        ([ModelRefusedCall("no")], "failed: model_refused_call", 1),
+    ],
+)
+def test_a_stream_that_fails_is_tried_again_only_before_its_first_piece(
+    tmp_path: Path, first: list[Any], status: str, calls: int
+) -> None:
+    async def scenario() -> None:
+        model = Stream(first, ["ok", ModelReply(text="ok")])
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, _read) == status
+            assert len(model.requests) == model.closed == calls
+            await assert_conserved(kernel, "acme")
+            if status != "completed":
+                await runs.retry("r")
+                assert await drive(runs, _read) == "completed"
+
+    play(scenario())
+
+
+def test_an_exception_of_a_port_in_a_stream_is_recorded_and_settles_its_hold(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        model = Stream(["a", ZeroDivisionError("a bug")])
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant(ACME)
+            with pytest.raises(ZeroDivisionError):
+                async with runs.run("r") as run:
+                    await _read(run)
+            assert (await runs.show("r"))["reason"] == "ZeroDivisionError"
+            await assert_conserved(kernel, "acme")
+
+    play(scenario())
+
+
+def test_silence_in_a_stream_is_timed_out(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async def silence() -> str:
+            await asyncio.Event().wait()
+            return "never"
+
+        model = Stream([silence], ["ok", ModelReply(text="ok")])
+        with open_kernel(tmp_path, model) as kernel:
+            async with kernel.run("r") as run:
+                assert await _read(run, timeout_s=0.01) == ["ok", "ok"]
+        assert model.closed == 2
+
+    play(scenario())
+
+
+def test_the_readers_own_steps_between_pieces_have_their_own_keys(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        async def one(branch: Run) -> Any:
+            seen: list[Any] = []
+            async for item in branch.stream_model(model="m", messages=[user("x")], key="s"):
+                seen.append(await run.step("see", len, item.text, key=f"see {len(seen)}"))
+            return seen
+
+        return await run.gather(one)
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, ScriptedModel([TEXT])) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "completed"
+            keys = [step["key"] for step in await runs.steps("r")]
+            assert keys[0] == "1/0/s" and keys[1] == "1/0/see 0"
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("make", [lambda: ["no json"], lambda: [ModelReply(output={"n": "x"})]])
+def test_a_streamed_output_that_does_not_fit_is_refused_with_its_reply(
+    tmp_path: Path, make: Callable[[], list[Any]]
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    async def scenario() -> None:
+        model = Stream([*make(), ModelReply(text="no json")])
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant(ACME)
+            for _ in range(2):
+                with pytest.raises(OutputInvalid):
+                    async with runs.run("r") as run:
+                        await _read(run, output=schema)
+            await assert_conserved(kernel, "acme")
+
+    play(scenario())
