@@ -14,6 +14,7 @@ import msgspec
 from artelier.errors import (
     ArtelierError,
     Conflict,
+    InvalidRequest,
     LeaseHeld,
     LeaseLost,
     NotFound,
@@ -183,6 +184,12 @@ class OpenRun:
         stream = run_stream(tenant.id, opening.run_id)
         grants = tenant.grants if opening.grants is None else narrow(tenant.grants, opening.grants)
         if opening.parent is not None:
+            if opening.parent.tenant.id != tenant.id:
+                raise InvalidRequest(
+                    "a child run belongs to the tenant of its parent",
+                    expected=f"tenant {opening.parent.tenant.id!r}", got=repr(tenant.id),
+                )  # fmt: skip
+            opening.parent.writer.check()  # a parent that takes no steps takes no children
             grants = narrow(opening.parent.grants, grants)
         core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
         blobs: list[Blob] = []
