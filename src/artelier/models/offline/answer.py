@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from artelier.errors import OfflineCannot
-from artelier.models.offline import summary
+from artelier.models.offline import datelike, summary
 from artelier.models.offline.columns import Names
 from artelier.models.offline.conversation import Ask, Desk, Wanted, gather, question_text
 from artelier.models.offline.fitting import fitted
@@ -14,9 +14,9 @@ from artelier.models.offline.plan import answer
 from artelier.models.offline.question import Clause, Question, question_from
 from artelier.models.offline.reader import Reader
 from artelier.models.offline.reading import Reading
-from artelier.models.offline.schema import Column, Table, tables_from
+from artelier.models.offline.schema import Table, tables_from
 from artelier.models.offline.text import is_about_text, list_ask, text_part
-from artelier.models.offline.values import candidates, probes, values_from
+from artelier.models.offline.values import Values, candidates, probes, values_from
 from artelier.models.step import complete_reply
 from artelier.ports.model import ModelReply, ModelRequest, ToolCall
 
@@ -88,7 +88,8 @@ def _readings(
         raise OfflineCannot(
             "the workspace holds no table", hint="Put a CSV or Parquet file into the workspace."
         )
-    reader = Reader(question, Names(tables, values_from(_probed(question, tables, desk))))
+    dated, cells = _probed(question, tables, desk)
+    reader = Reader(question, Names(dated, cells))
     found: list[tuple[Clause, Reading]] = []
     for clause in clauses:
         context = found[-1][1] if found else None
@@ -98,7 +99,17 @@ def _readings(
 
 def _probed(
     question: Question, tables: Sequence[Table], desk: Desk
-) -> list[tuple[tuple[Column, ...], list[list[object]]]]:
+) -> tuple[tuple[Table, ...], Values]:
+    """The tables with their dates in text found out, and the cells that the question names."""
     asked = probes(tables, candidates(question.words, question.text))
-    rows = desk.query(*(statement for statement, _ in asked))
-    return [(columns, found.rows) for (_, columns), found in zip(asked, rows, strict=True)]
+    datelike_columns = datelike.candidates(tables)
+    statements = [statement for statement, _ in asked]
+    if datelike_columns:
+        statements.append(datelike.probe(datelike_columns))
+    rows = desk.query(*statements)
+    cells = values_from(
+        (columns, found.rows) for (_, columns), found in zip(asked, rows, strict=False)
+    )
+    if not datelike_columns:
+        return tuple(tables), cells
+    return datelike.with_dates(tables, datelike_columns, rows[-1]), cells

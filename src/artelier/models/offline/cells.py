@@ -126,7 +126,7 @@ def _hint(
 
 
 def _is_group(draft: Draft, place: int) -> bool:
-    """`by region North` reads oddly; a column after `by` is left to the grouping."""
+    """`by city Berlin` reads oddly; a column after `by` is left to the grouping."""
     return draft.is_op(draft.before(place), "per")
 
 
@@ -186,7 +186,7 @@ def _take_negation(draft: Draft, place: int) -> bool:
 
 
 def _take_lead(draft: Draft, place: int) -> None:
-    """`sold by Ann`, `from Berlin`, `across the North`: a preposition that became an operator."""
+    """`sold by Ann`, `from Berlin`, `across the coast`: a preposition that became an operator."""
     at = draft.before(place)
     while at is not None and draft.used[at]:
         at = draft.before(at)

@@ -95,6 +95,9 @@ def _next(words: Sequence[Word], at: int, before: list[Chunk], find: FindNoun) -
     word = words[at]
     if period and period[1] >= noun_words:
         return _period_chunk(words, at, period, find), period[1]
+    unit = _unit_chunk(word, before[-1] if before else None, noun)
+    if unit is not None:
+        return unit, 1
     if noun and (noun_words > op_words or (not operator and noun_words)):
         if word.kind != "number" or noun_words > 1:
             return _noun_chunk(word, text, noun, noun_words), noun_words
@@ -103,6 +106,15 @@ def _next(words: Sequence[Word], at: int, before: list[Chunk], find: FindNoun) -
         kept = dual if dual and dual.level >= CORE else None
         return Chunk(kind="op", text=text, op=operator, noun=kept), op_words
     return _single(words, at, before, noun), 1
+
+
+def _unit_chunk(word: Word, previous: Chunk | None, noun: Noun | None) -> Chunk | None:
+    """`5 stars`: a unit right after a number, unless it names a column well."""
+    if previous is None or previous.kind != "number" or not lexicon.UNITS.get(word.lower):
+        return None
+    if noun is not None and noun.level >= STRONG:
+        return None
+    return Chunk(kind="unit", text=word.lower)
 
 
 def _period_chunk(

@@ -77,7 +77,7 @@ class Names:
     def noun(self, words: Sequence[Word], text: str) -> Noun | None:
         """The meanings of these words over all tables, or None."""
         found = self.values.at(words, text)
-        asked = _asked(words)
+        asked = _asked([word for word in words if word.text != "-"])
         if asked is None:
             return Noun(values=found[1], values_level=found[0]) if found else None
         single = asked[0] if len(asked) == 1 else ""

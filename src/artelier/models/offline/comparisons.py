@@ -166,6 +166,10 @@ def _bind_equality(draft: Draft, place: int) -> None:
             draft.take(place, *units)
             draft.conditions.append(Compare(column=column, op="=", low=low))
             return
+    if units and (column := _by_unit(draft, units)) is not None and following != before:
+        draft.take(place, *units)
+        draft.conditions.append(Compare(column=column, op="=", low=low))
+        return
     with_words = draft.fillers_before(place) & {
         "with",
         "of",

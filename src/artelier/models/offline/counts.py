@@ -28,7 +28,7 @@ def bind_count(draft: Draft, place: int) -> None:
             draft.take(rows)
         draft.take(place)
         if not draft.conditions and rows is None and draft.context is not None:
-            return  # and how many in the north: the context says of what
+            return  # and how many in Berlin: the context says of what
         draft.measures.append(Measure(aggregate="count", table=_only_table(draft)))
         return
     draft.take(place)
@@ -81,7 +81,11 @@ def count_at(draft: Draft, place: int, *, distinct: bool) -> Measure:
     level = next((level for level, one in noun.columns if best and one == best[0]), 0)
     if table is not None and table_level >= level:
         rival = [column for column in best if column.nature == "additive" and level >= CORE]
-        if rival and table_level - level < 5 and rival[0].words == table.words:
+        same = bool(rival) and table_level - level < 5 and rival[0].words == table.words
+        if same and "INT" in rival[0].type_name.upper():
+            draft.take_column(place, rival[0])
+            return _units(draft, rival[0])
+        if same:
             raise Unreadable(
                 f'"how many {chunk.text}" may count the rows of `{table.name}` or add up'
                 f" `{rival[0].name}`; say `how many rows` or `total {rival[0].name}`",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from artelier.models.offline import lexicon
 from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.reading import (
     Aggregate,
@@ -23,6 +24,9 @@ from artelier.models.offline.reading import (
 from artelier.models.offline.schema import Table
 from artelier.models.offline.times import default_axis
 
+ELLIPSIS_BONUS = 10
+"""A clause that names no measure of its own goes on with that of the clause before."""
+
 CHANGED_MAX = 6
 """Measures shown when the question only asks what changed."""
 
@@ -33,6 +37,7 @@ def finish(draft: Draft) -> Reading:
     Errors: `Unreadable` if something is missing or could mean two things.
     """
     inherited = _inherit(draft)
+    _check_pronouns(draft)
     _measure_everything(draft)
     _drop_day_of_date(draft)
     _drop_rows_as_groups(draft)
@@ -80,12 +85,13 @@ def _kind(draft: Draft) -> Kind:
 def _inherit(draft: Draft) -> list[Condition]:
     """Take from the clause before what this one leaves out; returns the conditions taken over."""
     context = draft.context
-    if context is None or context.scope.tables != draft.scope.tables:
+    if context is None or not set(context.scope.tables) <= set(draft.scope.tables):
         return []
     elliptic = not draft.measures and draft.lists is None and draft.missing is None
     if elliptic:
         if not (draft.change or draft.groups or draft.conditions):
             return []
+        draft.bonus += ELLIPSIS_BONUS
         draft.measures.extend(context.measures)
         if not draft.groups:
             draft.groups.extend(context.groups)
@@ -109,6 +115,19 @@ def _inherit(draft: Draft) -> list[Condition]:
         draft.change = context.change
     draft.conditions.extend(kept)
     return kept
+
+
+def _check_pronouns(draft: Draft) -> None:
+    """`Which city has most customers, and what is its total?` would need the first answer."""
+    context = draft.context
+    if context is None or draft.change is not None or context.kind not in ("rank", "list"):
+        return
+    pronouns = [chunk.text for chunk in draft.chunks if chunk.text in lexicon.PRONOUNS]
+    if pronouns:
+        raise Unreadable(
+            f'"{pronouns[0]}" points at the result of the part before; name what is meant',
+            weight=draft.weight() + 10,
+        )
 
 
 def _measure_everything(draft: Draft) -> None:

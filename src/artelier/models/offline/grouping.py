@@ -104,7 +104,7 @@ def take_group(draft: Draft, place: int, group: Group) -> None:
 
 
 def bind_groups(draft: Draft) -> None:
-    """Read `by region`, `per month and product`, `for each station`, `monthly`."""
+    """Read `by city`, `per month and product`, `for each station`, `monthly`."""
     for place in list(draft.ops("per")):
         if not draft.used[place]:
             _bind_per(draft, place)

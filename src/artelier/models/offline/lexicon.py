@@ -254,7 +254,8 @@ ADDITIVE: Final = (
             " rainfall precipitation snow snowfall distance calories passengers goals points votes"
             " views downloads profit cost costs expenses budget tax discount commission bonus"
             " donation attendance sunshine consumption production output yield kwh energy losses"
-            " wins deaths births cases traffic mileage shipping tips balance refunds quantity total"
+            " wins deaths births cases planned actual allocated traffic mileage shipping tips"
+            " balance refunds quantity total"
         ).split()
     )
     | MONEY
@@ -299,7 +300,8 @@ UNITS: Final = {
     "items": "quantity qty units count", "pieces": "quantity qty units count",
     "units": "quantity qty units count", "copies": "quantity qty units count",
     "minutes": "", "minute": "", "hours": "", "hour": "", "days": "", "seconds": "", "weeks": "",
-    "years": "", "points": "", "stars": "", "tons": "", "litres": "", "liters": "",
+    "years": "", "points": "", "stars": "rating score stars", "star": "rating score stars",
+    "tons": "", "litres": "", "liters": "",
     "kwh": "energy consumption", "mph": "speed wind", "kph": "speed wind", "km/h": "speed wind",
 }  # fmt: skip
 """Units said after a number: the family they point to (`$` is money), `` if none."""
@@ -366,7 +368,7 @@ PERSONS: Final = frozenset(
         "customer client member employee person user student patient author player seller rep"
         " salesperson manager borrower teacher doctor driver owner agent staff worker visitor"
         " guest subscriber donor volunteer applicant candidate artist director passenger patron"
-        " technician nurse engineer instructor speaker reviewer assignee reporter contact buyer"
+        " respondent technician nurse engineer instructor speaker reviewer assignee reporter contact buyer"
     ).split()
 )
 """What `who` may ask for."""
@@ -393,7 +395,7 @@ NEUTRAL_VERBS: Final = frozenset(
         " watch visit climb swim cycle do perform cause suffer experience face show offer stock"
         " operate perform complain lead create post publish send share enjoy pick choose tally amass"
         " rack bake cook grow harvest catch rescue adopt vote cast work put supply provide employ"
-        " take make get have see house accommodate seat store feature print call dial"
+        " take make get give have see house accommodate seat store feature print call dial"
         " fly sail export import invest pay leave depart arrive land enrol"
     ).split()
 )
@@ -459,6 +461,9 @@ FUNCTION_WORDS: Final = frozenset(
     " to from per each every all any both how many much what which who when where if but".split()
 )
 """Too common to be matched to a column by one word alone."""
+
+PRONOUNS: Final = frozenset("its their his her them they it those these he she theirs".split())
+"""After a ranking or a list these point at its result, which no query knows."""
 
 RELATIVE_TIME: Final = frozenset(
     "today yesterday tomorrow now recently lately nowadays ytd ago upcoming".split()

@@ -189,6 +189,8 @@ def _extremes(reading: Reading, grid: Grid) -> list[str]:
         return []
     top = max(filled, key=_figure)
     low = min(filled, key=_figure)
+    if _figure(top) == _figure(low):
+        return []
     group = reading.groups[0]
     return [
         f"The highest is {_name(top, group)} with {rounded(top[-1])}, the lowest is {_name(low, group)}"

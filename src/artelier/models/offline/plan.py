@@ -187,14 +187,30 @@ def _split(reading: Reading, source: Source) -> list[str]:
         for one in reading.conditions
         if isinstance(one, OneOf) and len(one.values) > 1 and not one.negated
     ]
-    if len(several) != 1:
-        return []
     measures = [(measure_sql(one, source), measure_label(one)) for one in reading.measures]
-    column = several[0].column
+    spans = [one for one in reading.conditions if isinstance(one, During) and len(one.periods) > 1]
+    if len(several) == 1:
+        column = several[0].column
+        groups = [(source.ref(column), column.name)]
+    elif not several and len(spans) == 1 and spans[0].op == "in":
+        groups = _spans_apart(spans[0], source)
+    else:
+        return []
+    if not groups:
+        return []
     return [
-        f"{_select([(source.ref(column), column.name), *measures])}\nFROM {source.text}{source.where_sql()}\n"
-        "GROUP BY 1\nORDER BY 2 DESC NULLS LAST, 1"
+        f"{_select([*groups, *measures])}\nFROM {source.text}{source.where_sql()}\n"
+        f"GROUP BY {_places(len(groups))}\nORDER BY {_places(len(groups))}"
     ]
+
+
+def _spans_apart(during: During, source: Source) -> list[tuple[str, str]]:
+    """The grain that tells several periods of one kind apart."""
+    grains = {period.grain for period in during.periods}
+    grain = grains.pop() if len(grains) == 1 else "half"
+    if grain == "half" or during.axis is None or during.axis.date is None:
+        return []
+    return group_sql(Group(grain=grain, axis=during.axis), source.ref)
 
 
 def _places(count: int) -> str:

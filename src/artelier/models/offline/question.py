@@ -203,7 +203,7 @@ def _clauses(words: tuple[Word, ...], text: str) -> list[Clause]:
     clauses: list[Clause] = []
     start = 0
     for at in range(len(words) + 1):
-        if at < len(words) and not _breaks(words, at, text):
+        if at < len(words) and (not _breaks(words, at, text) or _is_adjunct(words, start, at)):
             continue
         joined = (start > 0 and words[start].text in (",",)) or words[start].lower == "and"
         clause = _clause(words, start, at, text, joined=joined and bool(clauses))
@@ -211,6 +211,22 @@ def _clauses(words: tuple[Word, ...], text: str) -> list[Clause]:
             clauses.append(clause)
         start = at
     return clauses
+
+
+_ADJUNCTS = frozenset(
+    "in during for by since before after per from between among of at on within throughout until with"
+    " across over".split()
+)
+
+
+def _is_adjunct(words: tuple[Word, ...], start: int, at: int) -> bool:
+    """`In 2023, which ...`, `For each city, what ...`: what leads a question belongs to it."""
+    if words[at - 1].kind == "mark" and words[at - 1].text in ".?!;":
+        return False
+    lead = [word for word in words[start:at] if word.kind != "mark"]
+    if not lead or lead[0].lower not in _ADJUNCTS:
+        return False
+    return not any(word.lower in _OPENERS for word in lead)
 
 
 def _breaks(words: tuple[Word, ...], at: int, text: str) -> bool:
@@ -227,9 +243,17 @@ def _breaks(words: tuple[Word, ...], at: int, text: str) -> bool:
             or (len(previous.text) == 1 and previous.kind == "word")
         )
         return not is_short
+    if words[at].text == "," and _follows_source(words, at):
+        return False
     if words[at].lower == "and" or words[at].text == ",":
         return _opens(words, at + 1) and _has_content(words, at)
     return False
+
+
+def _follows_source(words: tuple[Word, ...], at: int) -> bool:
+    """`According to the notes, how many ...` is one clause."""
+    said = [word.lower for word in words[max(0, at - 8) : at]]
+    return "according" in said and "?" not in said
 
 
 def _opens(words: tuple[Word, ...], at: int) -> bool:

@@ -58,7 +58,7 @@ def _direction(draft: Draft, superlatives: list[int]) -> bool:
 
 
 def _by_phrase(draft: Draft) -> Measure | None:
-    """`... by amount`, `... by number of orders`, `... in terms of revenue`."""
+    """`... by amount`, `... by number of orders`, `... by average age`."""
     for place in draft.ops("per", "="):
         at = draft.after(place)
         if at is None:
@@ -307,7 +307,7 @@ def _verb(draft: Draft, group: Group) -> Measure | None:
 
 
 def _remaining(draft: Draft, place: int, descending: bool) -> Measure | None:
-    """A measure named elsewhere: `in which month was revenue highest`."""
+    """A measure named elsewhere: `in which month was the cost highest`."""
     for at, chunk in enumerate(draft.chunks):
         if draft.used[at]:
             continue

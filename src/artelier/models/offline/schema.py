@@ -34,10 +34,14 @@ class Column:
     table: str
     name: str
     type_name: str
+    dated: str = ""
+    """The form of the dates that a text column holds; see `datelike.py`."""
 
     @cached_property
     def type(self) -> Type:
         upper = self.type_name.upper()
+        if self.dated:
+            return "date"
         if upper.startswith("BOOL"):
             return "truth"
         if "[" in upper or upper.startswith(("STRUCT", "MAP", "LIST")):

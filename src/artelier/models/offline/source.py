@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from artelier.errors import OfflineCannot
 from artelier.models.offline import sql
 from artelier.models.offline.conversation import Desk
+from artelier.models.offline.datelike import COARSE, as_date
 from artelier.models.offline.reading import (
     Compare,
     Condition,
@@ -247,7 +248,11 @@ def group_sql(group: Group, ref: Ref) -> list[tuple[str, str]]:
     assert axis is not None
     if axis.date is None:
         return _parts_group(group, ref)
-    column = ref(axis.date)
+    if group.grain in COARSE.get(axis.date.dated, ()):
+        raise OfflineCannot(
+            f"`{axis.date.name}` holds a {axis.date.dated} per row, so there is no {group.grain}"
+        )
+    column = as_date(axis.date, ref(axis.date))
     forms = {
         "day": f"CAST({column} AS DATE)",
         "week": f"strftime({column}, '%G-W%V')",
@@ -285,7 +290,7 @@ def measure_sql(measure: Measure, source: Source) -> str:
         return f"CASE WHEN count(DISTINCT {column}) = 1 THEN min({column}) END"
     if measure.aggregate == "distinct":
         if measure.column.type == "date":
-            column = f"CAST({column} AS DATE)"
+            column = f"CAST({as_date(measure.column, column)} AS DATE)"
         return f"count(DISTINCT {column})"
     return f"{measure.aggregate}({column})"
 

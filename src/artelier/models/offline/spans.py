@@ -8,6 +8,7 @@ from dataclasses import replace
 from artelier.errors import OfflineCannot
 from artelier.models.offline import lexicon, sql
 from artelier.models.offline.conversation import Desk
+from artelier.models.offline.datelike import COARSE, as_date
 from artelier.models.offline.periods import Period
 from artelier.models.offline.reading import Axis, During, OneOf
 from artelier.models.offline.schema import Column
@@ -66,7 +67,7 @@ def _with_year(period: Period, axis: Axis, desk: Desk) -> Period:
 def years_sql(period: Period, axis: Axis) -> str:
     """The years of the data, each with the number of rows that fall in the period."""
     if axis.date is not None:
-        column = sql.identifier(axis.date.name)
+        column = as_date(axis.date, sql.identifier(axis.date.name))
         table = sql.identifier(axis.date.table)
         year = f"year({column})"
         inside = _in_any_year(period, column)
@@ -95,9 +96,16 @@ def during_sql(during: During, ref: Ref) -> str:
     assert axis is not None
     if axis.date is None:
         return _parts_condition(during, axis, ref)
-    column = ref(axis.date)
+    column = as_date(axis.date, ref(axis.date))
+    too_fine = COARSE.get(axis.date.dated, ())
+    if any(period.grain in too_fine for period in during.periods):
+        raise OfflineCannot(
+            f"`{axis.date.name}` holds a {axis.date.dated} per row, so"
+            f" {during.periods[0].label} cannot be found"
+        )
     if during.op == "in":
-        return " OR ".join(_range(column, period) for period in during.periods)
+        ranges = [_range(column, period) for period in during.periods]
+        return ranges[0] if len(ranges) == 1 else " OR ".join(f"({one})" for one in ranges)
     first = _bounds(during.periods[0])
     if during.op == "since":
         return f"{column} >= DATE '{first[0]}'"
@@ -118,7 +126,7 @@ def during_sql(during: During, ref: Ref) -> str:
 
 def _range(column: str, period: Period) -> str:
     start, end = _bounds(period)
-    return f"({column} >= DATE '{start}' AND {column} < DATE '{end}')"
+    return f"{column} >= DATE '{start}' AND {column} < DATE '{end}'"
 
 
 def _bounds(period: Period) -> tuple[str, str]:

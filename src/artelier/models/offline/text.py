@@ -78,6 +78,8 @@ class Passage:
 def is_about_text(clause: Clause) -> bool:
     """Whether a clause asks what a text says: `what does the note say about ...`."""
     words = [word.lower for word in clause.words]
+    if "according" in words:
+        return True
     if set(words) & _COUNTING:
         return False
     return bool(set(words) & _SPEECH) or any(word.endswith(ENDINGS) for word in clause.text.split())

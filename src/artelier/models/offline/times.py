@@ -7,6 +7,7 @@ from artelier.models.offline.draft import Draft
 from artelier.models.offline.periods import Period
 from artelier.models.offline.reading import Axis, Change, During, PeriodOp, Scope, Unreadable
 from artelier.models.offline.schema import Column, Table
+from artelier.models.offline.words import stem
 
 _LINKS = ("and", "or", "to", "until", "versus", "from", "between", "<=", "change")
 _RANGE = ("to", "until", "<=")
@@ -294,7 +295,7 @@ def default_axis(table: Table) -> Axis | None:
     dates = table.dates
     if not dates:
         return parts_axis(table)
-    plain = [column for column in dates if set(column.stems) <= lexicon.PLAIN_DATES]
+    plain = [column for column in dates if set(column.stems) <= _plain_words(column)]
     own = [
         column
         for column in dates
@@ -309,6 +310,12 @@ def default_axis(table: Table) -> Axis | None:
         return Axis(date=only)
     names = ", ".join(f"`{column.name}`" for column in dates)
     raise Unreadable(f"`{table.name}` has the dates {names}; say which one is meant", weight=5)
+
+
+def _plain_words(column: Column) -> frozenset[str]:
+    """What a name may be made of to say nothing but `when`; a month in text is such a when itself."""
+    parts = {stem(word) for word in ("month", "quarter", "period", "year", "qtr")}
+    return lexicon.PLAIN_DATES | parts if column.dated else lexicon.PLAIN_DATES
 
 
 def _names_row(column: Column, table: Table) -> bool:
