@@ -107,7 +107,8 @@ class StepsHappenOnce:
             "model.completed", "tool.completed", "tool.refused", "step.completed", "approval.given",
             "wait.ended",
         ):  # fmt: skip
-            outcomes[run, data["key"]] += 1
+            # A reply that did not fit its schema is a failure, which a retry asks again.
+            outcomes[run, data["key"]] += not data.get("invalid")
         for run, _, data in audit.events("tool.reconciled"):
             outcomes[run, data["key"]] += data["answer"] != "retry"
         found += [f"{run} {key} has {n} outcomes" for (run, key), n in outcomes.items() if n > 1]

@@ -7,7 +7,7 @@ In the phase with faults they also make trouble: they pause, stop, inject, cance
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 from artelier.app import TenantKernel
@@ -35,6 +35,7 @@ class Operator:
         self._outside = outside
         self._names = [name for program in programs for name in program.names]
         self._top = [program.run_id for program in programs]
+        self._raised = 1
         self.retries: dict[str, int] = {}
         self.cancelled: set[str] = set()
         """Runs that somebody asked to cancel."""
@@ -44,19 +45,23 @@ class Operator:
         """Runs whose call in flight somebody asked to stop."""
 
     async def round(self, desk: Process) -> None:
-        """One look at everything. What a command meets (locks, leases, other people) is no trouble."""
-        runs = desk.kernel.for_tenant(TENANT)
+        """One look at everything."""
         for name in self._names:
-            try:
-                await self._look_after(desk, runs, name)
-            except NotFound:
-                continue  # it has not begun
-            except (Conflict, LeaseHeld, StoreUnavailable) as error:
-                self._plan.count(f"command met {error.code}")
+            await self._met(self._look_after(desk, name))
         if self._plan.calm:
             await self._clear_orphans(desk)
 
-    async def _look_after(self, desk: Process, runs: TenantKernel, name: str) -> None:
+    async def _met(self, command: Awaitable[Any]) -> None:
+        """Do something; what it meets (locks, leases, other people, runs not begun) is no trouble."""
+        try:
+            await command
+        except NotFound:
+            return
+        except (Conflict, LeaseHeld, StoreUnavailable) as error:
+            self._plan.count(f"command met {error.code}")
+
+    async def _look_after(self, desk: Process, name: str) -> None:
+        runs = desk.kernel.for_tenant(TENANT)
         shown = await runs.show(name)
         status, reason = shown["status"], shown["reason"]
         if status in FINAL:
@@ -65,12 +70,12 @@ class Operator:
                 await runs.retry(name)
             return
         for approval in shown["approvals"]:
-            await self._answer(runs, name, approval)
+            await self._met(self._answer(runs, name, approval))
         for step in shown["unknown_outcomes"]:
-            await self._settle(runs, name, step)
-        await self._signal(desk, runs, name)
+            await self._met(self._settle(runs, name, step))
+        await self._met(self._signal(desk, runs, name))
         if status == "budget_exhausted":
-            await self._raise_limits(desk, runs, name, reason)
+            await self._raise_limits(desk, runs, name)
         elif status == "paused" and self._plan.calm:
             await runs.resume(name)
 
@@ -126,9 +131,7 @@ class Operator:
             for _ in range(2 if self._plan.chance(self._plan.rates.commands) else 1):
                 await runs.signal(name, signal, {"from": "operator"})
 
-    async def _raise_limits(
-        self, desk: Process, runs: TenantKernel, name: str, reason: str
-    ) -> None:
+    async def _raise_limits(self, desk: Process, runs: TenantKernel, name: str) -> None:
         """Lift what is in the way: a cap of the run, or the tenant's budget."""
         rows = await desk.kernel.store.query(
             "SELECT unit FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL",
@@ -138,9 +141,9 @@ class Operator:
             await runs.limit(name, unit=unit, cap=None)
         shown = await desk.kernel.tenants.show(TENANT)
         if shown["budget_usd"] is not None:
-            more = float(shown["spent_usd"]) + float(shown["held_usd"]) + 0.05
-            if float(shown["available_usd"]) < 0.04:
-                await desk.kernel.tenants.update(TENANT, budget_usd=f"{more:.6f}")
+            more = float(shown["budget_usd"]) + 0.05 * self._raised
+            self._raised += 1  # each time more: some requests are large
+            await desk.kernel.tenants.update(TENANT, budget_usd=f"{more:.6f}")
 
     # Trouble
 

@@ -66,6 +66,7 @@ class Plan:
         self.rng = random.Random(f"faults {seed}")
         self.rates = draw_rates(self.rng) if faults else CALM
         self.calm = not faults
+        self.workers = self.rates.workers
         self.counts: Counter[str] = Counter()
         """What was done to the system, by kind."""
         self._crashes = 0

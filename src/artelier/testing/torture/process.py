@@ -165,7 +165,7 @@ class Process:
         """A model or a tool is entered for a step. One that is recorded as completed must not be."""
         self.check_alive()
         self.outside.called(kind, f"{run_id}:{key}")
-        if key is None or self.plan.rates.workers > 1:
+        if key is None or self.plan.workers > 1:
             return  # a worker that was taken for dead may be entering it for the last time
         rows = await self.kernel.store.query(
             "SELECT s.status FROM steps s JOIN runs r ON r.id = s.run WHERE r.run = ? AND s.key = ?",

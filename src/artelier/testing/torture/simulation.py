@@ -94,7 +94,7 @@ class Simulation:
             )
         )
         workers = [
-            asyncio.ensure_future(self._worker(number)) for number in range(self.plan.rates.workers)
+            asyncio.ensure_future(self._worker(number)) for number in range(self.plan.workers)
         ]
         chaos = asyncio.ensure_future(self._chaos(desk))
         tending = asyncio.ensure_future(self._tend(desk))
@@ -161,8 +161,10 @@ class Simulation:
         """Drive one run whenever it has not ended, until the process dies."""
         rng = self.plan.rng
         await asyncio.sleep(rng.uniform(0.0, 3.0))
+        first = True  # who restarts a program starts its run again, whatever became of it
         while process.alive:
-            if not await self._has_ended(process, program.run_id):
+            if first or not await self._has_ended(process, program.run_id):
+                first = False
                 if second and self.plan.chance(self.plan.rates.steal):
                     self._steal(process)
                 await asyncio.wait([process.start(self._drive(process, program))])
