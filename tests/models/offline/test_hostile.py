@@ -211,7 +211,7 @@ def test_only_what_tools_returned_is_reported() -> None:
     reply = reply_to("What is the total amount?", DESCRIBED, NOTHING, figures)
 
     assert bold(reply.text) == ["41.50"]
-    assert "1 of 3 rows has no `amount`" in reply.text
+    assert "2 of 3 rows were used: 1 has no `amount`." in reply.text
 
 
 def test_facts_and_fences_around_messages_are_passed_over() -> None:

@@ -58,7 +58,7 @@ REFUSED = [
     ("shop", "How many orders in Atlantis?", '"atlantis"'),
     ("shop", "How many orders were delivered?", '"delivered"'),
     ("shop", "What is the total discount?", '"discount"'),
-    ("shop", "average status", "holds VARCHAR"),
+    ("shop", "average status", "holds text"),
     ("library", "What does the policy say about parking?", "parking"),
     ("shop", "What do the notes say about refunds?", "no text file"),
 ]

@@ -359,8 +359,9 @@ def _only_measure(draft: Draft, start: int) -> Column:
     found = [column for table in near for column in table.measures]
     if len(found) == 1:
         return found[0]
-    names = some(f"`{column.name}`" for column in found) or "no numeric column"
+    names = some(f"`{column.name}`" for column in found)
+    which = f"of which column: {names}" if names else "no column here holds numbers"
     raise Unreadable(
-        f'"{draft.chunks[start].text}" a number, but of which column: {names}?',
+        f'"{draft.chunks[start].text}" compares with a number, but {which}',
         weight=draft.weight() + (5 if found else 0),
     )

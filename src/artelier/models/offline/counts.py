@@ -40,7 +40,9 @@ def _only_table(draft: Draft) -> str:
         return draft.scope.tables[0].name
     if draft.context is not None and draft.context.measures:
         return draft.context.measures[0].table
-    raise Unreadable("rows of which table should be counted?", weight=draft.weight())
+    raise Unreadable(
+        "it is not clear the rows of which table should be counted", weight=draft.weight()
+    )
 
 
 def _target(draft: Draft, place: int) -> int | None:
@@ -111,7 +113,7 @@ def count_at(draft: Draft, place: int, *, distinct: bool) -> Measure:
     return Measure(aggregate="distinct", table=column.table, column=column)
 
 
-_IRREGULAR_PARTICIPLES = frozenset(
+IRREGULAR_PARTICIPLES = frozenset(
     "sold bought lent read sent made taken given paid eaten driven flown rented worn hit held".split()
 )
 
@@ -131,7 +133,7 @@ def _check_event(draft: Draft, place: int, stems: set[str], *, distinct: bool) -
     if not passive or following >= len(draft):
         return
     text = draft.chunks[following].text
-    if text.endswith("ed") or text in _IRREGULAR_PARTICIPLES:
+    if text.endswith("ed") or text in IRREGULAR_PARTICIPLES:
         noun = draft.chunks[place].text
         raise Unreadable(
             f'"how many {noun} were {text}" may count every time or each of the {noun} once; say'
@@ -160,7 +162,9 @@ def table_in_scope(draft: Draft, place: int) -> Table | None:
 def _days(draft: Draft, place: int) -> Measure:
     dates = [column for table in draft.scope.tables for column in table.dates]
     if len(dates) != 1:
-        raise Unreadable("days of which date column should be counted?", weight=draft.weight())
+        raise Unreadable(
+            "it is not clear the days of which date column should be counted", weight=draft.weight()
+        )
     draft.take(place, level=HEAD)
     return Measure(aggregate="distinct", table=dates[0].table, column=dates[0])
 

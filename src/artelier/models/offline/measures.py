@@ -12,6 +12,7 @@ from artelier.models.offline.counts import bind_count, names_something, table_in
 from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.reading import (
     AGGREGATE_OF,
+    SPOKEN,
     Aggregate,
     Measure,
     Missing,
@@ -133,7 +134,8 @@ def measure_at(
     texts = noun.best(list(draft.scope.columns()), least=STRONG) if noun else []
     if texts:
         raise Unreadable(
-            f"`{texts[0].name}` holds {texts[0].type_name}, which has no {aggregate}; only numbers do",
+            f"`{texts[0].name}` holds {texts[0].kind_name}, not numbers, so it has no"
+            f" {SPOKEN[aggregate]}",
             weight=draft.weight() + 8,
         )
     return None
@@ -142,7 +144,7 @@ def measure_at(
 def _of_table(draft: Draft, place: int, table: Table, aggregate: Aggregate) -> Measure:
     """`the largest order`, `the average reading`, `total orders`."""
     if aggregate == "sum":
-        flows = set(table.stems) & _FLOWS
+        flows = set(table.stems) & MONEY_TABLES
         money = [column for column in table.columns if column.is_money]
         if flows and len(money) == 1:
             draft.take_table(place, table)
@@ -155,7 +157,7 @@ def _of_table(draft: Draft, place: int, table: Table, aggregate: Aggregate) -> M
     return Measure(aggregate=aggregate, table=table.name, column=column, why=why)
 
 
-_FLOWS = frozenset(
+MONEY_TABLES = frozenset(
     stem(word) for word in "sale payment purchase donation expense fee fine spending cost".split()
 )
 """Tables whose total is an amount of money rather than a number of rows."""

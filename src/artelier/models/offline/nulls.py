@@ -48,6 +48,10 @@ def bind_nulls(draft: Draft) -> None:
         _bind_missing(draft, place, negated=True)
     for place in list(draft.ops("lacking")):
         _bind_lacking(draft, place)
+    for place in list(draft.ops("not")):
+        following = draft.after(place)
+        if following is not None and draft.fillers_before(following) & {"has", "have", "had"}:
+            _bind_lacking(draft, place)  # orders that do not have a date
 
 
 def _bind_missing(draft: Draft, place: int, *, negated: bool) -> None:
@@ -55,7 +59,9 @@ def _bind_missing(draft: Draft, place: int, *, negated: bool) -> None:
         return
     found = _columns(draft, place)
     if not found:
-        raise Unreadable("values are missing, but of which column?", weight=draft.weight() + 3)
+        raise Unreadable(
+            "values are missing, but it is not clear of which column", weight=draft.weight() + 3
+        )
     draft.take(place)
     lead = draft.before(place)
     if draft.is_op(lead, "not") and lead is not None:

@@ -220,20 +220,28 @@ def _skipped(reading: Reading, totals: dict[str, Any], *, grouped: str) -> list[
     rows = totals.get("rows")
     if not isinstance(rows, int):
         return []
-    notes = (
-        [f"{rows} rows were used{_where(reading)}."]
-        if reading.conditions
-        else [f"{rows} rows were used."]
-    )
+    where = _where(reading)
     measured = {one.column.name for one in reading.measures if one.column is not None}
-    for heading, filled in totals.items():
-        if heading.startswith("with ") and isinstance(filled, int) and filled < rows:
-            name = heading.removeprefix("with ")
-            what = "skipped" if name in measured else grouped
-            count = rows - filled
-            notes.append(
-                f"{count} of {rows} rows {_have(count)} no {code(name)} and {_were(count)} {what}."
-            )
+    gaps = {
+        heading.removeprefix("with "): rows - filled
+        for heading, filled in totals.items()
+        if heading.startswith("with ") and isinstance(filled, int) and filled < rows
+    }
+    skipped = {name: count for name, count in gaps.items() if name in measured}
+    if len(measured) == 1 and len(skipped) == 1:
+        (name, count), *_ = skipped.items()
+        used = rows - count
+        notes = [
+            f"{used} of {rows} rows {_were(used)} used{where}: {count} {_have(count)} no {code(name)}."
+        ]
+        gaps.pop(name)
+    else:
+        notes = [f"{rows} rows {_were(rows)} used{where}."]
+    for name, count in gaps.items():
+        what = f"not part of the figures of {code(name)}" if name in measured else grouped
+        notes.append(
+            f"{count} of {rows} rows {_have(count)} no {code(name)} and {_were(count)} {what}."
+        )
     return notes
 
 

@@ -7,11 +7,19 @@ from dataclasses import replace
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import CORE, HEAD, STRONG
 from artelier.models.offline.comparisons import family_column
-from artelier.models.offline.counts import count_at
+from artelier.models.offline.counts import IRREGULAR_PARTICIPLES, count_at
 from artelier.models.offline.draft import Draft, some
-from artelier.models.offline.measures import measure_at, only_measure, verb_measure
-from artelier.models.offline.reading import AGGREGATE_OF, Aggregate, Group, Measure, Unreadable
+from artelier.models.offline.measures import MONEY_TABLES, measure_at, only_measure, verb_measure
+from artelier.models.offline.reading import (
+    AGGREGATE_OF,
+    Aggregate,
+    Group,
+    Measure,
+    Missing,
+    Unreadable,
+)
 from artelier.models.offline.schema import Column
+from artelier.models.offline.words import stem
 
 DIRECTIONS = {
     "most": True, "max": True, "top": True, "best": True, "frequent": True, "latest": True,
@@ -241,7 +249,11 @@ def _of_noun(draft: Draft, place: int, at: int, descending: bool) -> Measure | N
 
 def _most(draft: Draft, at: int) -> Measure:
     """`the most books`: every row that mentions one counts, unless `different` is said."""
+    event = event_table(draft)
     measure = count_at(draft, at, distinct=True)
+    if event and measure.aggregate in ("count", "distinct") and measure.table != event:
+        draft.reasons.append(f"every row of `{event}` counts")
+        return Measure(aggregate="count", table=event)
     if measure.aggregate != "distinct" or measure.column is None:
         return measure
     column = measure.column
@@ -327,9 +339,21 @@ def _remaining(draft: Draft, place: int, descending: bool) -> Measure | None:
 
 
 def _rows(draft: Draft, place: int, group: Group) -> Measure:
-    """No measure is named: the most frequent group, or the only measure there is."""
+    """No measure is named: the most frequent group, or the only amount there is."""
+    event = event_table(draft)
+    if event and draft.is_op(place, "most", "least") and (money := _flow(draft, event)):
+        why = f"`{money.name}` is the only amount of money of `{event}`"
+        return Measure(aggregate="sum", table=event, column=money, why=why)
+    if event and draft.is_op(place, "frequent", "rare", "most", "least"):
+        draft.reasons.append(f"every row of `{event}` counts as one time")
+        return Measure(aggregate="count", table=event)
     if draft.is_op(place, "frequent", "rare"):
-        return Measure(aggregate="count", table=_base(draft, group))
+        base = _base(draft, group)
+        draft.reasons.append(f"every row of `{base}` counts as one time")
+        return Measure(aggregate="count", table=base)
+    nulls = [one for one in draft.conditions if isinstance(one, Missing) and not one.negated]
+    if len(nulls) == 1 and draft.is_op(place, "most", "least", "max", "min"):
+        return Measure(aggregate="count", table=nulls[0].column.table)  # most missing prices
     measures = [
         column
         for table in draft.scope.tables
@@ -346,12 +370,21 @@ def _rows(draft: Draft, place: int, group: Group) -> Measure:
                 return Measure(aggregate="count", table=tables[0].name)
         if not measures:
             return Measure(aggregate="count", table=_base(draft, group))
+        measures_named = some(f"`{column.name}`" for column in measures)
+        raise Unreadable(
+            f'"{draft.chunks[place].text}" does not say of what (numeric columns: {measures_named});'
+            " name the column, or say `most often` to count rows",
+            weight=draft.weight() + 10,
+        )
+    if draft.is_op(place, "top", "bottom"):
+        amounts = [column for column in measures if column.is_money or column.is_quantity]
+        measures = measures if len(measures) != 1 else amounts or [*measures, *measures]
     if len(measures) == 1 and not draft.is_op(place, "best", "worst"):
         column = measures[0]
         why = f"`{column.name}` is the only measure of `{column.table}`"
         aggregate: Aggregate = "sum" if column.nature != "intensive" else "max"
         return Measure(aggregate=aggregate, table=column.table, column=column, why=why)
-    names = some(f"`{column.name}`" for column in measures) or "none"
+    names = some(dict.fromkeys(f"`{column.name}`" for column in measures)) or "none"
     raise Unreadable(
         f'it is not clear by what "{draft.chunks[place].text}" is measured (numeric columns: {names});'
         " name the column",
@@ -366,4 +399,35 @@ def _base(draft: Draft, group: Group | None = None) -> str:
         return tables[0].name
     if group is not None and group.entity:
         return next(table.name for table in tables if table.name != group.entity)
-    raise Unreadable("rows of which table should be counted?", weight=draft.weight())
+    raise Unreadable(
+        "it is not clear the rows of which table should be counted", weight=draft.weight()
+    )
+
+
+def _flow(draft: Draft, name: str) -> Column | None:
+    """The amount of a table that records money by its name: `expenses`, `payments`."""
+    table = draft.scope.table(name)
+    money = [column for column in table.measures if column.is_money]
+    return money[0] if len(money) == 1 and set(table.stems) & MONEY_TABLES else None
+
+
+def event_table(draft: Draft) -> str:
+    """The table that records what a participle says: `borrowed` names a column or the table itself.
+
+    A row is then one time that it happened. Empty if no such word is there, or several tables fit.
+    """
+    found: set[str] = set()
+    for chunk in draft.chunks:
+        happened = chunk.text.endswith("ed") or chunk.text in IRREGULAR_PARTICIPLES
+        if chunk.kind not in ("noun", "unknown") or not happened:
+            continue
+        if chunk.noun is not None and chunk.noun.verb:
+            continue
+        word = stem(chunk.text)
+        for table in draft.scope.tables:
+            names = {
+                one for column in table.columns if column.type == "date" for one in column.stems
+            }
+            if word in names | set(table.stems):
+                found.add(table.name)
+    return found.pop() if len(found) == 1 else ""

@@ -39,6 +39,9 @@ _IGNORED = frozenset(("and", "to", "from", "what", "which", "rows", "values", "h
 """Operators that may be left over: conjunctions, and question words that have done their work."""
 
 
+_SHARES = frozenset("share shares percentage percentages fraction proportion ratio".split())
+
+
 class Reader:
     """Reads the clauses of one question; `names` knows all tables and the values that were found."""
 
@@ -53,6 +56,7 @@ class Reader:
         Errors: `OfflineCannot` that says what was not understood or what is ambiguous.
         """
         _refuse_unanswerable(clause)
+        self._refuse_share(clause)
         if _only_how_many(clause) and context is not None and context.kind == "missing":
             return ()  # which columns have missing values, and how many: both are in one table
         singles = [Scope(tables=(table,)) for table in self._names.tables]
@@ -63,6 +67,17 @@ class Reader:
         if not readings:
             raise _refusal(clause, failures + worse)
         return _only(clause, readings)
+
+    def _refuse_share(self, clause: Clause) -> None:
+        """Errors: `OfflineCannot` for a share of a whole, unless a column or a table is called so."""
+        for at, word in enumerate(clause.words):
+            noun = self._noun(clause.first + at, clause.first + at + 1)
+            if word.lower in _SHARES and (noun is None or noun.level < STRONG):
+                raise OfflineCannot(
+                    f'"{clause.text}" asks for a part of a whole ("{word.lower}"), which the offline'
+                    " model does not compute",
+                    hint="Ask for the figures themselves, as in `total ... by ...`.",
+                )
 
     def _try(
         self, clause: Clause, scopes: Sequence[Scope], context: Reading | None

@@ -27,6 +27,15 @@ AGGREGATE_OF: Final[dict[str, Aggregate]] = {
 """From the operators of `lexicon.py`."""
 
 
+SPOKEN: Final[dict[Aggregate, str]] = {
+    "sum": "total",
+    "avg": "average",
+    "median": "median",
+    "max": "maximum",
+    "min": "minimum",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """Two columns that say the same thing in two tables."""

@@ -100,6 +100,12 @@ class Column:
         )
 
     @property
+    def kind_name(self) -> str:
+        """Its type in plain words: `text`, `numbers`, `dates`, `true or false`."""
+        names = {"text": "text", "number": "numbers", "date": "dates", "truth": "true or false"}
+        return names.get(self.type, self.type_name.lower())
+
+    @property
     def is_quantity(self) -> bool:
         return self.nature == "additive" and bool(set(self.stems) & lexicon.QUANTITY)
 

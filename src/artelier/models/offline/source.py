@@ -70,6 +70,14 @@ def source_of(reading: Reading, desk: Desk, *, keep_empty: bool = False) -> Sour
         return _keeping_empty(reading, one, many)
     on_one = [measure for measure in reading.measures if measure.table == one.table]
     on_many = [measure for measure in reading.measures if measure.table == many.table]
+    added = [one for one in on_one if one.aggregate in ("sum", "avg", "median") and one.column]
+    if added and added[0].column is not None:
+        name = added[0].column.name
+        raise OfflineCannot(
+            f"`{one.table}.{name}` belongs to the rows of `{one.table}`, of which one may fit several"
+            f" rows of `{many.table}`: it is not clear whether `{name}` counts once or every time",
+            hint=f"Ask for `{name}` by columns of `{one.table}` alone.",
+        )
     if on_one and not on_many and not _needs_rows_of(reading, many.table):
         return _semi_joined(reading, one, many)
     bad = [measure for measure in on_one if measure.aggregate not in ("count", "distinct")]

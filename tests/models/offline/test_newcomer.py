@@ -1,0 +1,116 @@
+"""First questions of somebody new: answered as plain Python counts, or refused with the real cause."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier.errors import OfflineCannot
+from tests.models.offline.driving import Workspace
+from tests.models.offline.worlds import Row, World
+
+NOTES = "# Policy\n\nRefunds are given by Maria within 14 days.\n\nThe doors open at nine.\n"
+
+
+def _club() -> World:
+    """Loans of books with pages, where the only number of all tables is no measure of lending."""
+    chance = random.Random(5)
+    books: list[Row] = [
+        {"book": "Dune", "genre": "Space", "pages": 612},
+        {"book": "Emma", "genre": "Classic", "pages": 474},
+        {"book": "Ulysses", "genre": "Classic", "pages": 730},
+        {"book": "Count Zero", "genre": "Space", "pages": 271},
+        {"book": "Matilda", "genre": "Kids", "pages": 240},
+    ]
+    loans: list[Row] = []
+    for _ in range(80):
+        start = date(2024, 2, 10) + timedelta(days=chance.randrange(200))
+        back = start + timedelta(days=20) if chance.random() < 0.8 else None
+        book = chance.choices(books, [1, 5, 2, 9, 4])[0]["book"]
+        member = chance.choices(["Ada", "Ben", "Cy", "Dee"], [1, 2, 3, 5])[0]
+        loans.append({"member": member, "book": book, "borrowed": start, "returned": back})
+    return World(tables={"books": books, "loans": loans}, files={"policy.md": NOTES})
+
+
+CLUB = _club()
+LOANS = CLUB["loans"]
+GENRE_OF = {row["book"]: row["genre"] for row in CLUB["books"]}
+
+
+@pytest.fixture(scope="module")
+def club(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    root = tmp_path_factory.mktemp("newcomer") / "club"
+    CLUB.write(root)
+    return Workspace(root)
+
+
+def _workspace(root: Path, **files: str) -> Workspace:
+    for name, text in files.items():
+        (root / f"{name}.csv").write_text(text, encoding="utf-8")
+    return Workspace(root)
+
+
+def _ranked(values: list[Any], *, most: bool) -> tuple[str, int]:
+    counts = Counter(values).most_common()
+    return counts[0] if most else counts[-1]
+
+
+def _said(pair: tuple[str, int]) -> str:
+    return f"**{pair[0]}** ({pair[1]})"
+
+
+BOOKS = [row["book"] for row in LOANS]
+GENRES = [GENRE_OF[book] for book in BOOKS]
+MEMBERS = [row["member"] for row in LOANS]
+BACK = [row for row in LOANS if row["returned"]]
+
+RANKED = [
+    ("Which book was borrowed most often?", _ranked(BOOKS, most=True)),
+    ("Which book was borrowed most?", _ranked(BOOKS, most=True)),
+    ("Which book was borrowed least?", _ranked(BOOKS, most=False)),
+    ("Which genre was borrowed most?", _ranked(GENRES, most=True)),
+    ("Which genre was borrowed least often?", _ranked(GENRES, most=False)),
+    ("Which genre was returned the most?", _ranked([GENRE_OF[r["book"]] for r in BACK], most=True)),
+    ("Which book was returned most?", _ranked([row["book"] for row in BACK], most=True)),
+    ("Which member borrowed the most books?", _ranked(MEMBERS, most=True)),
+    ("Who borrowed the most?", _ranked(MEMBERS, most=True)),
+]
+
+
+@pytest.mark.parametrize(("question", "expected"), RANKED, ids=[one for one, _ in RANKED])
+def test_a_verb_that_is_no_amount_ranks_by_the_rows_that_record_it(
+    club: Workspace, question: str, expected: tuple[str, int]
+) -> None:
+    assert _said(expected) in club.ask(question).text
+
+
+REFUSED = [
+    ("total pages of loans in 2024", "counts once or every time"),
+    ("average pages of loans", "counts once or every time"),
+    ("How many pages did Ada read?", "counts once or every time"),
+    ("Which member has the most pages?", "every row of `loans`|counts once or every time"),
+    ("Which genre was read most?", "does not say of what"),
+    ("Share of loans by genre", '"share"'),
+    ("What fraction of loans is by Ada?", '"fraction"'),
+    ("What is the average genre?", "`genre` holds text, not numbers, so it has no average"),
+]
+
+
+@pytest.mark.parametrize(("question", "reason"), REFUSED, ids=[one for one, _ in REFUSED])
+def test_what_is_not_certain_is_refused_with_its_cause(
+    club: Workspace, question: str, reason: str
+) -> None:
+    with pytest.raises(OfflineCannot) as refusal:
+        club.ask(question)
+    assert any(one in str(refusal.value) for one in reason.split("|"))
+
+
+def test_rows_without_a_value_are_not_called_used(tmp_path: Path) -> None:
+    shop = _workspace(tmp_path, sales="city,revenue\nA,1\nA,\nB,4\n")
+    text = shop.ask("total revenue").text
+    assert "2 of 3 rows were used: 1 has no `revenue`." in text and "skipped" not in text
