@@ -207,10 +207,10 @@ class OpenRun:
         try:
             token = await self._take(StreamAppend(stream, drafts, expected_seq=0), blobs=blobs)
         except SequenceConflict:
-            raise Conflict(
-                f"run {opening.run_id!r} was started by another process meanwhile",
-                hint="Open it again to resume it when that process is done.",
-            ) from None
+            # Somebody started it meanwhile, or an open of ours that was cancelled: then it exists.
+            self._services.opening.discard((tenant.id, opening.run_id))
+            self._is_opening = False
+            return await self._resume(await run_row(self._services, tenant.id, opening.run_id))
         self._attach(core, token)
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = now
