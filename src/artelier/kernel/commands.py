@@ -26,6 +26,7 @@ from artelier.log import (
     EventData,
     Fence,
     LeaseRequest,
+    Stream,
     StreamAppend,
     control_stream,
     make_blob,
@@ -339,6 +340,12 @@ async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
             break  # what follows depends on the new status: decided in the next round
     if not drafts:
         return
+    if await _append_if_idle(services, stream, drafts) and events[-1].seq > seen:
+        await _apply_if_idle(services, tenant, run_id)
+
+
+async def _append_if_idle(services: Services, stream: Stream, drafts: list[Draft]) -> bool:
+    """Append to a run's stream under its lease; False if somebody drives it, or was faster."""
     head, _ = await services.store.head(stream)
     request = LeaseRequest(
         stream=stream, holder=f"{services.holder}/command", now_us=services.clock.now_us(),
@@ -353,9 +360,16 @@ async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
             )
         )
     except (LeaseHeld, Conflict):
-        return  # somebody drives it, or was faster: they read the command
-    if events[-1].seq > seen:
-        await _apply_if_idle(services, tenant, run_id)
+        return False
+    return True
+
+
+async def give_back(services: Services, tenant: str, run_id: str, run: int) -> None:
+    """A cancelled run's process died before it gave back what its calls held: give it back now."""
+    now_us = services.clock.now_us()
+    drafts = [Draft(data, now_us, "kernel") for data in await _abandoned(services, run)]
+    if drafts:
+        await _append_if_idle(services, run_stream(tenant, run_id), drafts)
 
 
 async def _abandoned(services: Services, run: int) -> list[EventData]:

@@ -36,6 +36,7 @@ from artelier.kernel.ancestry import (
     segments,
 )
 from artelier.kernel.budget import abandon
+from artelier.kernel.commands import give_back
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import History
@@ -237,6 +238,8 @@ class OpenRun:
         )
         final = is_final(row["status"]) or read_only or imported
         token = 0
+        if row["status"] == "cancelled" and not read_only and not imported:
+            await give_back(self._services, tenant.id, opening.run_id, row["id"])
         if not final:
             token = await self._take(blobs=[])
             row = await run_row(self._services, tenant.id, opening.run_id)
