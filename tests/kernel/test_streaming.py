@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -56,7 +56,7 @@ class Stream:
                 if isinstance(item, BaseException):
                     raise item
                 if callable(item):
-                    item = await item()
+                    item = await cast(Any, item)()
                 yield Delta(text=item) if isinstance(item, str) else item
         finally:
             self.closed += 1
