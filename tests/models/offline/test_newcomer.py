@@ -114,3 +114,40 @@ def test_rows_without_a_value_are_not_called_used(tmp_path: Path) -> None:
     shop = _workspace(tmp_path, sales="city,revenue\nA,1\nA,\nB,4\n")
     text = shop.ask("total revenue").text
     assert "2 of 3 rows were used: 1 has no `revenue`." in text and "skipped" not in text
+
+
+SIGHTINGS = "day,species,count\n2024-01-01,owl,3\n2024-01-02,owl,4\n2024-01-03,hawk,5\n"
+
+
+def test_a_column_called_count_is_added_up_only_if_that_is_said(tmp_path: Path) -> None:
+    birds = _workspace(tmp_path, sightings=SIGHTINGS)
+    assert "**12**" in birds.ask("What is the total count?").text
+    assert "**7**" in birds.ask("total count of owls").text
+    assert "**owl** (7)" in birds.ask("Which species has the highest total count?").text
+    assert "**3**" in birds.ask("How many sightings?").text
+    for unclear in ("count by species", "Which species has the highest count?"):
+        with pytest.raises(OfflineCannot, match="may be the number of rows"):
+            birds.ask(unclear)
+
+
+def test_a_period_without_rows_gives_no_change(club: Workspace) -> None:
+    text = club.ask("Compare loans between 2022 and 2024").text
+    assert "There is no figure for the number of rows in `loans` in 2022" in text
+    assert "rose" not in text and "percent" not in text.split("## How")[0]
+
+
+def test_a_period_that_the_data_covers_in_part_is_named(club: Workspace) -> None:
+    first, last = (pick(row["borrowed"] for row in LOANS) for pick in (min, max))
+    text = club.ask("Compare loans between Q1 2024 and Q2 2024").text
+    assert f"The data runs from {first} to {last}, so it covers Q1 2024 only in part." in text
+
+
+def test_groups_that_differ_only_in_case_or_spaces_are_mentioned(tmp_path: Path) -> None:
+    rows = "day,Region,amount\n2024-01-01,North,5\n2024-01-02,north,3\n2024-01-03,North ,1\n"
+    shop = _workspace(tmp_path, sales=rows)
+    text = shop.ask("total amount by Region").text
+    assert "differ only in case or spaces" in text and "'north', 'North '" in text
+    assert (
+        "differ only in case or spaces"
+        in shop.ask("Which Region has the highest total amount?").text
+    )

@@ -138,8 +138,11 @@ def _bind_degree(draft: Draft, place: int) -> None:
     low = _number(draft, at)
     if degree != "comparative" or at is None or low is None:
         return
-    units, _ = _skip_units(draft, at)
-    column = family_column(draft, stems, text)
+    units, following = _skip_units(draft, at)
+    named = draft.numeric(following, least=STRONG)
+    column = named or family_column(draft, stems, text)
+    if named is not None and following is not None:
+        draft.take_column(following, named)  # longer than 300 pages
     if column is None:
         raise Unreadable(f'"{text}" fits no numeric column here', weight=draft.weight())
     draft.take(place, at, *units)

@@ -7,11 +7,33 @@ from artelier.models.offline.columns import CORE, HEAD, STRONG
 from artelier.models.offline.draft import Draft
 from artelier.models.offline.reading import AGGREGATE_OF, Measure, Unreadable
 from artelier.models.offline.schema import Column, Table
+from artelier.models.offline.words import lemma
 
 _STOPS = ("per", "which", "what", "who", "when", "count", "versus", "change")
 
 
+def count_column(draft: Draft, place: int | None) -> Column | None:
+    """A numeric column that is itself called `count`, where the question says that word."""
+    if place is None or not draft.is_op(place, "count"):
+        return None
+    word = lemma(draft.chunks[place].text.split()[0])
+    numbers = [column for column in draft.scope.columns() if column.type == "number"]
+    return next((column for column in numbers if column.words == (word,)), None)
+
+
+def check_count(draft: Draft, place: int) -> None:
+    """Errors: `Unreadable` if `count` may be the number of rows or a column of that name."""
+    column = count_column(draft, place)
+    if column is not None:
+        raise Unreadable(
+            f'"{draft.chunks[place].text}" may be the number of rows of `{column.table}` or its column'
+            f" `{column.name}`; say `number of rows`, `total {column.name}` or `average {column.name}`",
+            weight=draft.weight() + 15,
+        )
+
+
 def bind_count(draft: Draft, place: int) -> None:
+    check_count(draft, place)
     distinct = False
     at = _target(draft, place)
     for between in range(place + 1, at if at is not None else len(draft)):

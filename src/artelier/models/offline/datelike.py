@@ -45,8 +45,14 @@ def candidates(tables: Iterable[Table]) -> list[Column]:
         column
         for table in tables
         for column in table.columns
-        if column.type == "text" and set(name_words(column.name)) & _NAMES
+        if column.type == "text" and _speaks_of_time(column)
     ][:COLUMNS_MAX]
+
+
+def _speaks_of_time(column: Column) -> bool:
+    """`Start date`, `hired`, `returned`: a word for time, or what happened then."""
+    words = name_words(column.name)
+    return bool(set(words) & _NAMES) or any(word.endswith("ed") for word in words)
 
 
 def probe(columns: Sequence[Column]) -> str:

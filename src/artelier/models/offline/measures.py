@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import CORE, HEAD, STRONG
-from artelier.models.offline.counts import bind_count, names_something, table_in_scope
+from artelier.models.offline.counts import bind_count, count_column, names_something, table_in_scope
 from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.reading import (
     AGGREGATE_OF,
@@ -54,6 +54,13 @@ def _bind_aggregate(draft: Draft, place: int) -> None:
         at = draft.after(following) if following is not None else None
         if following is not None and at is not None and draft.numeric(at, least=HEAD) is not None:
             draft.take(following)  # average number of pages
+    counted = count_column(draft, following)
+    if counted is not None and following is not None:
+        draft.take(place, following, level=CORE)
+        draft.mentioned.add(counted.table)
+        measure = Measure(aggregate=AGGREGATE_OF[op], table=counted.table, column=counted)
+        draft.measures.append(measure)
+        return
     if op == "sum" and draft.is_op(following, "count"):
         draft.take(place)  # total number of
         return

@@ -23,6 +23,8 @@ _IN = (
     "there",
 )
 _IS = (
+    "ever",
+    "any",
     "is",
     "are",
     "was",

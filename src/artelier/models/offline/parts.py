@@ -19,9 +19,9 @@ from artelier.models.offline.phrases import (
     title,
 )
 from artelier.models.offline.plan import LISTED_MAX, Answer, Query, ranked_twice
-from artelier.models.offline.reading import Group, Reading
+from artelier.models.offline.reading import During, Group, Reading
 from artelier.models.offline.source import measure_label
-from artelier.models.offline.spans import side_label
+from artelier.models.offline.spans import coverage_of, side_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,9 @@ def part_of(answer: Answer) -> Part:
         grids=made.grids,
         notes=(*made.notes, *_reasons(reading)),
         queries=tuple(
-            query.sql for query in (answer.main, answer.overall, answer.basis) if query is not None
+            query.sql
+            for query in (answer.main, answer.overall, answer.basis, answer.coverage)
+            if query is not None
         ),
         sources=tuple(dict.fromkeys(table.source for table in answer.tables)),
         scalars=made.scalars,
@@ -171,6 +173,7 @@ def _aggregate(answer: Answer) -> _Made:
     having = "".join(f", only where {having_phrase(one)}" for one in reading.having)
     lead = f"{listed([measure_phrase(one) for one in reading.measures])} by {by}{_where(reading)}{having}"
     lead = f"{lead[:1].upper()}{lead[1:]}: {len(grid.rows)} groups, listed below."
+    notes += _spelling_notes(reading, grid)
     first = [lead, *_extremes(reading, grid)]
     return _Made(
         sentences=(*first, *sentences),
@@ -178,6 +181,29 @@ def _aggregate(answer: Answer) -> _Made:
         notes=tuple(notes),
         scalars=tuple(scalars),
     )
+
+
+def _spelling_notes(reading: Reading, grid: Grid) -> list[str]:
+    """Grouped texts that a reader would take for one value: `Rome`, `rome`, `Rome `."""
+    notes: list[str] = []
+    for group in reading.groups:
+        if group.grain or not group.columns or group.columns[0].type != "text":
+            continue
+        column = group.columns[0]
+        at = grid.headings.index(column.name) if column.name in grid.headings else None
+        spelled: dict[str, list[str]] = {}
+        for row in grid.rows if at is not None else ():
+            value = row[at]
+            if isinstance(value, str):
+                forms = spelled.setdefault(" ".join(value.split()).casefold(), [])
+                forms += [value] if value not in forms else []
+        alike = [repr(form) for forms in spelled.values() if len(forms) > 1 for form in forms]
+        if alike:
+            notes.append(
+                f"{code(column.name)} has values that differ only in case or spaces and count apart:"
+                f" {', '.join(alike[:12])}."
+            )
+    return notes
 
 
 def _extremes(reading: Reading, grid: Grid) -> list[str]:
@@ -236,7 +262,7 @@ def _skipped(reading: Reading, totals: dict[str, Any], *, grouped: str) -> list[
         ]
         gaps.pop(name)
     else:
-        notes = [f"{rows} rows {_were(rows)} used{where}."]
+        notes = [f"{rows} {'row' if rows == 1 else 'rows'} {_were(rows)} used{where}."]
     for name, count in gaps.items():
         what = f"not part of the figures of {code(name)}" if name in measured else grouped
         notes.append(
@@ -266,6 +292,11 @@ def _rank(answer: Answer) -> _Made:
     top = rank.top or LISTED_MAX
     shown = _places(rows, at=width, top=top)
     notes = _skipped(reading, totals, grouped="not ranked")
+    notes += [
+        f"{code(column.name)} has values that differ only in case or spaces; they count apart."
+        for column in group.columns[:1]
+        if totals.get(f"spellings of {column.name}")
+    ]
     if not shown:
         sentence = f"No row{_where(reading)} has a value, so nothing can be ranked."
         return _Made(sentences=(sentence,), notes=tuple(notes))
@@ -330,17 +361,25 @@ def _change(answer: Answer) -> _Made:
     before, after = side_label(change.before), side_label(change.after)
     totals = _record(answer.overall)
     values = list(totals.values())
+    empty_sides = _empty_sides(answer, totals)
     sentences: list[str] = []
     scalars: list[tuple[str, Any]] = []
     for at, measure in enumerate(reading.measures):
         old, new, difference, share = values[at * 4 : at * 4 + 4]
         phrase = measure_phrase(measure)
+        if before in empty_sides:
+            old = difference = share = None
+        if after in empty_sides:
+            new = difference = share = None
         scalars += [("change", difference), ("change percent", share), (before, old), (after, new)]
         if old is None or new is None:
-            empty = before if old is None else after
-            sentences.append(
-                f"There is no figure for {phrase} in {empty}, so no change can be given."
+            empty = " and ".join(
+                name for name, value in ((before, old), (after, new)) if value is None
             )
+            text = f"There is no figure for {phrase} in {empty}, so no change can be given"
+            known = [(name, value) for name, value in ((before, old), (after, new)) if value]
+            text += f"; in {known[0][0]} it is {rounded(known[0][1])}" if known else ""
+            sentences.append(text + ".")
             continue
         number = number_from(difference) or Decimal(0)
         verb = "rose" if number > 0 else "fell" if number < 0 else "did not change"
@@ -349,17 +388,51 @@ def _change(answer: Answer) -> _Made:
         text = f"{phrase}{_where(reading)} **{verb}{by}** from {before} to {after}:"
         text += f" {rounded(old)} to {rounded(new)}"
         sentences.append(text[:1].upper() + text[1:] + ".")
-    notes = _change_notes(totals, before, after)
+    notes = _change_notes(totals, before, after) + _coverage_notes(answer)
     whole = _grid(answer.overall)
     width = len(reading.measures) * 4
     grids = [Grid(headings=whole.headings[:width], rows=tuple(row[:width] for row in whole.rows))]
-    if reading.groups:
+    if empty_sides:
+        grids = []
+    elif reading.groups:
         grid = _grid(answer.main)
         grids.append(grid)
         sentences += _movers(reading, grid)
     return _Made(
         sentences=tuple(sentences), grids=tuple(grids), notes=tuple(notes), scalars=tuple(scalars)
     )
+
+
+def _empty_sides(answer: Answer, totals: dict[str, Any]) -> set[str]:
+    """The periods that the data says nothing about: a count of 0 there would be no figure.
+
+    Without a condition no row at all says so; with one, the dates of the table must not reach it.
+    """
+    change = answer.reading.change
+    assert change is not None
+    found: set[str] = set()
+    for side in (change.before, change.after):
+        label = side_label(side)
+        if totals.get(f"rows in {label}") == 0:
+            if not answer.reading.conditions or answer.coverage is None:
+                found.add(label)
+            elif isinstance(side, During) and coverage_of(side, answer.coverage.rows) == "none":
+                found.add(label)
+    return found
+
+
+def _coverage_notes(answer: Answer) -> list[str]:
+    """Which of the compared periods the dates of the table reach only in part."""
+    change = answer.reading.change
+    if change is None or answer.coverage is None or not answer.coverage.rows.rows:
+        return []
+    sides = [side for side in (change.before, change.after) if isinstance(side, During)]
+    rows = answer.coverage.rows
+    part = [side_label(side) for side in sides if coverage_of(side, rows) == "part"]
+    if not part:
+        return []
+    first, last = (str(value)[:10] for value in rows.rows[0])
+    return [f"The data runs from {first} to {last}, so it covers {listed(part)} only in part."]
 
 
 def _movers(reading: Reading, grid: Grid) -> list[str]:

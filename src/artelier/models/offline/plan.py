@@ -23,7 +23,7 @@ from artelier.models.offline.source import (
     missing_sql,
     source_of,
 )
-from artelier.models.offline.spans import resolved, side_label, side_sql, years_asked
+from artelier.models.offline.spans import coverage_sql, resolved, side_label, side_sql, years_asked
 
 LISTED_MAX = 10
 """How many places a ranking without a number shows."""
@@ -46,6 +46,8 @@ class Answer:
     basis: Query | None = None
     overall: Query | None = None
     """The change without groups, or a total split by the values that were asked for."""
+    coverage: Query | None = None
+    """Of a change: the first and the last date of the whole table."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -255,11 +257,23 @@ def _rank(reading: Reading, desk: Desk) -> Answer:
         f"GROUP BY {_places(len(groups))}{having}\nQUALIFY {qualify}\n"
         f"ORDER BY {len(groups) + 1} {order} NULLS LAST, {_places(len(groups))}"
     )
-    overall = f"{_select(_basis(reading, source))}\nFROM {source.text}{source.where_sql()}"
+    spelled = _spellings(target, source)
+    overall = (
+        f"{_select(_basis(reading, source) + spelled)}\nFROM {source.text}{source.where_sql()}"
+    )
     queries = _queries(desk, statement, overall)
     found = Answer(reading=reading, main=queries[0], basis=queries[1])
     _check_rival(found)
     return found
+
+
+def _spellings(group: Group, source: Source) -> list[tuple[str, str]]:
+    """How many ranked texts are another one but for case or spaces."""
+    if group.grain or group.entity or not group.columns or group.columns[0].type != "text":
+        return []
+    name = source.ref(group.columns[0])
+    figure = f"count(DISTINCT {name}) - count(DISTINCT lower(trim({name})))"
+    return [(figure, f"spellings of {group.columns[0].name}")]
 
 
 def _check_rival(found: Answer) -> None:
@@ -306,11 +320,13 @@ def _change(reading: Reading, desk: Desk) -> Answer:
     statements = [overall]
     if reading.groups:
         statements.append(_change_sql(reading, source, sides, labels, groups=reading.groups))
-    queries = _queries(desk, *statements)
+    covered = coverage_sql(change.before)
+    queries = _queries(desk, *statements, *([covered] if covered else []))
     return Answer(
         reading=reading,
-        main=queries[-1],
+        main=queries[len(statements) - 1],
         overall=queries[0],
+        coverage=queries[-1] if covered else None,
     )
 
 

@@ -7,7 +7,12 @@ from dataclasses import replace
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import CORE, HEAD, STRONG
 from artelier.models.offline.comparisons import family_column
-from artelier.models.offline.counts import IRREGULAR_PARTICIPLES, count_at
+from artelier.models.offline.counts import (
+    IRREGULAR_PARTICIPLES,
+    check_count,
+    count_at,
+    count_column,
+)
 from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.measures import MONEY_TABLES, measure_at, only_measure, verb_measure
 from artelier.models.offline.reading import (
@@ -180,6 +185,10 @@ def _aggregated(draft: Draft, at: int) -> Measure | None:
     op = draft.chunks[at].op
     following = draft.after(at)
     while draft.is_op(following, "values", "count") and following is not None:
+        if (column := count_column(draft, following)) is not None:
+            draft.take(at, following, level=CORE)
+            draft.mentioned.add(column.table)
+            return Measure(aggregate=AGGREGATE_OF[op], table=column.table, column=column)
         if draft.is_op(following, "count"):
             draft.take(at)
             return _counted(draft, following)
@@ -203,6 +212,7 @@ def _aggregated(draft: Draft, at: int) -> Measure | None:
 
 def _counted(draft: Draft, at: int) -> Measure | None:
     """`number of orders`, `number of different products`."""
+    check_count(draft, at)
     distinct = draft.is_op(at, "distinct")
     draft.take(at)
     following = draft.after(at)
@@ -399,6 +409,13 @@ def _base(draft: Draft, group: Group | None = None) -> str:
         return tables[0].name
     if group is not None and group.entity:
         return next(table.name for table in tables if table.name != group.entity)
+    named = {
+        chunk.noun.table.name
+        for chunk in draft.chunks
+        if chunk.kind == "noun" and chunk.noun is not None and chunk.noun.table is not None
+    }
+    if len(named) == 1:
+        return named.pop()
     raise Unreadable(
         "it is not clear the rows of which table should be counted", weight=draft.weight()
     )

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date, timedelta
+from typing import Literal
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline import lexicon, sql
-from artelier.models.offline.conversation import Desk
+from artelier.models.offline.conversation import Desk, Rows
 from artelier.models.offline.datelike import COARSE, as_date
 from artelier.models.offline.periods import Period
 from artelier.models.offline.reading import Axis, During, OneOf
 from artelier.models.offline.schema import Column
 
+RIM_SHARE = 0.05
+"""The part of a period that may be without rows at either rim and still count as covered."""
+
+Cover = Literal["none", "part", "whole"]
 Ref = Callable[[Column], str]
 """How a query writes a column: with its table if there are two."""
 
@@ -192,6 +198,35 @@ def _part(column: str, part: Column, period: Period) -> str:
         forms = [*named, str(period.number), f"{period.number:02d}"]
     listed = ", ".join(sql.literal(form) for form in forms)
     return f"lower(trim({column})) IN ({listed})"
+
+
+def coverage_sql(side: During | OneOf) -> str | None:
+    """The first and the last date of the table that holds the time of a side."""
+    if not isinstance(side, During) or side.axis is None or side.axis.date is None:
+        return None
+    kept = side.axis.date
+    column = as_date(kept, sql.identifier(kept.name))
+    return (
+        f'SELECT CAST(min({column}) AS DATE) AS "first", CAST(max({column}) AS DATE) AS "last"'
+        f" FROM {sql.identifier(kept.table)}"
+    )
+
+
+def coverage_of(side: During, found: Rows) -> Cover:
+    """How far the dates of a table reach into a period; a small gap at its rim is no gap."""
+    row = found.rows[0] if len(found.rows) == 1 else []
+    try:
+        first, last = (date.fromisoformat(str(value)[:10]) for value in row)
+    except ValueError:
+        return "whole"
+    period = side.periods[0]
+    assert period.year is not None
+    start, end = period.bounds(period.year)
+    if last < start or first >= end:
+        return "none"
+    slack = (end - start) * RIM_SHARE
+    inside = first <= start + slack and last >= end - timedelta(days=1) - slack
+    return "whole" if inside else "part"
 
 
 def side_sql(side: During | OneOf, ref: Ref) -> str:
