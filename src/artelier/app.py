@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from artelier.artifacts import (
     artifacts_view,
 )
 from artelier.clock import Clock, SystemClock
-from artelier.errors import InvalidRequest, NotFound, StoreClosed, StoreUnavailable
+from artelier.errors import AccessDenied, InvalidRequest, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
 from artelier.kernel import (
     CAPPING,
@@ -94,7 +95,8 @@ class Kernel:
         self.models = registry
         self.tenants = Tenants(services)
         self._detached: dict[tuple[str, str], tuple[OpenRun, Run]] = {}
-        self._renewing: asyncio.Task[None] | None = None
+        self._renewing: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        """In each loop that drives runs: one may end while runs of another are at work."""
         self._controls_seen = 0
         self._unlisten = store.listen(self._committed)
         self._loops: set[asyncio.AbstractEventLoop] = set()
@@ -179,7 +181,7 @@ class Kernel:
 
     async def _detached_run(self, run_id: str, tenant: Tenant | str | None) -> Run:
         state = await self.tenants.open(tenant)
-        active = self._services.active.get((state.id, run_id))
+        active = self._services.driver(state.id, run_id)
         held = self._detached.get((state.id, run_id))
         if held is None and active is not None:
             return Run(active)
@@ -253,15 +255,18 @@ class Kernel:
 
     def _look_at_controls(self) -> None:
         self.tenants.forget_idle()
-        for core in tuple(self._services.active.values()):
-            core.loop.call_soon_threadsafe(core.nudge)
+        for tenant, run_id in tuple(self._services.active):
+            self._services.nudge(tenant, run_id)
 
     def keep_alive(self) -> None:
         """Renew the leases of this kernel as long as runs are at work in the current loop."""
         loop = asyncio.get_running_loop()
         self._loops.add(loop)
-        if self._renewing is None or self._renewing.done():
-            self._renewing = loop.create_task(self._renew())
+        task = self._renewing.get(loop)
+        if task is None or task.done():
+            for ended in [known for known in tuple(self._renewing) if known.is_closed()]:
+                self._renewing.pop(ended, None)
+            self._renewing[loop] = loop.create_task(self._renew())
 
     async def _renew(self) -> None:
         idle = 0
@@ -287,10 +292,10 @@ class Kernel:
     def close(self) -> None:
         """Commit what is queued and close the store."""
         self._unlisten()
-        if self._renewing is not None and not self._renewing.done():
-            loop = self._renewing.get_loop()
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._renewing.cancel)
+        for loop, task in tuple(self._renewing.items()):
+            if not task.done():
+                with suppress(RuntimeError):  # the loop was closed
+                    loop.call_soon_threadsafe(task.cancel)
         self._store.close()
 
     def __enter__(self) -> Kernel:
@@ -352,10 +357,16 @@ class TenantKernel:
     async def _store_result(self, core: RunCore, key: str, content: bytes) -> str:
         """A large tool result as an artifact of the run, in the batch of its event."""
         space = self._artifacts(f"run:{core.run_id}")
-        append, blobs, artifact = await space.plan_write(
-            result_id(core.run_id, key), kind="document",
-            content=content.decode(), provenance=Provenance(run_id=core.run_id, step=key),
-        )  # fmt: skip
+        id_ = result_id(core.run_id, key)
+        wish: dict[str, Any] = {
+            "kind": "document", "content": content.decode(),
+            "provenance": Provenance(run_id=core.run_id, step=key),
+        }  # fmt: skip
+        try:
+            append, blobs, artifact = await space.plan_write(id_, **wish)
+        except (AccessDenied, NotFound):  # somebody else has or had the name: take another
+            id_ = f"{id_}.{fresh_secret(6).hex()}"
+            append, blobs, artifact = await space.plan_write(id_, **wish)
         core.writer.note_aside(append, blobs)
         return f"{artifact.id}@{artifact.version}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +110,18 @@ class Settlement:
         return {"postings": self.postings, "counts": self.counts}
 
 
-def settle(reservation: Reservation, *, usage: Usage, cost: int | None = None) -> Settlement:
-    """Pay what a call cost and give back the rest. `cost` overrides what the usage would cost."""
+def settle(
+    reservation: Reservation,
+    *,
+    usage: Usage,
+    cost: int | None = None,
+    capped: Collection[tuple[str, str]] = (),
+) -> Settlement:
+    """Pay what a call cost and give back the rest. `cost` overrides what the usage would cost.
+
+    `capped`: (scope, unit) pairs that have a cap by now; those that got it while the call was in flight
+    have nothing reserved, but count what it used.
+    """
     if cost is None:
         price = reservation.price
         cost = 0 if price is None or price == FREE else cost_microusd(price, usage)
@@ -130,6 +140,10 @@ def settle(reservation: Reservation, *, usage: Usage, cost: int | None = None) -
     counts = tuple(
         Count(scope, unit, reserve=-amount, use=used[unit])
         for (scope, unit), amount in reservation.reserved.items()
+    ) + tuple(
+        Count(scope, unit, use=used[unit])
+        for scope, unit in sorted(set(capped) - reservation.reserved.keys())
+        if used.get(unit)
     )
     return Settlement(cost=cost, overrun=overrun, postings=tuple(postings), counts=counts)
 

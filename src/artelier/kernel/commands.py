@@ -7,6 +7,8 @@ process takes the lease, writes the effect and gives the lease back.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -161,10 +163,23 @@ async def obey(core: RunCore) -> None:
         command = cast(ev.CommandGiven, given.decode())
         standing = await _standing(core.services, core.tenant.id, core.run_id, driven=True)
         effect = decide(standing, command, given.seq)
+        if isinstance(effect, ev.ApprovalGiven):
+            if effect.key in core.deciding:  # its time ran out while the answer was on its way
+                effect = ev.CommandRefused(command=given.seq, code="no_such_approval")
+            else:
+                core.deciding.add(effect.key)
+        if isinstance(effect, ev.LimitSet):
+            _new_cap(core.services, core.tenant.id, effect, started_us=core.started_us)
+        told = await _to_children(
+            core.services, core.tenant.id, core.run_id, effect, by=given.actor
+        )
+        for append in told:
+            writer.note_aside(append, [])
         seq = await writer.commit(
             effect, actor=given.actor, cause=f"{core.control.local}@{given.seq}"
         )
         _take_effect(core, effect, seq=seq, by=given.actor)
+        await _wake(core.services, told)
     if len(events) == 100:
         core.nudged = True
 
@@ -186,24 +201,34 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
     elif isinstance(effect, ev.SignalReceived):
         core.signals.append((seq, effect.name, effect.data))
     elif isinstance(effect, ev.LimitSet):
-        _new_cap(core, effect)
+        core.came_back()
     elif isinstance(effect, ev.ApprovalGiven):
         core.answers[effect.key] = (effect, by, core.clock.now_us())
     core.announce()
 
 
-def _new_cap(core: RunCore, effect: ev.LimitSet) -> None:
+def _new_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us: int) -> None:
+    """Tell every run at work here that counts in the scope: the run itself and those below it."""
     pair = (effect.scope, effect.unit)
-    core.capped = core.capped - {pair} if effect.cap is None else core.capped | {pair}
-    if effect.unit == "ms":
-        core.deadline_us = None if effect.cap is None else core.started_us + effect.cap * 1000
-    core.came_back()
+    for core in tuple(services.active.values()):
+        if core.tenant.id != tenant or effect.scope not in core.scopes:
+            continue
+        core.capped = core.capped - {pair} if effect.cap is None else core.capped | {pair}
+        if effect.unit == "ms":
+            times = {key: at for key, at in core.deadlines.items() if key != effect.scope}
+            if effect.cap is not None:
+                times[effect.scope] = started_us + effect.cap * 1000
+            core.deadlines = times
+        with suppress(RuntimeError):  # its loop was closed: nothing waits there
+            core.loop.call_soon_threadsafe(core.announce)
 
 
 async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> Standing:
     row = await run_row(services, tenant, run_id)
     approvals = await services.store.query(
-        "SELECT key FROM approvals WHERE run = ? AND decision IS NULL", (row["id"],)
+        "SELECT key FROM approvals WHERE run = ? AND decision IS NULL"
+        " AND (expires_us IS NULL OR expires_us > ?)",
+        (row["id"], services.clock.now_us()),
     )
     unresolved = await services.store.query(
         "SELECT key FROM steps WHERE run = ? AND status = 'unknown'", (row["id"],)
@@ -254,8 +279,11 @@ async def _used(services: Services, tenant: str, run_id: str) -> dict[str, int]:
     rows = await services.store.query(
         "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
         " JOIN family f ON r.parent = f.run WHERE r.tenant = ?)"
-        " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum(r.steps) FROM runs r"
-        " JOIN family f ON r.run = f.run WHERE r.tenant = ?",
+        " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum((SELECT count(*) FROM steps s"
+        # As a cap counts them: models that are done, tools that were entered.
+        "  WHERE s.run = r.id AND (s.kind = 'model' AND s.status IN ('completed', 'failed')"
+        "  OR s.kind = 'tool' AND s.requested IS NOT s.completed)))"
+        " FROM runs r JOIN family f ON r.run = f.run WHERE r.tenant = ?",
         (run_id, tenant, tenant),
     )
     return dict(zip(("usd", "tokens", "steps"), (int(n or 0) for n in rows[0]), strict=True))
@@ -303,14 +331,11 @@ async def give(
         )
     )
     seq = receipt.seqs[0]
-    core = services.active.get((tenant, run_id))
-    if core is not None:
-        core.loop.call_soon_threadsafe(core.nudge)
-    else:
+    if not services.nudge(tenant, run_id):
         await _apply_if_idle(services, tenant, run_id)
     effect = await _effect(services, tenant, run_id, seq)
     if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
-        await _cascade(services, tenant, run_id, verb, by=by)
+        await _family_obeys(services, tenant, run_id)
     if isinstance(effect, ev.CommandRefused):
         raise Conflict(
             f"run {run_id}: {REFUSALS.get(effect.code, effect.code)}", refusal=effect.code
@@ -321,40 +346,62 @@ async def give(
 async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     """Take the lease, write the effects of all unread commands, give the lease back."""
     stream = run_stream(tenant, run_id)
+    head, _ = await services.store.head(stream)  # before what is decided by: see `_append_if_idle`
     row = await run_row(services, tenant, run_id)
     standing = await _standing(services, tenant, run_id, driven=False)
     events = await services.store.read(
         control_stream(tenant, run_id), after=row["control_seq"], limit=100
     )
     drafts: list[Draft] = []
-    seen = 0
+    told: list[StreamAppend] = []
+    seen, effect = 0, None
     for given in events:
         seen = given.seq
         effect = decide(standing, cast(ev.CommandGiven, given.decode()), given.seq)
         now_us = services.clock.now_us()
         if isinstance(effect, ev.RunCancelled):
-            for abandoned in await _abandoned(services, row["id"]):
-                drafts.append(Draft(abandoned, now_us, given.actor))
+            for unpaid in await abandoned(services, row["id"]):
+                drafts.append(Draft(unpaid, now_us, given.actor))
         drafts.append(Draft(effect, now_us, given.actor, f"control:{run_id}@{given.seq}"))
         if not isinstance(effect, ev.CommandRefused | ev.NoteInjected | ev.SignalReceived):
+            told = await _to_children(services, tenant, run_id, effect, by=given.actor)
             break  # what follows depends on the new status: decided in the next round
     if not drafts:
         return
-    if await _append_if_idle(services, stream, drafts) and events[-1].seq > seen:
+    if not await _append_if_idle(services, stream, drafts, head=head, told=told):
+        return
+    if isinstance(effect, ev.LimitSet):
+        _new_cap(services, tenant, effect, started_us=row["started_us"])
+    await _wake(services, told)
+    if events[-1].seq > seen:
         await _apply_if_idle(services, tenant, run_id)
 
 
-async def _append_if_idle(services: Services, stream: Stream, drafts: list[Draft]) -> bool:
-    """Append to a run's stream under its lease; False if somebody drives it, or was faster."""
-    head, _ = await services.store.head(stream)
+async def _append_if_idle(
+    services: Services,
+    stream: Stream,
+    drafts: list[Draft],
+    *,
+    head: int,
+    told: Sequence[StreamAppend] = (),
+) -> bool:
+    """Append to a run's stream under its lease; False if somebody drives it, or was faster.
+
+    `head` is where the stream stood before anything was read that the drafts depend on.
+    """
+    key = (stream.tenant, stream.id)
+
+    def is_dead(holder: str) -> bool:
+        return services.is_dead(holder) or (holder == services.holder and key in services.orphans)
+
     request = LeaseRequest(
         stream=stream, holder=f"{services.holder}/command", now_us=services.clock.now_us(),
-        ttl_us=LEASE_TTL_US, is_dead=services.is_dead,
+        ttl_us=LEASE_TTL_US, is_dead=is_dead,
     )  # fmt: skip
     try:
         await services.store.append(
             Batch(
-                appends=[StreamAppend(stream, drafts, expected_seq=head)],
+                appends=[StreamAppend(stream, drafts, expected_seq=head), *told],
                 acquire=request,
                 release=Fence(stream=stream, token=0),
             )
@@ -367,12 +414,14 @@ async def _append_if_idle(services: Services, stream: Stream, drafts: list[Draft
 async def give_back(services: Services, tenant: str, run_id: str, run: int) -> None:
     """A cancelled run's process died before it gave back what its calls held: give it back now."""
     now_us = services.clock.now_us()
-    drafts = [Draft(data, now_us, "kernel") for data in await _abandoned(services, run)]
+    stream = run_stream(tenant, run_id)
+    head, _ = await services.store.head(stream)
+    drafts = [Draft(data, now_us, "kernel") for data in await abandoned(services, run)]
     if drafts:
-        await _append_if_idle(services, run_stream(tenant, run_id), drafts)
+        await _append_if_idle(services, stream, drafts, head=head)
 
 
-async def _abandoned(services: Services, run: int) -> list[EventData]:
+async def abandoned(services: Services, run: int) -> list[EventData]:
     """Money comes back that is held for model calls of a run which ends while nobody drives it."""
     rows = await services.store.query(
         "SELECT s.key, e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
@@ -406,20 +455,81 @@ async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> Eve
                 f"run {run_id} is driven by a process that has not reacted yet",
                 hint="The command is recorded and takes effect at its next step.",
             )
-        if (tenant, run_id) not in services.active:
+        if services.driver(tenant, run_id) is None:
             await _apply_if_idle(services, tenant, run_id)
         await asyncio.sleep(0.02)
 
 
-async def _cascade(services: Services, tenant: str, run_id: str, verb: str, *, by: str) -> None:
-    """Children end, pause, stop and go on with their parent."""
-    rows = await services.store.query(
-        "SELECT run FROM runs WHERE tenant = ? AND parent = ? AND status NOT IN"
-        " ('completed', 'failed', 'cancelled') AND (? <> 'resume' OR status = 'paused')",
-        (tenant, run_id, verb),
-    )
-    for (child,) in rows:
-        try:
-            await give(services, tenant, child, verb, by=by)
-        except Conflict:
-            continue  # it ended meanwhile
+# Children end, pause, stop and go on with their parent
+
+
+async def _to_children(
+    services: Services, tenant: str, run_id: str, effect: EventData | None, *, by: str
+) -> list[StreamAppend]:
+    """The same command for each open child, to be written in the batch of the parent's effect.
+
+    Who obeys it writes those for its own children; so none is lost, whoever dies in between.
+    """
+    if isinstance(effect, ev.RunPaused):
+        verb = "stop" if effect.stopped else "pause"
+    elif isinstance(effect, ev.RunCancelled):
+        verb = "cancel"
+    elif isinstance(effect, ev.RunResumed):
+        verb = "resume"
+    else:
+        return []
+    told: list[StreamAppend] = []
+    for child, status, control_seq in await _open_children(services, tenant, run_id):
+        stream = control_stream(tenant, child)
+        if verb == "resume" and status != "paused":
+            head, _ = await services.store.head(stream)
+            if head <= control_seq:
+                continue  # nothing is on its way that could pause it
+        command = ev.CommandGiven(verb=verb)
+        told.append(StreamAppend(stream, [Draft(command, services.clock.now_us(), by)]))
+    return told
+
+
+async def _open_children(
+    services: Services, tenant: str, run_id: str
+) -> list[tuple[str, str, int]]:
+    """`(run, status, control_seq)` of the children that have not ended."""
+    return [
+        (child, status, seq)
+        for child, status, seq in await services.store.query(
+            "SELECT run, status, control_seq FROM runs WHERE tenant = ? AND parent = ?"
+            " AND status NOT IN ('completed', 'failed', 'cancelled') ORDER BY id",
+            (tenant, run_id),
+        )
+    ]
+
+
+async def _wake(services: Services, told: Sequence[StreamAppend]) -> None:
+    """Have commands obeyed that were written: by their drivers, or here if there is none."""
+    for append in told:
+        tenant, run_id = append.stream.tenant, append.stream.id
+        if not services.nudge(tenant, run_id):
+            await _apply_if_idle(services, tenant, run_id)
+
+
+async def _family_obeys(services: Services, tenant: str, run_id: str) -> None:
+    """Wait until the open children have obeyed what their parent told them; five seconds at most.
+
+    The commands stand; a child whose process does not react obeys at its next step.
+    """
+    for _ in range(250):
+        if await _has_obeyed(services, tenant, run_id):
+            return
+        await asyncio.sleep(0.02)
+
+
+async def _has_obeyed(services: Services, tenant: str, run_id: str) -> bool:
+    for child, _, control_seq in await _open_children(services, tenant, run_id):
+        head, _ = await services.store.head(control_stream(tenant, child))
+        if head > control_seq:
+            if services.driver(tenant, child) is None:
+                await _apply_if_idle(services, tenant, child)
+            return False
+        if not await _has_obeyed(services, tenant, child):
+            return False
+    return True

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -93,8 +93,9 @@ class Keys:
         else:
             check_key(key)
             full = f"{parent}/{key}" if parent else key
+            above, _, last = full.rpartition("/")
             used = full in self.taken or (
-                key.isdecimal() and int(key) <= self.counters.get(parent, 0)
+                last.isdecimal() and 1 <= int(last) <= self.counters.get(above, 0)
             )
             self.taken.add(full)
         if used:
@@ -123,6 +124,10 @@ def check_key(key: object) -> None:
 
 
 ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
+
+
+class OutOfTime(TimeoutError):
+    """A call was cut because the time of its run, or of a run above it, is up."""
 
 
 class RunCore:
@@ -172,7 +177,8 @@ class RunCore:
         """Limit scopes that this run counts in: its own, its ancestors', the tenant's."""
         self.capped: frozenset[tuple[str, str]] = frozenset()
         """(scope, unit) pairs that have a cap."""
-        self.deadline_us: int | None = None
+        self.deadlines: dict[str, int] = {}
+        """When the time of each of its scopes is up that has a cap on it; microseconds."""
         self.started_us = 0
         self.children: set[str] = set()
         self.conversations: dict[str, Conversation] = {}
@@ -207,6 +213,8 @@ class RunCore:
         """Counts the commands that took effect."""
         self.changed = asyncio.Event()
         """Set when the next command takes effect."""
+        self.deciding: set[str] = set()
+        """Approvals whose decision is recorded or on its way; there is one to each."""
         self.answers: dict[str, tuple[ev.ApprovalGiven, str, int]] = {}
         self.questions: dict[str, Recorded] = {}
         """What tools have asked people, by step key, with the answers so far."""
@@ -387,7 +395,39 @@ class RunCore:
         if self.paused:
             await self.pause_over()
         if self.deadline_us is not None and self.clock.now_us() >= self.deadline_us:
-            await self.exhaust(scope=self.scopes[0], unit="ms", reason="deadline")
+            await self.out_of_time()
+
+    @property
+    def deadline_us(self) -> int | None:
+        """When the run's time is up: its own, or that of a run above it."""
+        return min(self.deadlines.values(), default=None)
+
+    def left_s(self) -> float | None:
+        """What is left of the run's time; None if it is not limited."""
+        until_us = self.deadline_us
+        return None if until_us is None else max(0.0, (until_us - self.clock.now_us()) / 1_000_000)
+
+    async def out_of_time(self) -> NoReturn:
+        """End the drive because the time is up. Errors: `RunSuspended`."""
+        scope = min(self.deadlines, key=self.deadlines.__getitem__, default=self.scopes[0])
+        await self.exhaust(scope=scope, unit="ms", reason="deadline")
+
+    @asynccontextmanager
+    async def within(self, timeout_s: float | None) -> AsyncGenerator[asyncio.Timeout]:
+        """Bound a call by its own timeout and by the run's time.
+
+        Errors: `TimeoutError`; `OutOfTime` if it was the run's time that was up.
+        """
+        left_s = self.left_s()
+        is_last = left_s is not None and (timeout_s is None or left_s <= timeout_s)
+        limit = asyncio.timeout(left_s if is_last else timeout_s)
+        try:
+            async with limit:
+                yield limit
+        except TimeoutError:
+            if is_last and limit.expired():
+                raise OutOfTime("the run's time is up") from None
+            raise
 
     async def pause_over(self) -> None:
         """Return when nobody wants the run to pause (any more). Errors: as in `boundary`."""
@@ -432,7 +472,7 @@ class RunCore:
         self.changed.set()
         self.changed = asyncio.Event()
 
-    async def exhaust(self, *, scope: str, unit: str, reason: str = "") -> None:
+    async def exhaust(self, *, scope: str, unit: str, reason: str = "") -> NoReturn:
         """End the drive because a limit is reached; the run stays resumable. Raises `RunSuspended`."""
         await self.writer.commit(ev.RunExhausted(scope=scope, unit=unit, reason=reason))
         raise self.suspend("budget_exhausted", reason or f"{unit} of {scope}")

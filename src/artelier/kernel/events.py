@@ -6,7 +6,7 @@ The table in `docs/events.md` is generated from these classes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -254,6 +254,8 @@ class ModelAttempted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """A model replied; what it cost is paid and the rest of the hold given back."""
 
+    SETTLES: ClassVar[bool] = True
+
     key: str
     reply: BlobRef
     input_tokens: int = 0
@@ -271,6 +273,8 @@ class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
 @event("model.failed")
 class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """A model step ended without a reply. `family`: transient, permanent, policy, timeout, cancelled."""
+
+    SETTLES: ClassVar[bool] = True
 
     key: str
     family: str

@@ -13,7 +13,6 @@ import msgspec
 
 from artelier.errors import (
     ArtelierError,
-    Conflict,
     InvalidRequest,
     LeaseHeld,
     LeaseLost,
@@ -36,7 +35,7 @@ from artelier.kernel.ancestry import (
     segments,
 )
 from artelier.kernel.budget import abandon
-from artelier.kernel.commands import give_back
+from artelier.kernel.commands import abandoned, give_back
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import History
@@ -143,12 +142,13 @@ class OpenRun:
         Errors: `LeaseHeld` also if this kernel drives the run already.
         """
         key = (self._tenant.id, self._opening.run_id)
-        if key in self._services.active or key in self._services.opening:
+        if self._services.driver(*key) is not None or key in self._services.opening:
             raise LeaseHeld(
                 f"run {self._opening.run_id!r} is driven by this process already",
                 hint="Use the handle that drives it, or wait until that is done.",
             )
         self._services.opening.add(key)
+        self._services.orphans.discard(key)
         self._is_opening = True
         batch = Batch(appends=appends, blobs=blobs, acquire=self._lease())
         taking = asyncio.ensure_future(self._services.store.append(batch))
@@ -215,8 +215,7 @@ class OpenRun:
         self._attach(core, token)
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = now
-        if opening.limits is not None and opening.limits.wall_s is not None:
-            core.deadline_us = now + int(opening.limits.wall_s * 1_000_000)
+        core.deadlines = await deadlines(self._services, tenant.id, core.scopes)
         self._services.at("run.started")
         return core
 
@@ -243,6 +242,9 @@ class OpenRun:
         if not final:
             token = await self._take(blobs=[])
             row = await run_row(self._services, tenant.id, opening.run_id)
+            if is_final(row["status"]):  # it ended while we were on our way to the lease
+                self._give_back(token)
+                final, token = True, 0
         head, _ = await self._services.store.head(stream)
         places = await lineage(self._services, tenant.id, opening.run_id)
         start = (len(places) - 1, 0)
@@ -264,7 +266,7 @@ class OpenRun:
         core.control_seq = row["control_seq"]
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = row["started_us"]
-        core.deadline_us = await _deadline(self._services, tenant.id, row)
+        core.deadlines = await deadlines(self._services, tenant.id, core.scopes)
         core.signals = [
             (seq, name, data)
             for seq, name, data in await self._services.store.query(
@@ -372,8 +374,10 @@ class OpenRun:
         core.status = "failed"
         message, blobs = core.keep_json(words(failure))
         with suppress(ArtelierError):
+            row = await run_row(self._services, core.tenant.id, core.run_id)
+            held = await abandoned(self._services, row["id"])
             await core.writer.last_word(
-                ev.RunFailed(reason=code_of(failure), message=message), blobs
+                [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )
 
 
@@ -492,12 +496,15 @@ async def _limits(
     return tuple(scopes), frozenset((scope, unit) for scope, unit in rows)
 
 
-async def _deadline(services: Services, tenant: str, row: dict[str, Any]) -> int | None:
+async def deadlines(services: Services, tenant: str, scopes: tuple[str, ...]) -> dict[str, int]:
+    """When the time of each scope is up, of those that have a cap on it."""
     rows = await services.store.query(
-        "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'ms'",
-        (tenant, f"run:{row['run']}"),
+        "SELECT l.scope, r.started_us + l.cap * 1000 FROM limits l JOIN runs r ON r.tenant = l.tenant"
+        " AND r.run = substr(l.scope, 5) WHERE l.tenant = ? AND l.unit = 'ms' AND l.cap IS NOT NULL"
+        f" AND l.scope IN ({', '.join('?' * len(scopes))})",
+        (tenant, *scopes),
     )
-    return row["started_us"] + rows[0][0] * 1000 if rows and rows[0][0] is not None else None
+    return dict(rows)
 
 
 async def _unread_notes(services: Services, stream: int) -> list[Any]:

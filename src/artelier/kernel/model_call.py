@@ -16,7 +16,7 @@ from artelier import errors
 from artelier.errors import ArtelierError, TransientError
 from artelier.kernel import events as ev
 from artelier.kernel.budget import Reservation, reserve, settle, when_it_fits
-from artelier.kernel.core import RunCore
+from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, family_of, words
 from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.outputs import value_of
@@ -95,6 +95,8 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
             await next_attempt(core, ready, attempt, error)
         except asyncio.CancelledError:
             ready, attempt = await asked_again(core, ready), 0
+        except OutOfTime:
+            await cut_short(core, ready)
         except Exception as error:  # a port's own too: record it, then let the caller see it
             await failed(core, ready, error)
         else:
@@ -105,8 +107,10 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
     try:
         with core.flight(harmless=True):
-            async with asyncio.timeout(timeout_s):
+            async with core.within(timeout_s):
                 reply = await ready.port.complete(ready.request)
+    except OutOfTime:
+        raise
     except TimeoutError:
         raise errors.ModelTimeout(
             f"model {ready.request.model} gave no reply in time", expected=f"at most {timeout_s} s"
@@ -156,6 +160,12 @@ async def asked_again(core: RunCore, ready: Ready) -> Ready:
     again = replace(ready.assembled, event=event, blobs=[])
     reservation = await ask(core, again, model=ready.model, price=ready.reservation.price)
     return replace(ready, assembled=again, reservation=reservation)
+
+
+async def cut_short(core: RunCore, ready: Ready) -> NoReturn:
+    """The run's time is up while it waits for a reply: the step stays open. Errors: `RunSuspended`."""
+    note_failure(core, ready, family="cancelled", code="deadline", cost=_begun_cost(ready))
+    await core.out_of_time()
 
 
 def _begun_cost(ready: Ready) -> int:
@@ -209,7 +219,7 @@ def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> Mo
     except errors.OutputInvalid as error:
         misfit = error
     ref, blob = core.keep(content)
-    settlement = settle(ready.reservation, usage=reply.usage)
+    settlement = settle(ready.reservation, usage=reply.usage, capped=core.capped)
     usage = reply.usage
     core.held.pop(ready.key, None)
     core.writer.note(
@@ -245,7 +255,9 @@ async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
     ref, blobs = core.keep_json(words(error))
     facts = error.facts if isinstance(error, ArtelierError) else {}
     usage: Usage | None = facts.get("usage")
-    settlement = settle(ready.reservation, usage=usage or Usage(), cost=None if usage else 0)
+    settlement = settle(
+        ready.reservation, usage=usage or Usage(), cost=None if usage else 0, capped=core.capped
+    )
     core.held.pop(ready.key, None)
     await core.writer.commit(
         ev.ModelFailed(
@@ -260,7 +272,7 @@ async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
 
 def note_failure(core: RunCore, ready: Ready, *, family: str, code: str, cost: int = 0) -> None:
     """Record a failure without waiting for it."""
-    settlement = settle(ready.reservation, usage=Usage(), cost=cost)
+    settlement = settle(ready.reservation, usage=Usage(), cost=cost, capped=core.capped)
     core.held.pop(ready.key, None)
     core.writer.note(
         ev.ModelFailed(key=ready.key, family=family, code=code, cost=cost, **settlement.moves)

@@ -9,11 +9,12 @@ from typing import cast
 
 from artelier import errors
 from artelier.errors import TransientError
-from artelier.kernel.core import RunCore
+from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.model_call import (
     Ready,
     asked_again,
     checked,
+    cut_short,
     failed,
     next_attempt,
     record,
@@ -74,6 +75,10 @@ class _Stream:
             await self._again()
             self._ready, self._attempt = await asked_again(core, self._ready), 0
             return None
+        except OutOfTime:
+            if self._pieces:
+                return self.cut()
+            await cut_short(core, self._ready)
         except Exception as error:  # a port's own too: record it, then let the caller see it
             await failed(core, self._ready, error)
         if isinstance(item, Delta) and item.text:
@@ -89,9 +94,12 @@ class _Stream:
         timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
         try:
             with core.flight(harmless=True):
-                item = cast(object, await asyncio.wait_for(anext(self._iterator), timeout_s))
+                async with core.within(timeout_s):
+                    item = cast(object, await anext(self._iterator))
         except StopAsyncIteration:
             raise errors.ModelReplyBroken("the stream ended without a reply") from None
+        except OutOfTime:
+            raise
         except TimeoutError:
             raise errors.ModelTimeout(
                 "the stream brought nothing for too long", expected=f"at most {timeout_s} s"

@@ -57,6 +57,29 @@ class Services:
     )
     """Per tenant: what calls wait for that need money, in the loop that drives them."""
 
+    orphans: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
+    """Runs whose loop was closed under them: the lease is this kernel's, and nobody drives them."""
+
+    def driver(self, tenant: str, run_id: str) -> RunCore | None:
+        """The run if this kernel drives it; one whose loop was closed is driven no more."""
+        core = self.active.get((tenant, run_id))
+        if core is not None and core.loop.is_closed():
+            self.orphans.add((tenant, run_id))
+            self.active.pop((tenant, run_id), None)
+            return None
+        return core
+
+    def nudge(self, tenant: str, run_id: str) -> bool:
+        """Have the run's driver read its commands; False if this kernel does not drive it."""
+        core = self.driver(tenant, run_id)
+        if core is None:
+            return False
+        try:
+            core.loop.call_soon_threadsafe(core.nudge)
+        except RuntimeError:  # closed in between
+            return self.driver(tenant, run_id) is not None
+        return True
+
     def money_event(self, tenant: str) -> asyncio.Event:
         """Set when money or room of this tenant comes back."""
         loop = asyncio.get_running_loop()

@@ -24,7 +24,7 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.budget import TENANT, UNLIMITED
-from artelier.kernel.core import RunCore
+from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import canonical
@@ -259,6 +259,10 @@ async def _dispatch(
         await _interrupted(core, once=once, key=key)
         await core.writer.commit(ev.ToolRetried(key=key))
         return await _dispatch(core, tool, arguments, ask, key)
+    except OutOfTime:
+        if once:
+            return await _settle_unknown(core, tool, arguments, ask, key, "deadline")
+        await core.out_of_time()
     except Exception as error:
         core.writer.check()  # what the store refused the tool's own questions is no error of the tool
         if once and code_of(error) != RESULT_INVALID:
@@ -286,7 +290,7 @@ async def _entered(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key
         context = _context(core, tool, key, beat)
         try:
             with core.flight(harmless=not once):
-                async with asyncio.timeout(tool.timeout_s) as beat.limit:
+                async with core.within(tool.timeout_s) as beat.limit:
                     if tool.heartbeat_timeout_s is None:
                         return await tool.call(arguments, context)
                     return await beat.watch(tool, arguments, context)
@@ -322,6 +326,8 @@ class _Heartbeat:
             self._asking -= 1
             self._last_us = self._core.clock.now_us()
             if limit is not None and left is not None:
+                if (time_s := self._core.left_s()) is not None:
+                    left = min(left, time_s)
                 with suppress(RuntimeError):  # the call is over
                     limit.reschedule(loop.time() + left)
 
@@ -367,11 +373,13 @@ def _context(core: RunCore, tool: ToolPort, key: str, beat: _Heartbeat) -> ToolC
     async def spend(amount: int) -> None:
         await _charge(core, key, amount)
 
-    timeout_us = int(tool.timeout_s * 1_000_000) if tool.timeout_s else None
+    times = [core.deadline_us] if core.deadline_us is not None else []
+    if tool.timeout_s:
+        times.append(core.clock.now_us() + int(tool.timeout_s * 1_000_000))
     return ToolContext(
         run_id=core.run_id, tenant_id=core.tenant.id, principal=core.actor.name if core.actor else "",
         idempotency_key=idempotency_key(core, key),
-        deadline_us=core.clock.now_us() + timeout_us if timeout_us else core.deadline_us,
+        deadline_us=min(times, default=None),
         progress=beat.beat, spend=spend, ask=ask,
         cancelled=lambda: core.cancelled_reason is not None or core.stopping,
     )  # fmt: skip
@@ -469,7 +477,10 @@ async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, by
 
 
 def result_id(run_id: str, key: str) -> str:
-    """The id of the artifact that holds a step's large result."""
+    """The id of the artifact that holds a step's large result; no two steps share one."""
+    if "/" in run_id or "/" in key:  # else run `a`, step `b/c` and run `a/b`, step `c` would
+        pair = sha256(f"{len(run_id)}:{run_id}{key}".encode()).hexdigest()[:16]
+        return f"runs/{_id_part(run_id)}/{_id_part(key)}/{pair}"
     return f"runs/{_id_part(run_id)}/{_id_part(key)}"
 
 

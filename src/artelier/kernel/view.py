@@ -174,8 +174,22 @@ def _run_forked(event: Applied, tx: Tx) -> None:
 
 @kernel_view.on(ev.RunResumed)
 def _run_resumed(event: Applied, tx: Tx) -> None:
-    _by_command(tx, event, _driven(event))
+    status, reason = _driven(event), ""
+    if status == "running":
+        status, reason = _waits_for(tx, event.stream_id) or (status, reason)
+    _by_command(tx, event, status, reason)
     _handled(tx, event)
+
+
+def _waits_for(tx: Tx, run: int) -> tuple[str, str] | None:
+    """Status and reason of a run that goes on with waiting; None if it waits for nothing."""
+    asked = tx.one(
+        "SELECT key FROM approvals WHERE run = ? AND decision IS NULL ORDER BY key LIMIT 1", (run,)
+    )
+    if asked is not None:
+        return "waiting_approval", asked[0]
+    wait = tx.one("SELECT name FROM waits WHERE run = ? ORDER BY key LIMIT 1", (run,))
+    return None if wait is None else ("waiting", wait[0] or "timer")
 
 
 @kernel_view.on(ev.RunPaused)

@@ -6,6 +6,8 @@ There is no other way to move anything.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from artelier.log import EventData, event
@@ -36,6 +38,9 @@ class Count(msgspec.Struct, frozen=True, array_like=True):
 
 class Moving(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """An event that may carry postings and counts."""
+
+    SETTLES: ClassVar[bool] = False
+    """Whether its counts tell what was used already, which no cap can refuse any more."""
 
     postings: tuple[Posting, ...] = ()
     counts: tuple[Count, ...] = ()

@@ -58,7 +58,7 @@ def _post(event: Applied, posting: Posting, tx: Tx) -> None:
     tx.execute(_ADD, (tenant, space, target, asset, amount))
 
 
-def _count(event: Applied, count: Count, tx: Tx) -> None:
+def _count(event: Applied, count: Count, tx: Tx, *, settles: bool) -> None:
     tenant = event.stream.tenant
     row = tx.one(
         "SELECT cap, reserved, used FROM limits WHERE tenant = ? AND scope = ? AND unit = ?",
@@ -75,7 +75,8 @@ def _count(event: Applied, count: Count, tx: Tx) -> None:
             expected=f"at most {row[1]} reserved and {row[2]} used",
             got=f"{count.reserve} reserved, {count.use} used",
         )
-    asks = count.reserve > 0 or (count.use > 0 and count.reserve == 0)
+    takes = count.use > 0 and count.reserve == 0 and not settles
+    asks = count.reserve > 0 or takes
     if asks and cap is not None and reserved + used > cap:
         asked = count.reserve + count.use
         raise LimitReached(
@@ -103,16 +104,16 @@ def move(event: Applied, tx: Tx) -> None:
     for posting in data.postings:
         _post(event, posting, tx)
     for count in data.counts:
-        _count(event, count, tx)
+        _count(event, count, tx, settles=data.SETTLES)
 
 
 def cap(event: Applied, tx: Tx) -> None:
-    """Set the cap of a counter; what it has counted stays."""
+    """Set the cap of a counter. What it has counted stays, and so does what was used without a cap."""
     data = event.data
     assert isinstance(data, Capping)
     tx.execute(
         "INSERT INTO limits VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT(tenant, scope, unit)"
-        " DO UPDATE SET cap = excluded.cap",
+        " DO UPDATE SET cap = excluded.cap, used = max(used, excluded.used)",
         (event.stream.tenant, data.scope, data.unit, data.cap, data.used),
     )
 
