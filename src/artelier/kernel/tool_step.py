@@ -27,7 +27,7 @@ from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.policy import granted
 from artelier.kernel.results import Approval, ToolResult
 from artelier.ledger import Count, Posting
@@ -438,11 +438,11 @@ async def _completed(
         value = _error_value(value)
     try:
         content = canonical(value)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+    except UNENCODABLE as error:
         # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
         is_error = True
         value = _error_value(
-            InvalidArguments(f"the tool returned something that is no JSON: {str(error)[:200]}")
+            InvalidArguments(f"the tool returned something that is no JSON: {words(error)[:200]}")
         )
         content = canonical(value)
     value = msgspec.json.decode(content)
