@@ -199,9 +199,10 @@ def test_a_cap_keeps_what_was_counted_and_knows_what_came_before(tmp_path: Path)
     async def story(bank: Bank) -> None:
         await bank.tell(Capped(scope="run:a", unit="usd", cap=100, used=40))
         await bank.count("run:a", reserve=10)
-        await bank.tell(Capped(scope="run:a", unit="usd", cap=50, used=999))
-
+        await bank.tell(Capped(scope="run:a", unit="usd", cap=50, used=30))
         assert await bank.limit("run:a") == (50, 10, 40)
+        await bank.tell(Capped(scope="run:a", unit="usd", cap=50, used=999))
+        assert await bank.limit("run:a") == (50, 10, 999)
         await bank.count("run:uncapped", reserve=10**9)  # no cap, nothing to count
 
     in_bank(tmp_path, story)
