@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from artelier import ModelReply, ModelRequest, Run, RunStopped, ToolContext, tool
+from artelier import ModelReply, ModelRequest, ModelResult, Run, RunStopped, ToolContext, tool
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import events as ev
 from artelier.log import Batch, Draft, StreamAppend, control_stream
@@ -284,7 +284,9 @@ def test_stop_cuts_a_stream_and_keeps_what_came_with_its_cost(tmp_path: Path) ->
                 model="m", messages=[{"role": "user", "content": "count"}]
             )
         ]
-        return [items[-1].text, items[-1].finish_reason, items[-1].cost_microusd]
+        last = items[-1]
+        assert isinstance(last, ModelResult)
+        return [last.text, last.finish_reason, last.cost_microusd]
 
     async def scenario() -> None:
         model = DripModel()

@@ -238,6 +238,7 @@ def test_a_forged_file_is_refused_and_says_why(tmp_path: Path, change: Any, says
     [b"", b"hello", b"\x1f\x8b", gzip.compress(b""), gzip.compress(b"\n"), gzip.compress(b"[1]\n"),
      gzip.compress(b'{"format": "artelier.export"}\n'), gzip.compress(b"\xff\xfe\n"),
      gzip.compress(b"[" * 100_000 + b"\n"), gzip.compress(b'{"t":"header"')],
+    ids=lambda content: f"{len(content)} bytes",
 )  # fmt: skip
 def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "foreign.artelier"

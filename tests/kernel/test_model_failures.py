@@ -250,7 +250,7 @@ def test_a_model_that_does_not_answer_is_timed_out(tmp_path: Path) -> None:
         ModelReply(output={"x": object()}),
         ModelReply(tool_calls=("look",)),  # pyright: ignore[reportArgumentType]
     ],
-    ids=repr,
+    ids=lambda reply: type(reply).__name__,
 )
 def test_a_reply_that_is_none_is_a_broken_reply_and_settles_its_hold(
     tmp_path: Path, reply: Any

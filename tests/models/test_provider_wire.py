@@ -315,6 +315,7 @@ def test_a_stream_may_be_read_by_a_new_task_for_each_piece():
         async with OpenAIServer(["word " * 20, "word " * 20]) as server:
             stream = port(server).stream(ask())  # type: ignore[attr-defined]
             while not isinstance(item := await asyncio.wait_for(anext(stream), 1), ModelReply):
+                assert isinstance(item, Delta)
                 text += item.text
             with pytest.raises(StopAsyncIteration):
                 await asyncio.wait_for(anext(stream), 1)

@@ -35,6 +35,8 @@ class Actor:
         self._side: list[StreamAppend] = []
         self._scheduled = False
         self._unconfirmed: set[asyncio.Future[Receipt]] = set()
+        self._refusable: set[asyncio.Future[Receipt]] = set()
+        """Of those: what a limit may refuse without harm to the run."""
         self._stored: set[bytes] = set()
         """Names of small content that is durable: a batch that may be refused makes none of it so."""
         self.failure: BaseException | None = None
@@ -88,6 +90,7 @@ class Actor:
     def _confirmed(self, batch: Batch, future: asyncio.Future[Receipt]) -> None:
         self._unconfirmed.discard(future)
         self._confirmed_error(future)
+        self._refusable.discard(future)
         if not future.cancelled() and future.exception() is None:
             self._remember(batch)
 
@@ -99,7 +102,8 @@ class Actor:
 
     def _confirmed_error(self, future: asyncio.Future[Receipt]) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
-            self.failure = self.failure or error
+            if not (future in self._refusable and isinstance(error, Exhausted)):
+                self.failure = self.failure or error
 
     async def commit(
         self,
@@ -135,7 +139,7 @@ class Actor:
                 self._watch(noted, notes)
             else:
                 waiting = self._store.submit(batch)
-            receipt = await self._decided(waiting, batch)
+            receipt = await self._decided(waiting, batch, refusable=refusable)
             self._remember(batch)
         except Exhausted as error:
             if not refusable:
@@ -151,13 +155,17 @@ class Actor:
         self.check()
         return receipt.seqs[0] if receipt.seqs else 0
 
-    async def _decided(self, waiting: Awaitable[Receipt], batch: Batch) -> Receipt:
+    async def _decided(
+        self, waiting: Awaitable[Receipt], batch: Batch, *, refusable: bool
+    ) -> Receipt:
         """The receipt of a batch. If the caller is cancelled, what becomes of the batch is still noticed."""
         assert isinstance(waiting, asyncio.Future)
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
             self._watch(waiting, batch)
+            if refusable:
+                self._refusable.add(waiting)
             raise
 
     async def settled(self) -> None:
@@ -172,9 +180,9 @@ class Actor:
         if self.failure is not None:
             raise self.failure
 
-    async def last_word(self, data: EventData | None, blobs: Sequence[Blob]) -> None:
+    async def last_word(self, data: Sequence[EventData], blobs: Sequence[Blob]) -> None:
         """After a refused batch: record how the drive ended, without what was refused, and release."""
-        drafts = [] if data is None else [Draft(data, self._clock.now_us(), self.name)]
+        drafts = [Draft(item, self._clock.now_us(), self.name) for item in data]
         appends = [StreamAppend(self.stream, drafts)] if drafts else []
         batch = Batch(appends=appends, blobs=blobs, fence=self.fence, release=self.fence)
         await self._store.submit(batch)

@@ -33,7 +33,35 @@ def words(error: BaseException) -> str:
 
 
 def code_of(error: BaseException) -> str:
+    if isinstance(error, RecordedError):
+        return str(error.facts.get("name") or error.code)
     return error.code if isinstance(error, ArtelierError) else type(error).__name__
+
+
+_BUILT_IN: dict[str, type[Exception]] = {
+    cls.__name__: cls
+    for cls in (
+        ArithmeticError, AssertionError, AttributeError, BufferError, ConnectionError, EOFError,
+        FileExistsError, FileNotFoundError, ImportError, IndexError, KeyError, LookupError,
+        MemoryError, NameError, NotImplementedError, OSError, OverflowError, PermissionError,
+        RecursionError, RuntimeError, TimeoutError, TypeError, UnicodeError, ValueError,
+        ZeroDivisionError,
+    )
+}  # fmt: skip
+"""Exceptions of Python that can be raised again from a name in the log: a closed list."""
+
+
+def repeatable(error: Exception) -> Exception:
+    """The error as a replay can raise it too, so that the same `except` catches it both times.
+
+    Ours is itself; another becomes its nearest ancestor among Python's own, or a `RecordedError`.
+    """
+    if isinstance(error, ArtelierError):
+        return error
+    for cls in type(error).__mro__:
+        if _BUILT_IN.get(cls.__name__) is cls:
+            return cls(words(error))
+    return RecordedError(words(error), name=type(error).__name__)
 
 
 def _by_code() -> dict[str, type[ArtelierError]]:
@@ -55,6 +83,8 @@ class RecordedError(ArtelierError):
 async def raise_recorded(core: RunCore, code: str, message: str | None) -> NoReturn:
     """Raise a recorded failure again, as the class that its code names."""
     text = code if message is None else msgspec.json.decode(await core.load(message), type=str)
+    if (built_in := _BUILT_IN.get(code)) is not None:
+        raise built_in(text)
     cls = _by_code().get(code)
     if cls is None:
         raise RecordedError(text, name=code)

@@ -53,7 +53,7 @@ async def fork(
     places = await lineage(services, tenant.id, run_id)
     origin = places[0]
     head, _ = await services.store.head(origin.stream)
-    upto = _checked_at(at, head)
+    upto = _checked_at(at, head) if at is not None else await _newest(services, origin, head)
     wanted = _checked_changes(services, changes)
     blobs: list[Blob] = []
     ref = None
@@ -86,9 +86,18 @@ async def fork(
     )  # fmt: skip
 
 
-def _checked_at(at: int | None, head: int) -> int:
-    if at is None:
-        return head
+async def _newest(services: Services, origin: Place, head: int) -> int:
+    """The newest event that a fork can go on from: the one before the end, if the run has ended."""
+    rows = await services.store.query(
+        "SELECT e.seq FROM events e JOIN runs r ON r.id = e.stream WHERE e.stream = ? AND e.kind ="
+        " 'run.' || r.status AND r.status IN ('completed', 'failed', 'cancelled')"
+        " ORDER BY e.seq DESC LIMIT 1",
+        (origin.stream_id,),
+    )
+    return rows[0][0] - 1 if rows else head
+
+
+def _checked_at(at: int, head: int) -> int:
     if isinstance(at, bool) or not isinstance(cast(object, at), int) or not 1 <= at <= head:
         raise InvalidRequest(
             "a fork branches from an event of its origin", expected=f"a seq from 1 to {head}",

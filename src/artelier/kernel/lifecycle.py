@@ -122,6 +122,8 @@ class OpenRun:
         self._token = 0
         try:
             core = await (self._create() if row is None else self._resume(row))
+            if row is not None and core.actor is not None:
+                await core.hear()
         except BaseException:
             self._give_back(self._token)
             raise

@@ -254,7 +254,7 @@ class Renderer:
                 return cast(ev.ContextAssembled, stored[0].decode())
         raise NotFound(
             f"no model step {key!r} in run {self.run_id}",
-            hint=f"`artelier runs show {self.run_id}` lists its steps.",
+            hint=f"`artelier runs steps {self.run_id}` lists its steps.",
         )
 
     async def manifest(self, key: str) -> Manifest:

@@ -144,7 +144,12 @@ async def approvals(
     services: Services, tenant: str, *, run_id: str | None = None
 ) -> list[dict[str, Any]]:
     """Open questions to people: run, step, question, details."""
-    where, parameters = "r.tenant = ? AND a.decision IS NULL", [tenant]
+    where, parameters = (
+        (
+            "r.tenant = ? AND a.decision IS NULL AND r.status NOT IN ('completed', 'failed', 'cancelled')"
+        ),
+        [tenant],
+    )
     if run_id is not None:
         where, parameters = f"{where} AND r.run = ?", [tenant, run_id]
     rows = await services.store.query(

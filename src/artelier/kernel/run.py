@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from artelier.errors import ArtelierError, InvalidRequest
+from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel import model_step, tool_step, waits
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore, branch_key
-from artelier.kernel.failures import raise_recorded, words
+from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.manifest import canonical
 from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
@@ -145,7 +145,8 @@ class Run:
         """A journaled computation: `function(*args)` runs once, its JSON value is recorded.
 
         Give what depends on time, chance or the outside here, so that a resume sees the same.
-        Errors: what the function raises, recorded; `InvalidRequest` if the value is no JSON.
+        Errors: what the function raises, recorded and the same on every replay: an `ArtelierError`, the
+        nearest of Python's own exceptions, or `RecordedError`; `InvalidRequest` if the value is no JSON.
         """
         core = self._core
         if not isinstance(cast(object, name), str) or not 0 < len(name) <= 200:
@@ -177,10 +178,14 @@ class Run:
             value = function(*args)
             if inspect.isawaitable(value):
                 value = await value
-        except ArtelierError as error:
+        except Exception as error:
+            again = repeatable(error)
             ref, blobs = core.keep_json(words(error))
-            writer.note(ev.StepFailed(key=key, name=name, code=error.code, message=ref), blobs)
-            raise
+            failed = ev.StepFailed(key=key, name=name, code=code_of(again), message=ref)
+            writer.note(failed, blobs)
+            if again is error:
+                raise
+            raise again from error
         try:
             content = canonical(value)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:

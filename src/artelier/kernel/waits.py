@@ -55,7 +55,9 @@ async def approve(
     core.nudge()
     since = core.turn
     while key not in core.answers:
-        if expires_us is not None and core.clock.now_us() >= expires_us:
+        timed_out = expires_us is not None and core.clock.now_us() >= expires_us
+        if timed_out and key not in core.deciding:  # else an answer is being recorded right now
+            core.deciding.add(key)
             expired = ev.ApprovalGiven(key=key, decision="expired")
             await core.writer.commit(expired)
             core.answers[key] = (expired, core.writer.name, core.clock.now_us())
