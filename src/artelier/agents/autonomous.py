@@ -13,7 +13,16 @@ from artelier.agents.state import STUCK_AFTER, AgentState
 from artelier.artifacts import Artifacts, Provenance
 from artelier.context import Section, assemble
 from artelier.cycle import Outcome, Parts, cycle
-from artelier.errors import ArtelierError, OutputInvalid, RunStopped, RunSuspended
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    OutputInvalid,
+    Refused,
+    RunStopped,
+    RunSuspended,
+)
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import (
     AgentResult,
@@ -235,7 +244,10 @@ def _parts(run: Run, job: Job, conversation: Conversation) -> Parts[AgentState, 
         return await _next_state(run, job, conversation, state, result, outcome.value)
 
     def commit(state: AgentState) -> None:
-        run.complete_cycle(state.cycle, state.stored())
+        # The cycle that ends the run is committed by the end itself: a resume between the two, or a fork
+        # from there, finds the reply in the log and ends the run anew.
+        if state.status == "running":
+            run.complete_cycle(state.cycle, state.stored())
 
     return Parts(assemble=sections, model=model, act=act, transition=transition, commit=commit)
 
@@ -289,12 +301,16 @@ async def _finish(run: Run, job: Job, result: ModelResult) -> None:
     core = run.core
     if job.artifact and core.actor is not None:
         space = Artifacts(core.store, core.clock, core.tenant.id, MAIN_SPACE, core.actor.name)
-        append, blobs, artifact = await space.plan_write(
-            job.artifact, kind="document", content=result.text,
-            provenance=Provenance(run_id=run.id, step=result.key),
-        )  # fmt: skip
-        core.actor.note_aside(append, blobs)
-        outcome["artifact"] = f"{artifact.id}@{artifact.version}"
+        try:
+            append, blobs, artifact = await space.plan_write(
+                job.artifact, kind="document", content=result.text,
+                provenance=Provenance(run_id=run.id, step=result.key),
+            )  # fmt: skip
+        except (Conflict, InvalidRequest, NotFound, Refused):
+            pass  # the id is somebody else's: the result stands without an artifact
+        else:
+            core.actor.note_aside(append, blobs)
+            outcome["artifact"] = f"{artifact.id}@{artifact.version}"
     elif job.artifact:
         outcome["artifact"] = await _written(run, result.key)
     run.finish(outcome)

@@ -12,6 +12,7 @@ from artelier.agents.autonomous import (
     Kernels,
     agent_result,
     drive,
+    slug,
 )
 from artelier.agents.reading import read_artifact_tool
 from artelier.errors import InvalidRequest, NotFound
@@ -85,9 +86,15 @@ async def resume_run(
     )  # fmt: skip
     return await agent.run(
         run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
-        output_schema=settings["output_schema"], on_wait=on_wait, artifact=settings["artifact"],
+        output_schema=settings["output_schema"], on_wait=on_wait,
+        artifact=_artifact_of(settings["artifact"], run_id, is_fork=row["origin"] is not None),
         workspace=workspace,
     )  # fmt: skip
+
+
+def _artifact_of(artifact: str, run_id: str, *, is_fork: bool) -> str:
+    """Where the result goes: a fork's never becomes a version of its origin's."""
+    return f"{artifact}/{slug(run_id)}"[:128] if artifact and is_fork else artifact
 
 
 async def replay_run(run: Run, settings: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from artelier.errors import (
     ArtelierError,
     Corrupt,
     Exhausted,
+    InvalidExport,
     InvalidRequest,
     MissingKey,
     NotFound,
@@ -29,12 +30,13 @@ MEANINGS: dict[int, str] = {
     BUDGET: "a budget or limit is used up",
     UNKNOWN_OUTCOME: "a side effect's outcome is unknown: `artelier reconcile`",
     NOT_FOUND: "what was named is not there",
-    CORRUPT: "the database or file is damaged, foreign, or from a newer version",
+    CORRUPT: "the database or export is damaged, foreign, or from a newer version",
     INTERRUPTED: "interrupted by Ctrl-C or SIGTERM; runs stay resumable",
 }
 
 _FAMILIES: tuple[tuple[type[ArtelierError], int], ...] = (
     (MissingKey, USAGE),
+    (InvalidExport, CORRUPT),
     (InvalidRequest, USAGE),
     (NotFound, NOT_FOUND),
     (Exhausted, BUDGET),

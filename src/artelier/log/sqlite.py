@@ -6,6 +6,7 @@ are bounded, never wait for writers, and see everything that was committed befor
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 import threading
@@ -37,6 +38,8 @@ _EVENT = (
 def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection with our settings. Errors: the clear form of SQLite's."""
     uri = f"{Path(path).absolute().as_uri()}{'?mode=ro' if read_only else ''}"
+    if read_only and _is_frozen(Path(path)):
+        uri += "&immutable=1"
     db: sqlite3.Connection | None = None
     try:
         db = sqlite3.connect(
@@ -48,9 +51,8 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
             cached_statements=512,
         )
         if not read_only:
-            schema_version(
-                db
-            )  # a foreign or newer file is refused before anything is written to it
+            # A foreign or newer file is refused before anything is written to it.
+            schema_version(db)
             _use_wal(db)
             db.execute("PRAGMA synchronous = FULL")
             # 16 MB of log before a checkpoint: fewer of the fsyncs that a checkpoint costs.
@@ -66,6 +68,11 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
             db.close()
         raise
     return db
+
+
+def _is_frozen(path: Path) -> bool:
+    """Whether nobody can write the file here: a read-only medium, on which SQLite cannot share WAL."""
+    return not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
@@ -255,9 +262,17 @@ class SqliteStore:
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         return self._rows(sql, parameters)
 
-    async def renew(self, holder: str, *, until_us: int) -> None:
+    async def renew(
+        self, holder: str, *, until_us: int, streams: Sequence[Stream] | None = None
+    ) -> None:
+        sql = "UPDATE leases SET expires_us = ? WHERE holder = ?"
+
         def extend(db: sqlite3.Connection) -> None:
-            db.execute("UPDATE leases SET expires_us = ? WHERE holder = ?", (until_us, holder))
+            if streams is None:
+                db.execute(sql, (until_us, holder))
+            else:
+                named = [(until_us, holder, stream.name) for stream in streams]
+                db.executemany(f"{sql} AND stream = ?", named)
 
         await self._writer.call(extend)
 
