@@ -151,3 +151,36 @@ def test_groups_that_differ_only_in_case_or_spaces_are_mentioned(tmp_path: Path)
         "differ only in case or spaces"
         in shop.ask("Which Region has the highest total amount?").text
     )
+
+
+HERE = ["What is in here?", "What tables are there?", "What data is there?", "Describe the data"]
+
+
+@pytest.mark.parametrize("question", HERE)
+def test_what_is_here_lists_tables_and_texts(club: Workspace, question: str) -> None:
+    text = club.ask(question).text
+    assert f"`loans` has {len(LOANS)} rows and 4 columns" in text and "`books` has 5 rows" in text
+    assert "Text files: `policy.md`." in text and "| borrowed | dates |" in text
+
+
+def test_the_columns_of_one_table_are_listed(club: Workspace) -> None:
+    text = club.ask("Which columns does books have?").text
+    assert "`book`, `genre` and `pages`" in text and "loans" not in text
+
+
+def test_a_file_that_is_no_table_is_named_with_the_reason(tmp_path: Path) -> None:
+    shop = _workspace(tmp_path, sales="city,revenue\nA,1\n", broken="")
+    for question in ("What is in here?", "total revenue"):
+        assert "Not read: `broken.csv`" in shop.ask(question).text
+    with pytest.raises(OfflineCannot, match=r"Not read: `broken\.csv`"):
+        shop.ask("total discount")
+
+
+def test_a_percent_sign_in_the_name_of_a_column_may_be_said(tmp_path: Path) -> None:
+    air = _workspace(tmp_path, air="day,humidity_%,wind\n2024-01-01,0,1\n2024-01-02,4,0\n")
+    for question in (
+        "How many rows have humidity_% equal to 0?",
+        "number of rows with humidity_% = 0",
+    ):
+        text = air.ask(question).text
+        assert "**1**" in text and "`humidity_%`" in text

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline import datelike, summary
 from artelier.models.offline.columns import Names
 from artelier.models.offline.conversation import Ask, Desk, Wanted, gather, question_text
 from artelier.models.offline.fitting import fitted
+from artelier.models.offline.overview import is_overview, overview_part, skipped_notes
 from artelier.models.offline.parts import Part, part_of
 from artelier.models.offline.plan import answer
 from artelier.models.offline.question import Clause, Question, question_from
 from artelier.models.offline.reader import Reader
 from artelier.models.offline.reading import Reading
-from artelier.models.offline.schema import Table, tables_from
+from artelier.models.offline.schema import Table, skipped_from, tables_from
 from artelier.models.offline.text import is_about_text, list_ask, text_part
 from artelier.models.offline.values import Values, candidates, probes, values_from
 from artelier.models.step import complete_reply
@@ -43,6 +45,8 @@ def reply_to(request: ModelRequest) -> ModelReply:
 
 def _parts(question: Question, desk: Desk) -> list[Part]:
     """The parts of the report, one per clause; whatever several of them need is asked for at once."""
+    if any(is_overview(clause) for clause in question.clauses):
+        return _overview(question, desk)
     texts = [clause for clause in question.clauses if is_about_text(clause)]
     others = [clause for clause in question.clauses if clause not in texts]
     if texts:
@@ -62,7 +66,27 @@ def _parts(question: Question, desk: Desk) -> list[Part]:
             makers.append((clause.first, lambda reading=reading: part_of(answer(reading, desk))))
     except Wanted as more:
         wanted.append(more)
-    return _made([make for _, make in sorted(makers, key=lambda pair: pair[0])], wanted)
+    parts = _made([make for _, make in sorted(makers, key=lambda pair: pair[0])], wanted)
+    if others:
+        (described,) = desk.ask(Ask(tool="describe_tables", arguments={}))
+        unread = skipped_notes(skipped_from(described))
+        parts[-1] = replace(parts[-1], notes=(*parts[-1].notes, *unread))
+    return parts
+
+
+def _overview(question: Question, desk: Desk) -> list[Part]:
+    """Errors: `OfflineCannot` if other questions stand beside it."""
+    others = [clause.text for clause in question.clauses if not is_overview(clause)]
+    if others:
+        raise OfflineCannot(
+            f'"{others[0]}" stands beside a question about the workspace itself',
+            hint="Ask the two one after the other.",
+        )
+    asks = [Ask(tool="describe_tables", arguments={})]
+    asks += [list_ask()] if desk.has("list_dir") else []
+    described = desk.ask(*asks)[0]
+    tables, skipped = tables_from(described), skipped_from(described)
+    return [overview_part(clause, tables, skipped, desk) for clause in question.clauses]
 
 
 def _made(makers: Sequence[Callable[[], Part]], wanted: list[Wanted]) -> list[Part]:
@@ -84,16 +108,24 @@ def _readings(
         return []
     (described,) = desk.ask(Ask(tool="describe_tables", arguments={}))
     tables = tables_from(described)
+    unread = " ".join(skipped_notes(skipped_from(described)))
     if not tables:
-        raise OfflineCannot(
-            "the workspace holds no table", hint="Put a CSV or Parquet file into the workspace."
-        )
+        hint = "Put a CSV or Parquet file into the workspace."
+        raise OfflineCannot("the workspace holds no table", hint=f"{hint} {unread}".strip())
     dated, cells = _probed(question, tables, desk)
     reader = Reader(question, Names(dated, cells))
     found: list[tuple[Clause, Reading]] = []
     for clause in clauses:
         context = found[-1][1] if found else None
-        found += [(clause, reading) for reading in reader.read(clause, context)]
+        try:
+            found += [(clause, reading) for reading in reader.read(clause, context)]
+        except OfflineCannot as failure:
+            if not unread:
+                raise
+            hint = f"{failure.hint or ''} {unread}".strip()
+            raise OfflineCannot(
+                failure.message, expected=failure.expected, got=failure.got, hint=hint
+            ) from None
     return found
 
 

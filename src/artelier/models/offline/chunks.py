@@ -57,7 +57,7 @@ def chunks(
     found: list[Chunk] = []
     at = 0
     while at < len(words):
-        if _is_joint(words, at):
+        if _is_joint(words, at) or _is_unit_of_name(words, at):
             at += 1
             continue
         chunk, taken = _next(words, at, found, find)
@@ -84,6 +84,11 @@ def _is_joint(words: Sequence[Word], at: int) -> bool:
     return words[at].text in "():" or not all(
         word.kind != "word" or period_at([word], 0) is not None for word in around
     )
+
+
+def _is_unit_of_name(words: Sequence[Word], at: int) -> bool:
+    """A percent sign that belongs to the name of a column, not to a number."""
+    return words[at].text == "%" and (at == 0 or words[at - 1].kind != "number")
 
 
 def _next(words: Sequence[Word], at: int, before: list[Chunk], find: FindNoun) -> tuple[Chunk, int]:

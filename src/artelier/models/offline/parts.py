@@ -190,9 +190,11 @@ def _spelling_notes(reading: Reading, grid: Grid) -> list[str]:
         if group.grain or not group.columns or group.columns[0].type != "text":
             continue
         column = group.columns[0]
-        at = grid.headings.index(column.name) if column.name in grid.headings else None
+        if column.name not in grid.headings:
+            continue
+        at = grid.headings.index(column.name)
         spelled: dict[str, list[str]] = {}
-        for row in grid.rows if at is not None else ():
+        for row in grid.rows:
             value = row[at]
             if isinstance(value, str):
                 forms = spelled.setdefault(" ".join(value.split()).casefold(), [])
@@ -383,7 +385,7 @@ def _change(answer: Answer) -> _Made:
             continue
         number = number_from(difference) or Decimal(0)
         verb = "rose" if number > 0 else "fell" if number < 0 else "did not change"
-        size = -difference if number < 0 else difference
+        size = abs(number)
         by = f" by {rounded(size)} ({percent(share)})" if number else ""
         text = f"{phrase}{_where(reading)} **{verb}{by}** from {before} to {after}:"
         text += f" {rounded(old)} to {rounded(new)}"

@@ -204,7 +204,10 @@ def _bind_lists(draft: Draft) -> None:
     if place is None or draft.chunks[place].optional:
         return
     noun = draft.chunks[place].noun
-    asked = draft.before(place, over=("the", "of", "all", "our", "are", "is", "was", "were"))
+    first = place
+    while first > 0 and draft.used[first - 1]:
+        first -= 1  # the adult members
+    asked = draft.before(first, over=("the", "of", "all", "our", "are", "is", "was", "were"))
     if asked is not None and not draft.is_op(asked, "which", "what", "distinct", "who"):
         return
     near = draft.fillers_before(place)
@@ -373,6 +376,7 @@ def _refusal(clause: Clause, failures: Sequence[Unreadable]) -> OfflineCannot:
         f'"{clause.text}": {reason}',
         hint=(
             "The offline model answers counts, totals, averages, extremes, rankings, breakdowns, changes"
-            " between two periods and missing values, over one table or two that share a column."
+            " between two periods and missing values, over one table or two that share a column; and it"
+            " quotes text files, as in `What do the notes say about ...?`."
         ),
     )

@@ -204,9 +204,26 @@ class _TableRow(msgspec.Struct):
     rows: int | None = None
 
 
+class Skipped(msgspec.Struct):
+    """A file that could not be read as a table."""
+
+    source: str
+    reason: str = ""
+
+
 class _Described(msgspec.Struct):
     tables: list[_TableRow]
     skipped: list[Any] = []
+
+
+def skipped_from(result: Any) -> list[Skipped]:
+    """The files that a `describe_tables` result left out; what has another shape is passed over."""
+    try:
+        return [
+            msgspec.convert(one, Skipped) for one in msgspec.convert(result, _Described).skipped
+        ]
+    except msgspec.ValidationError:
+        return []
 
 
 def tables_from(result: Any) -> tuple[Table, ...]:

@@ -91,12 +91,7 @@ def text_part(clause: Clause, desk: Desk) -> Part:
     Errors: `Wanted` until the files are read; `OfflineCannot` if there is no text, no topic, or no passage
     that holds at least half of the topic's words.
     """
-    listing = _shaped(desk.ask(list_ask())[0], _Listing, "list_dir")
-    files = [
-        entry.path
-        for entry in listing.entries
-        if entry.type == "file" and entry.path.lower().endswith(ENDINGS)
-    ]
+    files = text_files(desk.ask(list_ask())[0])
     if not files:
         raise OfflineCannot(
             "the workspace holds no text file", expected=f"a file that ends in {', '.join(ENDINGS)}"
@@ -118,6 +113,16 @@ def text_part(clause: Clause, desk: Desk) -> Part:
             hint="Passages are found by their words; ask with words that the text uses.",
         )
     return _part(terms, best, chosen, cut)
+
+
+def text_files(answer: Any) -> list[str]:
+    """The text files in a `list_dir` result."""
+    listing: _Listing = _shaped(answer, _Listing, "list_dir")
+    return [
+        entry.path
+        for entry in listing.entries
+        if entry.type == "file" and entry.path.lower().endswith(ENDINGS)
+    ]
 
 
 def list_ask() -> Ask:
