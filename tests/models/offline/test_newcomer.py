@@ -184,3 +184,10 @@ def test_a_percent_sign_in_the_name_of_a_column_may_be_said(tmp_path: Path) -> N
     ):
         text = air.ask(question).text
         assert "**1**" in text and "`humidity_%`" in text
+
+
+def test_what_no_table_knows_is_quoted_from_the_texts(club: Workspace) -> None:
+    text = club.ask("Who gives refunds?").text
+    assert "Refunds are given by Maria within 14 days." in text and "quoted word for word" in text
+    with pytest.raises(OfflineCannot, match="not clear"):
+        club.ask("Who feeds the zebra?")

@@ -66,12 +66,29 @@ def _parts(question: Question, desk: Desk) -> list[Part]:
             makers.append((clause.first, lambda reading=reading: part_of(answer(reading, desk))))
     except Wanted as more:
         wanted.append(more)
+    except OfflineCannot as failure:
+        return [_quoted(others[0], desk, failure)]
     parts = _made([make for _, make in sorted(makers, key=lambda pair: pair[0])], wanted)
     if others:
         (described,) = desk.ask(Ask(tool="describe_tables", arguments={}))
         unread = skipped_notes(skipped_from(described))
         parts[-1] = replace(parts[-1], notes=(*parts[-1].notes, *unread))
     return parts
+
+
+def _quoted(clause: Clause, desk: Desk, failure: OfflineCannot) -> Part:
+    """Passages for `Who ...?` and the like, of which no word means anything in the tables.
+
+    Errors: the failure of the tables if that does not hold, or no passage has the words.
+    """
+    asks = clause.words[0].lower in ("who", "when", "what", "where")
+    readable = desk.has("list_dir") and desk.has("read_file")
+    if not (asks and readable and failure.facts.get("elsewhere")):
+        raise failure
+    try:
+        return text_part(clause, desk)
+    except OfflineCannot:
+        raise failure from None
 
 
 def _overview(question: Question, desk: Desk) -> list[Part]:
@@ -120,11 +137,14 @@ def _readings(
         try:
             found += [(clause, reading) for reading in reader.read(clause, context)]
         except OfflineCannot as failure:
+            facts = dict(failure.facts)
+            if len(question.clauses) == 1 and not reader.matches(clause):
+                facts["elsewhere"] = failure.facts["elsewhere"] = True
             if not unread:
                 raise
             hint = f"{failure.hint or ''} {unread}".strip()
             raise OfflineCannot(
-                failure.message, expected=failure.expected, got=failure.got, hint=hint
+                failure.message, expected=failure.expected, got=failure.got, hint=hint, **facts
             ) from None
     return found
 

@@ -385,7 +385,7 @@ def _change(answer: Answer) -> _Made:
             continue
         number = number_from(difference) or Decimal(0)
         verb = "rose" if number > 0 else "fell" if number < 0 else "did not change"
-        size = abs(number)
+        size = -difference if number < 0 and difference is not None else difference
         by = f" by {rounded(size)} ({percent(share)})" if number else ""
         text = f"{phrase}{_where(reading)} **{verb}{by}** from {before} to {after}:"
         text += f" {rounded(old)} to {rounded(new)}"

@@ -68,6 +68,11 @@ class Reader:
             raise _refusal(clause, failures + worse)
         return _only(clause, readings)
 
+    def matches(self, clause: Clause) -> bool:
+        """Whether any word of a clause means something in the tables."""
+        places = range(clause.first, clause.first + len(clause.words))
+        return any(self._noun(place, place + 1) is not None for place in places)
+
     def _refuse_share(self, clause: Clause) -> None:
         """Errors: `OfflineCannot` for a share of a whole, unless a column or a table is called so."""
         for at, word in enumerate(clause.words):
