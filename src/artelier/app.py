@@ -64,6 +64,7 @@ from artelier.log import (
     Report,
     SqliteStore,
     View,
+    run_stream,
     verify_store,
 )
 from artelier.models.registry import ModelRegistry
@@ -274,8 +275,10 @@ class Kernel:
             await asyncio.sleep(RENEW_S)
             idle = 0 if self._services.active else idle + 1
             until_us = self._services.clock.now_us() + 3 * int(RENEW_S * 1_000_000)
+            # Only of what is driven: a lease that could not be given back must end by itself.
+            driven = [run_stream(tenant, run_id) for tenant, run_id in self._services.active]
             try:
-                await self._store.renew(self._services.holder, until_us=until_us)
+                await self._store.renew(self._services.holder, until_us=until_us, streams=driven)
             except StoreClosed:
                 return
             except StoreUnavailable:

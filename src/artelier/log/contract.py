@@ -168,8 +168,10 @@ class Store(Protocol):
         """Rows of views, in portable SQL with `?` parameters; for this package's peers, not for users."""
         ...
 
-    async def renew(self, holder: str, *, until_us: int) -> None:
-        """Extend every lease of a holder."""
+    async def renew(
+        self, holder: str, *, until_us: int, streams: Sequence[Stream] | None = None
+    ) -> None:
+        """Extend a holder's leases: those of `streams`, or every one."""
         ...
 
     async def root(self) -> tuple[int, bytes]:

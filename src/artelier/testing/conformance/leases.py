@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from artelier.errors import LeaseHeld, LeaseLost
 from artelier.log import Batch, Fence, LeaseRequest, Receipt, Store, StreamAppend
@@ -128,6 +129,19 @@ class LeasePromises(Stage):
             await acquire(store, request("two", now_us=1_000))
             await store.renew("one", until_us=9_000)
             await acquire(store, request("three", now_us=1_100))
+
+        self.tell(where, story)
+
+    def test_renewing_some_leases_lets_the_others_end(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            other = stream("run:b")
+            await acquire(store, request("one", ttl_us=100))
+            await acquire(store, replace(request("one", ttl_us=100), stream=other))
+            await store.renew("one", until_us=1_000, streams=[other])
+
+            await acquire(store, request("two", now_us=101))
+            with refuses(LeaseHeld):
+                await acquire(store, replace(request("two", now_us=101), stream=other))
 
         self.tell(where, story)
 

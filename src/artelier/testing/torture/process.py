@@ -135,12 +135,13 @@ class Process:
         self.context.run(current.set, self)
         self.neighbours = neighbours
         self.writer: InlineWriter
-        self._loop = asyncio.get_running_loop()
-        assert isinstance(self._loop, VirtualLoop)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
         with _inline_writers(self):
             self.kernel = Kernel.open(
                 path, models={"m": model}, tools=tools, policy=POLICY,
-                clock=VirtualClock(self._loop), environ={}, fault=self.at,
+                clock=VirtualClock(self.loop), environ={}, fault=self.at,
             )  # fmt: skip
         neighbours.append(self)
 
@@ -181,7 +182,7 @@ class Process:
         if self.alive:
             self.alive = False
             self.plan.count(f"crash at {why}")
-            self._loop.call_soon(self._cancel)
+            self.loop.call_soon(self._cancel)
 
     def _cancel(self) -> None:
         for task in tuple(self.tasks):
@@ -196,7 +197,7 @@ class Process:
     def wrote(self) -> None:
         for process in self.neighbours:
             if process is not self and process.alive:
-                self._loop.call_later(NOTICE_S, process.writer.look_abroad, context=process.context)
+                self.loop.call_later(NOTICE_S, process.writer.look_abroad, context=process.context)
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something as this process."""
@@ -205,7 +206,7 @@ class Process:
             self.check_alive()
             return await work
 
-        task = self.context.copy().run(self._loop.create_task, inside())
+        task = self.context.copy().run(self.loop.create_task, inside())
         task.add_done_callback(lambda _: work.close())  # it may have died before it began
         return task
 

@@ -22,7 +22,7 @@ from artelier.testing.torture.plan import CALM, Plan
 from artelier.testing.torture.process import Process, SimulatedCrash, task_factory
 from artelier.testing.torture.script import Program, draw_programs
 from artelier.testing.torture.tools import make_tools
-from artelier.testing.torture.virtual import Stuck, VirtualLoop
+from artelier.testing.torture.virtual import Stuck, VirtualClock, VirtualLoop
 
 FAULTS_S = 240.0
 """Virtual seconds of the phase with faults."""
@@ -62,6 +62,8 @@ class Simulation:
         """What went wrong in a way that nothing may."""
         self.commits = 0
         self.virtual_s = 0.0
+        self.calm_us = 0
+        """When the faults ended."""
         self._number = 0
 
     # Processes
@@ -128,6 +130,7 @@ class Simulation:
 
     def _calm_down(self) -> None:
         self.plan.calm = True
+        self.calm_us = VirtualClock(self.processes[0].loop).now_us()
         self.plan.rates = CALM
         for process in self.processes:
             process.writer.limit_pages(None)
