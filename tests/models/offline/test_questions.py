@@ -76,6 +76,8 @@ WEATHER: list[Case] = [
     ("What was the average temperature between 2023-02-01 and 2023-02-15?", lambda w: mean(w["readings"], "temperature_c", lambda r: date(2023, 2, 1) <= r["date"] <= date(2023, 2, 15))),
     ("Which month had the most rainfall?", lambda w: best({k: total(v, "rainfall_mm") for k, v in by(w["readings"], lambda r: month(r, "date")).items()})),
     ("How many different wind directions are there?", lambda w: 3),
+    ("How many readings don't have a wind direction?", lambda w: count(w["readings"], lambda r: r["wind_direction"] is None)),
+    ("Which terrain has the most missing temperatures?", lambda w: best({k: count(v, lambda r: r["temperature_c"] is None) for k, v in by(_readings(w), "terrain").items()})),
 ]  # fmt: skip
 
 
@@ -108,6 +110,7 @@ LIBRARY: list[Case] = [
     ("How many books have more than 300 pages?", lambda w: count(w["books"], lambda r: r["pages"] > 300)),
     ("What is the average number of pages per genre?", lambda w: {k: mean(v, "pages") for k, v in by(w["books"], "genre").items()}),
     ("How many sci-fi books are there?", lambda w: 3),
+    ("How many books are longer than 300 pages?", lambda w: count(w["books"], lambda r: r["pages"] > 300)),
     ("Which members have no loans?", lambda w: [1]),
     ("How many pages does Iron Rivers have?", lambda w: 508),
     ("How many loans does each member category have?", lambda w: {k: len(v) for k, v in by(_loans(w), "category").items()}),
@@ -119,6 +122,11 @@ def _orders(world: World) -> list[dict[str, Any]]:
 
 
 SHOP: list[Case] = [
+    ("In 2023, which country had the highest total amount?", lambda w: best({k: total(v, "amount", lambda r: r["order_date"].year == 2023) for k, v in by(_orders(w), "country").items()})),
+    ("For customers in the UK, what is the total amount?", lambda w: total(_orders(w), "amount", lambda r: r["country"] == "UK")),
+    ("How many orders had an amount over 0.5 thousand?", lambda w: count(w["orders"], lambda r: (r["amount"] or 0) > 500)),
+    ("Which customers don't have orders?", lambda w: [1]),
+    ("What's the most frequent status among orders from the UK?", lambda w: best({k: len(v) for k, v in by([r for r in _orders(w) if r["country"] == "UK"], "status").items()})),
     ("How many orders were there in March 2024?", lambda w: count(w["orders"], lambda r: (r["order_date"].year, r["order_date"].month) == (2024, 3))),
     ("how many customers are in Berlin?", lambda w: 2),
     ("How many different products were ordered in 2023?", lambda w: 3),

@@ -21,6 +21,7 @@ REFUSED = [
     ("weather", "Which station had the lowest reading?", "temperature_c"),
     ("weather", "What was the temperature at Pine Summit?", "differ in `temperature_c`"),
     ("weather", "temperature by station", "average"),
+    ("weather", "What is the average rainfall per month?", "totals of each month"),
     ("library", "How many books were borrowed in Q3?", "how many different books"),
     ("staff", "salary by department", "`total`, `average`"),
     ("staff", "How many employees were there in 2019?", "hireDate"),

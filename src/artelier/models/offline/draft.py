@@ -69,6 +69,8 @@ class Draft:
         """Added to the score of the reading, for what no single chunk shows."""
         self.time_hint: Column | None = None
         """The date column that a participle far from the period names: `on which day ... opened`."""
+        self.per_time = ""
+        """The word of `average ... per month`, which may mean two things for amounts."""
         self.reasons: list[str] = []
         """Rules that were applied and that the report states."""
         self.lists: Group | None = None

@@ -38,6 +38,7 @@ def finish(draft: Draft) -> Reading:
     """
     inherited = _inherit(draft)
     _check_pronouns(draft)
+    _check_means_of_amounts(draft)
     _measure_everything(draft)
     _drop_day_of_date(draft)
     _drop_rows_as_groups(draft)
@@ -128,6 +129,20 @@ def _check_pronouns(draft: Draft) -> None:
             f'"{pronouns[0]}" points at the result of the part before; name what is meant',
             weight=draft.weight() + 10,
         )
+
+
+def _check_means_of_amounts(draft: Draft) -> None:
+    """`Average rain per month`: the mean of the months' totals, or of the rows of each month?"""
+    for measure in draft.measures:
+        column = measure.column
+        mean = measure.aggregate in ("avg", "median")
+        if draft.per_time and mean and column is not None and column.nature == "additive":
+            raise Unreadable(
+                f"an average of `{column.name}` per {draft.per_time} may be that of its rows or of the"
+                f" totals of each {draft.per_time}; say `average {column.name} by {draft.per_time}` or"
+                f" `total {column.name} by {draft.per_time}`",
+                weight=draft.weight() + 10,
+            )
 
 
 def _measure_everything(draft: Draft) -> None:

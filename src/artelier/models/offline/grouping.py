@@ -148,6 +148,8 @@ def _bind_per(draft: Draft, place: int) -> None:
                 weight=draft.weight() + 5,
             )
         return
+    if group.grain and draft.chunks[place].text == "per" and draft.has("avg", "median"):
+        draft.per_time = draft.chunks[at].text
     draft.take(place)
     take_group(draft, at, group)
     draft.groups.append(group)

@@ -437,7 +437,7 @@ tell show give list find name display provide get got return calculate compute d
 want need like know see let look into about regarding concerning whose where which who that's
 any all both itself ever actually really currently exactly roughly overall
 take took taken place placed occur occurred happen happened make made put come came go went
-record recorded register registered log logged belong belongs belonging locate located live lives
+record recorded register registered log logged belong belongs belonging locate located live lives lie lies
 living work works working contain contains contained containing include includes included
 including hold holds held exist exists existing reach reached achieve achieved receive received
 see saw seen observe observed measure measured report reported note noted enter entered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from artelier.models.offline import sql
 from artelier.models.offline.figures import code, escaped
 from artelier.models.offline.reading import (
     Compare,
@@ -72,9 +73,9 @@ def condition_phrase(condition: Condition) -> str:
 
 
 def _compared(condition: Compare | Having) -> str:
-    low = format(condition.low, "f")
+    low = sql.number(condition.low)
     if condition.high is not None:
-        return f"between {low} and {format(condition.high, 'f')}"
+        return f"between {low} and {sql.number(condition.high)}"
     return f"{_COMPARED[condition.op]} {low}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import cache
@@ -77,8 +77,17 @@ def tokens(text: str) -> tuple[Word, ...]:
     """The tokens of a text in order. Cost: linear in its length."""
     found: list[Word] = []
     for match in _TOKEN.finditer(text):
-        found.extend(_words(match))
+        scale = _SCALES.get(match.group().lower())
+        if scale and found and found[-1].kind == "number" and found[-1].number is not None:
+            number = found[-1].number * scale
+            whole = text[found[-1].start : match.end()]
+            found[-1] = replace(found[-1], text=whole, number=number, end=match.end())
+        else:
+            found.extend(_words(match))
     return tuple(found)
+
+
+_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 
 
 def _words(match: re.Match[str]) -> list[Word]:
