@@ -78,6 +78,14 @@ def test_the_headline_says_its_measure_and_what_was_skipped(
     assert "Ranked by the total `units` the order is the same." in text
 
 
+def test_the_headline_shows_its_main_queries_in_a_thousand_tokens(workspace: Workspace) -> None:
+    text = workspace.ask(HEADLINE, params={"max_output_tokens": 1_024}).text
+
+    assert len(text) <= 4_096
+    assert text.count("```sql") == 2
+    assert "left out here for length" in text
+
+
 def test_the_example_is_small_and_has_one_year_with_gaps(sales: list[dict[str, Any]]) -> None:
     assert 400 <= len(sales) <= 800
     assert len({row["day"].year for row in sales}) == 1

@@ -12,18 +12,25 @@ from artelier.models.output import output_text
 from artelier.ports.model import ModelReply, ModelRequest
 
 CHARS_PER_TOKEN = 4
+FORMS: tuple[tuple[int, int | None], ...] = (
+    *((rows, None) for rows in ROWS_SHOWN),
+    (ROWS_SHOWN[0], 1),
+    (ROWS_SHOWN[-1], 1),
+    (ROWS_SHOWN[-1], 0),
+)
+"""From the roomiest to the tightest: rows of a table, and queries of a part (None: all)."""
 
 
 def fitted(parts: Sequence[Part], request: ModelRequest) -> ModelReply:
     """The roomiest form that stays within `max_output_tokens`: long tables are shortened first, then the
-    queries are left out.
+    queries beside the main one of each part are left out, then all.
 
     Errors: `OfflineCannot` if even the tightest form is too long, or a schema cannot be filled.
     """
     limit = _limit(request)
     size = 0
-    for rows_shown, queries in (*((rows, True) for rows in ROWS_SHOWN), (ROWS_SHOWN[-1], False)):
-        text = document(parts, rows_shown=rows_shown, queries=queries)
+    for rows_shown, queries_shown in FORMS:
+        text = document(parts, rows_shown=rows_shown, queries_shown=queries_shown)
         if request.output_schema is None:
             reply = ModelReply(text=text)
         else:

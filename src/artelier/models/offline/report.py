@@ -18,9 +18,12 @@ ROWS_SHOWN = (50, 20, 10)
 
 
 def document(
-    parts: Sequence[Part], *, rows_shown: int = ROWS_SHOWN[0], queries: bool = True
+    parts: Sequence[Part],
+    *,
+    rows_shown: int = ROWS_SHOWN[0],
+    queries_shown: int | None = None,
 ) -> str:
-    """The whole report in Markdown; without `queries` only the sources are named."""
+    """The whole report in Markdown, with so many queries of each part, or all."""
     lines: list[str] = []
     single = len(parts) == 1
     heading = parts[0].title if single else " · ".join(part.title for part in parts)
@@ -34,7 +37,7 @@ def document(
         for grid in part.grids:
             lines += [*_grid_lines(grid, rows_shown), ""]
         lines += [*(f"- {note}" for note in part.notes), *([""] if part.notes else [])]
-    lines += _computed(parts, queries=queries)
+    lines += _computed(parts, queries_shown)
     lines += [LABEL, ""]
     return "\n".join(lines)
 
@@ -48,13 +51,15 @@ def _grid_lines(grid: Grid, rows_shown: int) -> list[str]:
     return lines
 
 
-def _computed(parts: Sequence[Part], *, queries: bool) -> list[str]:
+def _computed(parts: Sequence[Part], queries_shown: int | None) -> list[str]:
     lines = ["## How this was computed", ""]
     sources = list(dict.fromkeys(source for part in parts for source in part.sources))
     lines += [f"Sources: {listed([code(source) for source in sources])}.", ""]
-    asked = list(dict.fromkeys(query for part in parts for query in part.queries))
-    if asked and not queries:
-        return [*lines, f"{len(asked)} queries were run; they are left out here for length.", ""]
-    for query in asked:
+    asked = dict.fromkeys(query for part in parts for query in part.queries)
+    shown = dict.fromkeys(query for part in parts for query in part.queries[:queries_shown])
+    for query in shown:
         lines += [figures.block(query, "sql"), ""]
+    if left := len(asked) - len(shown):
+        verb = "queries that count rows and totals are" if shown else "queries are"
+        lines += [f"{left} {verb} left out here for length.", ""]
     return lines
