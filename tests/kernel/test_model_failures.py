@@ -433,3 +433,40 @@ def test_a_pause_between_attempts_is_obeyed_and_a_cancel_ends_the_waiting(tmp_pa
             assert (await assert_conserved(kernel, "acme"))["tenant"] == 5_000_000
 
     play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ({"kind": "c", "tags": [], "deep": {"n": 1}}, r"\$\.kind is not one of"),
+        ({"kind": "a", "tags": ["x", 3], "deep": {"n": 1}}, r"\$\.tags\[1\] has the wrong type"),
+        ({"kind": "a", "tags": "x", "deep": {"n": 1}}, r"\$\.tags has the wrong type"),
+        ({"kind": "a", "tags": [], "deep": {}}, r"\$\.deep lacks a property"),
+        ({"kind": "a", "tags": [], "deep": {"n": True}}, r"\$\.deep\.n has the wrong type"),
+        ({"kind": "a", "tags": [], "deep": {"n": 1.5}}, r"\$\.deep\.n has the wrong type"),
+        ({"kind": "a", "tags": [], "deep": {"n": 1}, "x": 1}, r"\$ has a property that is not"),
+        ([], r"\$ has the wrong type"),
+    ],
+)
+def test_a_misfit_is_named_by_its_place(tmp_path: Path, value: Any, where: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "kind": {"enum": ["a", "b"]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "deep": {
+                "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
+            },
+        },
+        "required": ["kind", "tags", "deep"],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+    async def scenario() -> None:
+        model = ScriptedModel([ModelReply(output=value)])
+        with open_kernel(tmp_path, model) as kernel:
+            with pytest.raises(OutputInvalid, match=where):
+                async with kernel.run("r") as run:
+                    await run.step_model(model="m", messages=[user("x")], output_schema=schema)
+
+    play(scenario())

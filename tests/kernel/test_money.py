@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Run, RunSuspended, Tenant
+from artelier import (
+    Kernel,
+    ModelReply,
+    ModelRequest,
+    Policy,
+    Price,
+    Run,
+    RunSuspended,
+    Tenant,
+    TenantContext,
+)
 from artelier.errors import (
     InsufficientFunds,
     InvalidRequest,
@@ -512,5 +522,18 @@ def test_prices_may_be_given_by_model_name(tmp_path: Path) -> None:
                         model=name, messages=[{"role": "user", "content": "x"}]
                     )
                     assert reply.cost_microusd == 30
+
+    play(scenario())
+
+
+def test_a_tenant_may_be_named_by_its_older_arguments(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            older = TenantContext(
+                tenant_id="t", capabilities={"payments:send"}, budget_usd_limit=0.25
+            )
+            state = await kernel.for_tenant(older).state()
+            assert set(state.grants) == {"artifacts:*", "tools:*", "payments:send"}
+            assert (await kernel.tenants.show("t"))["budget_usd"] == "0.25"
 
     play(scenario())

@@ -349,3 +349,23 @@ def test_a_changed_tool_list_is_an_event_and_old_requests_keep_theirs(tmp_path: 
             assert [t.name for t in (await runs.render("r", "4")).tools] == ["find", "look"]
 
     play(scenario())
+
+
+def test_an_answer_may_outlive_its_wording_if_drift_is_allowed(tmp_path: Path) -> None:
+    def code(question: str) -> Callable[[Run], Awaitable[Any]]:
+        async def body(run: Run) -> Any:
+            return (await run.approve(question)).note
+
+        return body
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code("ok?"), on_wait="suspend") == "waiting_approval"
+            await runs.approve("r", note="yes")
+            drifted = await drive(runs, code("Is it okay?"), replay="allow_prompt_drift")
+            assert drifted == "completed"
+            assert await result_of(runs) == "yes"
+            assert "prompt.drifted" in await kinds(kernel)
+
+    play(scenario())

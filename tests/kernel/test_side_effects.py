@@ -375,3 +375,17 @@ def test_siblings_of_an_unknown_outcome_finish_what_they_do_and_start_nothing(
             assert done == {"1/0/1": "unknown", "1/1/1": "completed"}
 
     play(scenario())
+
+
+def test_a_probe_that_cannot_tell_settles_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bank = Bank(ProviderUnavailable("busy"), ProviderUnavailable("still busy"))
+        pay = _pay(World(), ends=_breaks, probe=bank.probe)
+        with open_kernel(tmp_path, tools=[pay]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, _code) == "unknown_outcome"
+            with pytest.raises(Conflict, match=r"cannot tell.*still busy"):
+                await runs.reconcile("r", "1", probe=True)
+            assert (await runs.show("r"))["unknown_outcomes"] == ["1"]
+
+    play(scenario())
