@@ -21,7 +21,7 @@ from artelier.tokens.windows import DEFAULT_WINDOW, Window, Windows
         ("anthropic:claude-sonnet-4-5", 200_000),
         ("google:gemini-2.5-pro", 1_000_000),
         ("ollama:llama3.2", 4_096),
-        ("offline", 128_000),
+        ("offline", 1_000_000),
         ("nobody:knows", 128_000),
         ("", 128_000),
     ],

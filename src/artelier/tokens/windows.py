@@ -28,6 +28,8 @@ _REASONING = 16_384
 
 # Families by longest prefix. Windows are the published ones of 2026; where a family grew, the smallest.
 _FAMILIES: dict[str, Window] = {
+    # Rules, not a network: it reads all it is given, and its longest report must not be cut.
+    "offline": Window(context_tokens=1_000_000, max_output_tokens=8_192),
     "openai:gpt-3.5": Window(context_tokens=16_385, max_output_tokens=_CHAT),
     "openai:gpt-4": Window(context_tokens=8_192, max_output_tokens=1_024),
     "openai:gpt-4-turbo": Window(max_output_tokens=_CHAT),
