@@ -259,3 +259,24 @@ def test_branches_that_complete_in_another_order_on_resume_get_their_own_answers
             ]  # fmt: skip
 
     play(scenario())
+
+
+def test_work_that_was_handed_over_and_never_begun_is_closed(tmp_path: Path) -> None:
+    """Else Python warns that a coroutine was never awaited, and warnings are errors here."""
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            async with kernel.run("r") as run:
+                busy = asyncio.create_task(ask(run, "a"))
+                await asyncio.sleep(0)
+                with pytest.raises(AmbiguousStepKey):
+                    await run.gather(ask(run, "b"), ask(run, "c"))
+                await busy
+
+                waits = asyncio.create_task(run.gather(run.sleep(60), run.sleep(60), limit=1))
+                await asyncio.sleep(0.02)
+                waits.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waits
+
+    play(scenario())

@@ -573,3 +573,24 @@ def test_the_models_of_a_child_are_never_more_than_its_parents(tmp_path: Path) -
                     assert await allowed(child) == names
 
     play(scenario())
+
+
+def test_a_grant_that_the_tenant_loses_is_lost_for_runs_at_work(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        model = echo()
+        with open_kernel(tmp_path, model, tools=[look, pay]) as kernel:
+            runs = kernel.for_tenant(Tenant("t", grants={"tools:*", "payments:*"}))
+            async with runs.run("r") as run:
+                assert not (await run.step_tool("pay", {"amount": 1})).is_error
+                await run.step_model(model="m", messages=[user("x")], tools=None)
+                await kernel.tenants.update("t", grants={"tools:*", "models:openai:other"})
+                assert (await _error(run, "pay", {"amount": 2}))[0] == "not_granted"
+                with pytest.raises(NotGranted):
+                    await run.step_model(model="m", messages=[user("x")])
+                await run.step_model(model="other", messages=[user("y")], tools=None)
+            shown = [[tool.name for tool in request.tools] for request in model.requests]
+            assert shown == [["look", "pay"], ["look"]]
+            async with kernel.for_tenant("t").run("r") as run:
+                assert not (await run.step_tool("pay", {"amount": 1})).is_error, "recorded"
+
+    play(scenario())

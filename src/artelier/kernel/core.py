@@ -31,7 +31,7 @@ from artelier.kernel.actor import SMALL_BYTES, Actor
 from artelier.kernel.conversation import Conversation, PlainLists
 from artelier.kernel.history import History, Recorded
 from artelier.kernel.manifest import canonical, encoded
-from artelier.kernel.policy import granted
+from artelier.kernel.policy import granted, may_use_model
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
 from artelier.ledger import Moving
@@ -196,7 +196,8 @@ class RunCore:
         """Writes a large tool result as an artifact in the batch of its event; gives its ref."""
         self.overrun = 0
         """Micro-dollars that a provider billed beyond its own maximum; the run stops for it."""
-        self._visible: tuple[ToolSchema, ...] | None = None
+        self._visible: tuple[tuple[str, ...], tuple[ToolSchema, ...]] | None = None
+        """The tenant's grants, and the tools that are visible under them."""
         self._kept: dict[bytes, tuple[BlobRef, Blob]] = {}
         self._decoded: dict[str, Any] = {}
         self._hear()
@@ -336,13 +337,22 @@ class RunCore:
 
     def visible_tools(self) -> tuple[ToolSchema, ...]:
         """Schemas of the tools that this run may call, in the registry's order."""
-        if self._visible is None:
-            self._visible = tuple(
+        seen = self._visible
+        if seen is None or seen[0] is not self.tenant.grants:
+            schemas = tuple(
                 tool.schema
                 for tool in self.tools.values()
-                if granted(self.grants, tool.grant or f"tools:{tool.name}")
+                if self.may_use(tool.grant or f"tools:{tool.name}")
             )
-        return self._visible
+            seen = self._visible = (self.tenant.grants, schemas)
+        return seen[1]
+
+    def may_use(self, grant: str) -> bool:
+        """Whether the run was given a grant, and its tenant still has it."""
+        return granted(self.grants, grant) and granted(self.tenant.grants, grant)
+
+    def may_use_model(self, name: str) -> bool:
+        return may_use_model(self.grants, name) and may_use_model(self.tenant.grants, name)
 
     async def recorded(self, key: str, kind: str) -> Recorded | None:
         """What the log has of a step, if anything. Errors: `ReplayMismatch` if it is of another kind."""

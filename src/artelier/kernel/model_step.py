@@ -17,7 +17,6 @@ from artelier.kernel.manifest import Head, canonical, decode_head, decode_reply,
 from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result
 from artelier.kernel.model_stream import streamed
 from artelier.kernel.outputs import schema_of, value_of
-from artelier.kernel.policy import may_use_model
 from artelier.kernel.prompts import (
     Assembled,
     Messages,
@@ -90,7 +89,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     else:
         await core.boundary()
         name, port = core.services.model(call.model)
-        if not may_use_model(core.grants, name):
+        if not core.may_use_model(name):
             raise NotGranted(
                 f"model {name!r} is not granted to this run", expected=", ".join(core.grants)
             )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -214,7 +224,7 @@ class Run:
         All of it ends before an error is raised (the first by position). `limit` bounds how many are at
         work at once.
         """
-        with self._branch():
+        with self._branch(), _closing(work):
             parent, base = self._core.begin(None)
             try:
                 gate = asyncio.Semaphore(limit or self._core.policy.parallel_max)
@@ -234,12 +244,8 @@ class Run:
             async with gate:
                 return await step
 
-        try:
+        with _closing(steps):
             return await _all_of([asyncio.ensure_future(one(step)) for step in steps])
-        finally:
-            for step in steps:
-                if asyncio.iscoroutine(step):
-                    step.close()  # one that was cancelled before its turn was never awaited
 
     async def _nth(
         self,
@@ -379,6 +385,17 @@ async def _all_of(tasks: list[asyncio.Task[Any]]) -> list[Any]:
         if isinstance(result, BaseException):
             raise result
     return results
+
+
+@contextmanager
+def _closing(work: Iterable[object]) -> Generator[None]:
+    """Coroutines that were handed over and never begun, since something failed before, are no leaks."""
+    try:
+        yield
+    finally:
+        for item in work:
+            if inspect.iscoroutine(item):
+                item.close()
 
 
 class _Branch:

@@ -28,7 +28,6 @@ from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
-from artelier.kernel.policy import granted
 from artelier.kernel.results import Approval, ToolResult
 from artelier.ledger import Count, Posting
 from artelier.log import Blob, BlobRef
@@ -160,7 +159,7 @@ def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPo
         names = ", ".join(sorted(core.tools)) or "none"
         raise ToolFailed(f"there is no tool {ask.name[:80]!r}", expected=f"one of: {names[:1000]}")
     grant = tool.grant or f"tools:{tool.name}"
-    if not granted(core.grants, grant):
+    if not core.may_use(grant):
         raise NotGranted(f"this run may not use {tool.name!r}", expected=f"the grant {grant}")
     return tool, tool.validate(ask.arguments)
 
