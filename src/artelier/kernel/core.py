@@ -534,12 +534,6 @@ class RunCore:
         if self.listener is not None:
             await asyncio.wait((self.listener,))
 
-    async def hear(self) -> None:
-        """Obey what was said while nobody could: before the first step, not beside it."""
-        self.nudge()
-        if self.listener is not None:
-            await asyncio.wait((self.listener,))
-
     async def quiet(self) -> None:
         """Obey no more commands; return when the one at hand has taken effect."""
         self.ending = True
