@@ -535,7 +535,8 @@ def test_hole_13_a_cancelled_open_gives_its_lease_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel, open_kernel(tmp_path) as other:
             for turns in range(12):
-                opening = asyncio.create_task(kernel.run(f"r{turns}").__aenter__())
+                opened = kernel.run(f"r{turns}")
+                opening = asyncio.create_task(opened.__aenter__())
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 opening.cancel()
@@ -544,6 +545,8 @@ def test_hole_13_a_cancelled_open_gives_its_lease_back(tmp_path: Path) -> None:
                 except asyncio.CancelledError:
                     await until(lambda: _free(kernel))
                     assert await drive(other.for_tenant(), _ask, f"r{turns}") == "completed"
+                else:
+                    await opened.__aexit__(None, None, None)
 
     async def _free(kernel: Kernel) -> bool:
         await kernel.store.renew("nobody", until_us=0)  # behind everything that is queued
