@@ -1,0 +1,120 @@
+"""The kernel benchmark: what it measures is really there, and a figure out of bounds is called so."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from artelier.errors import InvalidRequest
+from artelier.testing.bench import Target, judge, run_bench
+from artelier.testing.bench.crowd import bench_crowd
+from artelier.testing.bench.floor import Floor
+from artelier.testing.bench.growth import Sizes, bench_growth, store_bytes
+from artelier.testing.bench.imports import child_cpu_ms
+from artelier.testing.bench.machine import filesystem_of, machine_facts
+from artelier.testing.bench.replay import bench_replay
+
+KERNEL_FIGURES = {
+    "cpu_ms_per_cycle", "commits_per_cycle", "fsyncs_per_cycle", "bytes_per_cycle",
+    "growth_cpu_10000_over_100", "growth_bytes_10000_over_100", "resume_ms_10000",
+    "replay_steps_per_s", "cycles_per_s_1000_runs", "floor_cpu_ms", "floor_wall_ms",
+    "wall_over_floor", "import_cpu_ms", "help_cpu_ms",
+}  # fmt: skip
+
+
+def quiet(text: str) -> None:
+    pass
+
+
+def test_a_figure_out_of_bounds_is_not_met() -> None:
+    targets = {"a": Target(at_most=2), "b": Target(at_least=2), "c": Target(at_most=1)}
+
+    judged = judge({"a": 2.1, "b": 2.0, "c": 9.0}, targets, unjudged=("c",))
+
+    assert judged == {
+        "a": {"at_most": 2, "met": False},
+        "b": {"at_least": 2, "met": True},
+        "c": {"at_most": 1, "met": None},
+    }
+
+
+def test_an_unknown_area_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="no such benchmark"):
+        run_bench("weather", directory=tmp_path)
+
+
+def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="not there"):
+        run_bench("kernel", directory=tmp_path / "nowhere")
+
+
+def test_the_floor_commits_twice_per_cycle_durably(tmp_path: Path) -> None:
+    floor = Floor(tmp_path / "floor.db")
+
+    cost = floor.cycles(10, bytes_per_cycle=2_000)
+
+    floor.close()
+    with sqlite3.connect(tmp_path / "floor.db") as db:
+        rows = db.execute("SELECT length(content) FROM rows").fetchall()
+    db.close()
+    assert rows == [(1_000,)] * 20
+    assert cost.wall_ms > 0
+    assert cost.commits == 2
+
+
+@pytest.mark.slow
+def test_growth_is_measured_on_a_real_run(tmp_path: Path) -> None:
+    figures = bench_growth(tmp_path, Sizes(cycles=400, block=20, floors=2, pairs=1), quiet)
+
+    assert 0 < figures["commits_per_cycle"] <= 2
+    assert 760 < figures["bytes_per_cycle"] < 20_000
+    assert figures["cpu_ms_per_cycle"] > 0
+    assert figures["wall_over_floor"] > 0
+    assert store_bytes(tmp_path / "long.db") > 400 * 760
+
+
+def test_runs_at_once_share_their_commits(tmp_path: Path) -> None:
+    figures = bench_crowd(tmp_path, runs=20, progress=quiet)
+
+    assert figures["fsyncs_per_cycle"] < 1
+    assert figures["cycles_per_s_1000_runs"] > 1
+
+
+def test_a_replay_calls_and_writes_nothing(tmp_path: Path) -> None:
+    figures = bench_replay(tmp_path, steps=40, progress=quiet)
+
+    assert figures["replay_steps_per_s"] > 40
+
+
+def test_cpu_of_a_process_is_its_own() -> None:
+    idle = child_cpu_ms(("-c", "import time; time.sleep(0.2)"))
+    busy = child_cpu_ms(("-c", "import time\nwhile time.process_time() < 0.3: pass"))
+
+    assert idle < 200 <= busy
+
+
+def test_a_process_that_fails_is_no_measurement() -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        child_cpu_ms(("-c", "raise SystemExit(3)"))
+
+
+def test_machine_facts_say_where_it_ran(tmp_path: Path) -> None:
+    facts = machine_facts(tmp_path)
+
+    assert facts["cpus"] >= 1
+    assert facts["filesystem"] == filesystem_of(tmp_path)
+    assert isinstance(facts["in_memory"], bool)
+
+
+@pytest.mark.slow
+def test_the_quick_benchmark_has_every_figure(tmp_path: Path) -> None:
+    result = run_bench("kernel", quick=True, directory=tmp_path)
+
+    assert result.keys() >= KERNEL_FIGURES
+    assert result["area"] == "kernel"
+    assert result["targets"]["resume_ms_10000"]["met"] is None, "measured at another size"
+    assert result["targets"]["cpu_ms_per_cycle"]["met"] in (True, False)
+    assert list(tmp_path.iterdir()) == [], "databases are removed again"
