@@ -43,6 +43,7 @@ from artelier.kernel import (
     TenantState,
     ToolResult,
     Transferred,
+    check_grants,
     commands,
     compare,
     export_run,
@@ -351,7 +352,7 @@ class TenantKernel:
             )
         opening = Opening(
             run_id=check_run_id(run_id), on_wait=on_wait, replay=replay, limits=limits,
-            grants=None if grants is None else tuple(sorted(grants)),
+            grants=None if grants is None else check_grants(grants),
             parent=parent.core if parent is not None else None, **more,
         )  # fmt: skip
         self._kernel.keep_alive()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier import Run, RunStopped, RunSuspended
+from artelier import Limits, Run, RunStopped, RunSuspended, Tenant
 from artelier.errors import InvalidRequest
 from tests.kernel.stage import ask, drive, echo, kinds, open_kernel, play, result_of
 
@@ -175,5 +175,40 @@ def test_lists_of_runs_are_paged_and_filtered(tmp_path: Path) -> None:
             failed = await runs.runs(status="failed")
             assert [item["id"] for item in failed["items"]] == ["r0", "r3", "r6"]
             assert await kinds(kernel, "r0") == ["run.started", "run.failed"]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        {"limits": Limits(wall_s=float("nan"))},
+        {"limits": Limits(wall_s=-1)},
+        {"limits": Limits(tokens="x")},  # pyright: ignore[reportArgumentType]
+        {"limits": Limits(tokens=2**70)},
+        {"limits": Limits(steps=-1)},
+        {"limits": Limits(usd="abc")},
+        {"grants": "tools:*"},
+        {"grants": [1]},
+        {"goal": object()},
+        {"on_wait": "sleep"},
+        {"replay": "loose"},
+    ],
+)
+def test_an_opening_that_makes_no_sense_is_refused_before_a_run_begins(
+    tmp_path: Path, opening: dict[str, Any]
+) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            with pytest.raises(InvalidRequest):
+                async with runs.run("r", **opening):
+                    pass
+            assert (await runs.runs())["items"] == []
+            for grants in ("tools:*", [None], {1}):
+                bad = Tenant("t", grants=grants)  # pyright: ignore[reportArgumentType]
+                with pytest.raises(InvalidRequest, match="grant"):
+                    await kernel.for_tenant(bad).state()
+            assert [tenant["id"] for tenant in await kernel.tenants.list()] == ["default"]
 
     play(scenario())

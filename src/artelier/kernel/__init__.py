@@ -9,7 +9,7 @@ from artelier.kernel.fork import fork
 from artelier.kernel.inspection import read_header
 from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
-from artelier.kernel.policy import Policy
+from artelier.kernel.policy import Policy, check_grants
 from artelier.kernel.prompts import Renderer
 from artelier.kernel.reconcile import reconcile
 from artelier.kernel.replay import Drive, Replayed, replay
@@ -50,6 +50,7 @@ __all__ = [
     "Tenants",
     "ToolResult",
     "Transferred",
+    "check_grants",
     "compare",
     "export_run",
     "fork",

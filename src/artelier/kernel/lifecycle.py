@@ -39,11 +39,12 @@ from artelier.kernel.commands import abandoned, give_back
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import History
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.policy import narrow
 from artelier.kernel.results import FINAL, Limits
 from artelier.kernel.run import Run
 from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.waits import microseconds
 from artelier.ledger import Moving
 from artelier.log import (
     Batch,
@@ -224,7 +225,7 @@ class OpenRun:
     def _keep(self, value: Any, blobs: list[Blob]) -> Any:
         if value is None:
             return None
-        ref, blob = make_blob(self._tenant.id, self._tenant.key, canonical(value))
+        ref, blob = make_blob(self._tenant.id, self._tenant.key, encoded(value))
         blobs.append(blob)
         return ref
 
@@ -529,15 +530,22 @@ async def _unread_notes(services: Services, stream: int) -> list[Any]:
     return [(seq, msgspec.json.decode(data)["text"]) for seq, data in notes if seq > took]
 
 
+def _count_cap(unit: str, cap: object) -> int | None:
+    if cap is None or (isinstance(cap, int) and not isinstance(cap, bool) and 0 <= cap < 1 << 53):
+        return cap
+    raise InvalidRequest(f"a limit of {unit}", expected="a number from 0", got=repr(cap)[:80])
+
+
 def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
     if limits is None:
         return []
     scope = f"run:{run_id}"
+    wall_s = limits.wall_s
     values = {
         "usd": None if limits.usd is None else parse_usd(limits.usd),
-        "tokens": limits.tokens,
-        "steps": limits.steps,
-        "ms": None if limits.wall_s is None else int(limits.wall_s * 1000),
+        "tokens": _count_cap("tokens", limits.tokens),
+        "steps": _count_cap("steps", limits.steps),
+        "ms": None if wall_s is None else microseconds(wall_s) // 1000,
     }
     return [
         ev.LimitSet(scope=scope, unit=unit, cap=cap)

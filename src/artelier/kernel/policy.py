@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import cast
 
+from artelier.errors import InvalidRequest
 from artelier.ports.model import ChatMessage
 
 Scrub = Callable[[tuple[ChatMessage, ...]], tuple[tuple[ChatMessage, ...], dict[str, int]]]
@@ -47,6 +49,26 @@ def may_use_model(grants: Iterable[str], model: str) -> bool:
     """Models are open unless some grant speaks of models."""
     patterns = [grant for grant in grants if grant.startswith("models:")]
     return not patterns or granted(patterns, f"models:{model}")
+
+
+GRANT_CHARS_MAX = 200
+
+
+def check_grants(grants: object) -> tuple[str, ...]:
+    """Grants in order, each once. Errors: `InvalidRequest` for one text, and for what is no text."""
+    if isinstance(grants, str) or not isinstance(grants, Iterable):
+        raise InvalidRequest(
+            "grants are a set of patterns", expected="such as {'tools:*'}", got=repr(grants)[:80]
+        )
+    found: set[str] = set()
+    for grant in cast("Iterable[object]", grants):
+        if not isinstance(grant, str) or not 0 < len(grant) <= GRANT_CHARS_MAX:
+            raise InvalidRequest(
+                "a grant is a pattern", expected=f"1-{GRANT_CHARS_MAX} characters, such as 'tools:*'",
+                got=repr(grant)[:80],
+            )  # fmt: skip
+        found.add(grant)
+    return tuple(sorted(found))
 
 
 NO_MODELS = "models:"

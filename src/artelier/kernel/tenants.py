@@ -20,6 +20,7 @@ from artelier.errors import (
 from artelier.ids import MAIN_SPACE, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.core import TenantState
+from artelier.kernel.policy import check_grants
 from artelier.kernel.services import Services
 from artelier.ledger import Posting
 from artelier.log import Batch, Draft, StreamAppend, tenant_stream
@@ -100,7 +101,7 @@ class Tenants:
 
     def _same(self, tenant: Tenant, state: TenantState) -> None:
         asked = {
-            "grants": None if tenant.grants is None else tuple(sorted(tenant.grants)),
+            "grants": None if tenant.grants is None else check_grants(tenant.grants),
             "budget_usd": None if tenant.budget_usd is None else parse_usd(tenant.budget_usd),
             "allow_unknown_price": tenant.allow_unknown_price,
         }
@@ -131,7 +132,7 @@ class Tenants:
         )  # fmt: skip
 
     async def _create(self, tenant: Tenant) -> TenantState:
-        grants = tuple(sorted(tenant.grants if tenant.grants is not None else DEFAULT_GRANTS))
+        grants = check_grants(tenant.grants if tenant.grants is not None else DEFAULT_GRANTS)
         budget = None if tenant.budget_usd is None else parse_usd(tenant.budget_usd)
         created = ev.TenantCreated(
             grants=grants, budget=budget, allow_unknown_price=bool(tenant.allow_unknown_price),
@@ -170,7 +171,7 @@ class Tenants:
                 budget = None
             unknown = state.allow_unknown_price
             updated = ev.TenantUpdated(
-                grants=state.grants if grants is None else tuple(sorted(grants)), budget=budget,
+                grants=state.grants if grants is None else check_grants(grants), budget=budget,
                 allow_unknown_price=unknown if allow_unknown_price is None else allow_unknown_price,
                 postings=_change(await self._issued(tenant), budget),
             )  # fmt: skip

@@ -43,7 +43,7 @@ async def approve(
     core.status = "waiting_approval"
     if recorded is None or recorded.inherited:  # nobody can answer a fork's question at its origin
         if expires_s is not None:
-            expires_us = core.clock.now_us() + _microseconds(expires_s)
+            expires_us = core.clock.now_us() + microseconds(expires_s)
         ref, blobs = core.keep_json(asked)
         requested = ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us)
         recorded = Recorded(key=key, kind="approval", request=requested)
@@ -73,7 +73,7 @@ WAIT_S_MAX = 100 * 366 * 86_400
 """A hundred years."""
 
 
-def _microseconds(seconds: object) -> int:
+def microseconds(seconds: object) -> int:
     """Errors: `InvalidRequest` for what is no length of time."""
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not 0 <= cast(float, seconds) <= WAIT_S_MAX:
@@ -121,7 +121,7 @@ async def wait(
     await core.boundary()
     core.status = "waiting"
     if recorded is None:
-        until_us = None if seconds is None else core.clock.now_us() + _microseconds(seconds)
+        until_us = None if seconds is None else core.clock.now_us() + microseconds(seconds)
         started = ev.WaitStarted(key=key, name=name, until_us=until_us)
         await core.writer.commit(started)
     else:
