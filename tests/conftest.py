@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.verification import is_store, loaded, verify_database, views_of
+from tests.verification import is_store, shipped_views, verify_database, views_of
 
 _SLOW_MACHINE = (HealthCheck.too_slow,)
 
@@ -37,7 +37,7 @@ def databases_verify(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if folder is None or request.node.get_closest_marker("corrupts"):
         return
-    views = [*views_of(loaded()), *views_of([request.module])]
+    views = [*shipped_views(), *views_of([request.module])]
     broken = {
         str(path.relative_to(folder)): findings
         for path in sorted(folder.rglob("*.db"))

@@ -30,9 +30,10 @@ def verify_database(path: Path, *, known: Iterable[View] | None = None) -> list[
     """What is wrong with a store: chains, commits, blobs, and every view that somebody defines.
 
     Views are found by the names stored in the database: among `known`, else among the constants of all
-    loaded modules of the package. One that is found nowhere is left out, as `artelier verify` would do.
+    loaded modules of the package; of several with one name the last. One that is found nowhere is left out,
+    as `artelier verify` would do.
     """
-    by_name = {view.name: view for view in (views_of(loaded()) if known is None else known)}
+    by_name = {view.name: view for view in (shipped_views() if known is None else known)}
     try:
         views = [by_name[name] for name in stored_views(path) if name in by_name]
         return verify_store(path, views).findings
@@ -47,6 +48,14 @@ def stored_views(path: Path) -> list[str]:
         return [row[0] for row in db.execute("SELECT name FROM view_versions ORDER BY rowid")]
     finally:
         db.close()
+
+
+def shipped_views() -> list[View]:
+    """The views of the loaded modules of the package; of several with one name the fullest is last.
+
+    The ledger of a memory's own file knows no worlds.
+    """
+    return sorted(views_of(loaded()), key=lambda view: len(view.handlers))
 
 
 def loaded() -> Iterator[ModuleType]:

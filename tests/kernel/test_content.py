@@ -6,7 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from artelier import Run, Tenant, tool
+import pytest
+
+from artelier import Kernel, Run, Tenant, tool
+from artelier.errors import InvalidRequest
 from artelier.kernel import Policy
 from tests.kernel.stage import PRICE, GateModel, ask, drive, open_kernel, play, user
 
@@ -90,3 +93,16 @@ def test_content_that_repeats_is_stored_once(tmp_path: Path) -> None:
     blobs = play(scenario())
 
     assert blobs <= 6, "head, question, reply, result, and what opened the run"
+
+
+@pytest.mark.parametrize("wrong", ["\ud800", {"a": "\udfff"}, {"f": object()}])
+def test_a_command_that_has_no_form_as_json_is_refused_clearly(tmp_path: Path, wrong: Any) -> None:
+    async def scenario() -> None:
+        with Kernel.open(tmp_path / "s.db") as kernel:
+            async with kernel.run("r") as run:
+                with pytest.raises(InvalidRequest):
+                    await kernel.for_tenant().signal("r", "go", wrong)
+                run.finish("on it goes")
+            assert (await kernel.for_tenant().show("r"))["status"] == "completed"
+
+    asyncio.run(scenario())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from artelier import Kernel, Run, ToolContext, tool
-from artelier.errors import TransientError
-from tests.kernel.stage import drive, has_status, kinds, open_kernel, play, result_of
+from artelier.errors import Conflict, NotFound, TransientError
+from tests.kernel.crashes import Deaths
+from tests.kernel.stage import EAGER, World, drive, has_status, kinds, open_kernel, play, result_of
 
 
 def consulting(failures: int = 0) -> Any:
@@ -18,6 +22,7 @@ def consulting(failures: int = 0) -> Any:
     async def consult(ctx: ToolContext) -> str:
         """Ask, then answer."""
         answer = await ctx.ask("may I", {"what": "this"})
+        assert bool(answer) is (answer.decision != "deny")
         if left[0]:
             left[0] -= 1
             raise TransientError("busy")
@@ -79,3 +84,127 @@ def test_a_tool_that_fails_after_its_question_is_tried_again_with_the_answer(
         return await settled(kernel, driven)
 
     assert play(scenario()) == ("completed", "approve", 1)
+
+
+def sending(world: World, *, before_acting: bool = True) -> Any:
+    """A side effect that asks first, twice."""
+
+    @tool(side_effect=True)
+    async def send(ctx: ToolContext) -> list[str]:
+        """Ask, then send."""
+        first = await ctx.ask("may I", before_acting=before_acting)
+        second = await ctx.ask("really", before_acting=before_acting)
+        world.done.append(ctx.idempotency_key)
+        return [first.decision, second.decision]
+
+    return send
+
+
+async def send(run: Run) -> Any:
+    return (await run.step_tool("send", key="c")).value
+
+
+def test_a_side_effect_that_asks_before_it_acts_survives_every_suspension(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = World()
+        for number, decision in enumerate(("approve", "deny")):
+            for _ in range(2):  # opened again without an answer, it asks nothing new
+                with open_kernel(tmp_path, tools=[sending(world)]) as kernel:
+                    assert (
+                        await drive(kernel.for_tenant(), send, on_wait="suspend")
+                        == "waiting_approval"
+                    )
+                    asked = (await kinds(kernel)).count("approval.requested")
+                    assert (asked, world.done) == (number + 1, [])
+            with open_kernel(tmp_path, tools=[sending(world)]) as kernel:
+                await kernel.for_tenant().approve("r", deny=decision == "deny")
+        with open_kernel(tmp_path, tools=[sending(world)]) as kernel:
+            assert await drive(kernel.for_tenant(), send) == "completed"
+            assert await result_of(kernel.for_tenant()) == ["approve", "deny"]
+            assert kernel.verify().ok
+        assert world.done == ["default/r:c"]
+
+    play(scenario())
+
+
+def test_a_side_effect_that_does_not_say_so_is_not_entered_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = World()
+        with open_kernel(tmp_path, tools=[sending(world, before_acting=False)]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, send, on_wait="suspend") == "waiting_approval"
+            await runs.approve("r")
+            assert await drive(runs, send) == "unknown_outcome"
+            assert world.done == []
+
+    play(scenario())
+
+
+def test_a_side_effect_whose_process_is_interrupted_in_its_question_asks_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = World()
+        with open_kernel(tmp_path, tools=[sending(world)]) as kernel:
+            runs = kernel.for_tenant()
+            for end in ("cancel", "stop"):
+                driven = asyncio.ensure_future(drive(runs, send))
+                await has_status(runs, "waiting_approval")
+                if end == "cancel":
+                    driven.cancel()
+                    await asyncio.wait([driven])
+            await runs.stop("r")
+            await runs.resume("r")
+            await has_status(runs, "waiting_approval")
+            await runs.approve("r")
+            await has_status(runs, "waiting_approval")
+            await runs.approve("r")
+            assert await driven == "completed"
+            assert await result_of(runs) == ["approve", "approve"]
+            assert (await kinds(kernel)).count("approval.requested") == 2
+        assert world.done == ["default/r:c"]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_wherever_its_process_dies_a_side_effect_that_asks_acts_once_or_is_unknown(
+    tmp_path: Path, early: bool
+) -> None:
+    """Behind an answer that reached it, a tool may have acted: then it is never entered again."""
+
+    async def has_question(kernel: Kernel) -> bool:
+        rows = await kernel.store.query("SELECT 1 FROM approvals WHERE decision IS NULL")
+        return bool(rows)
+
+    async def answered(kernel: Kernel, driven: asyncio.Task[str]) -> str:
+        runs = kernel.for_tenant()
+        while not driven.done():
+            with suppress(NotFound):  # the run may not have begun yet
+                if (await runs.show("r"))["approvals"]:
+                    await runs.approve("r")
+            await asyncio.wait([driven], timeout=0.01)
+        return driven.result()
+
+    async def scenario() -> list[str]:
+        world, path = World(), tmp_path / "s.db"
+        deaths = Deaths(path, world)
+        with open_kernel(tmp_path, tools=[sending(world)], fault=deaths) as kernel:
+            driven = asyncio.ensure_future(drive(kernel.for_tenant(), send))
+            await has_status(kernel.for_tenant(), "waiting_approval")
+            assert await answered(kernel, driven) == "completed"
+        ends: list[str] = []
+        for death in deaths.found:
+            with Kernel.open(death.path, tools=[sending(death.world)], policy=EAGER) as kernel:
+                kernel.services.is_dead = lambda holder: True
+                if early and await has_question(kernel):
+                    with suppress(Conflict):  # a command of before the death has answered it
+                        await kernel.for_tenant().approve("r")
+                driven = asyncio.ensure_future(drive(kernel.for_tenant(), send))
+                await asyncio.wait([driven], timeout=0.02)
+                end = await answered(kernel, driven)
+                assert len(death.world.done) <= 1, death.point
+                assert len(death.world.done) == 1 or end == "unknown_outcome", death.point
+                ends.append(end)
+        return ends
+
+    ends = play(scenario())
+    assert {"completed", "unknown_outcome"} == set(ends)

@@ -197,6 +197,62 @@ def test_another_tool_or_other_arguments_are_a_mismatch(
     play(scenario())
 
 
+def _invented(name: str, arguments: Any) -> Callable[[Run], Awaitable[Any]]:
+    """Code that makes a call which is refused, and goes on."""
+
+    async def code(run: Run) -> Any:
+        return (await run.step_tool(name, arguments)).value
+
+    return code
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "section"),
+    [
+        ("look", {"at": 8}, "arguments"),
+        ("look", {"at": "moon"}, "arguments"),
+        ("look", object(), "arguments"),
+        ("invented", {"at": 7}, "tool"),
+    ],
+)
+def test_a_refused_call_is_held_to_its_record_as_well(
+    tmp_path: Path, name: str, arguments: Any, section: str
+) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[look]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, _invented("look", {"at": 7})) == "completed"
+            refused = await result_of(runs)
+            assert refused["error"]["code"] == "invalid_arguments"
+            assert await _invented_again(runs, "look", {"at": 7}) == refused
+            with pytest.raises(ReplayMismatch) as mismatch:
+                await _invented_again(runs, name, arguments)
+            assert mismatch.value.section == section
+            assert await _invented_again(runs, name, arguments, "allow_prompt_drift") == refused
+
+    play(scenario())
+
+
+async def _invented_again(
+    runs: TenantKernel, name: str, arguments: Any, replay: str = "strict"
+) -> Any:
+    async with runs.run("r", replay=replay) as run:
+        return await _invented(name, arguments)(run)
+
+
+def test_a_call_that_has_no_form_as_json_is_refused_and_replayed(tmp_path: Path) -> None:
+    """Neither compared nor kept: its refusal is all there is to record."""
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[look]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, _invented("look", {"at": object()})) == "completed"
+            assert await drive(runs, _invented("look", {"at": object()})) == "completed"
+            assert (await result_of(runs))["error"]["code"] == "invalid_arguments"
+
+    play(scenario())
+
+
 def test_a_request_that_was_pending_is_held_to_its_record_as_well(tmp_path: Path) -> None:
     """A crash before the reply: the same code asks the same again, other code is told."""
 

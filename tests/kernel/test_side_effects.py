@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,14 @@ import pytest
 
 from artelier import Kernel, Run, RunSuspended, ToolContext, tool
 from artelier.app import TenantKernel
-from artelier.errors import Conflict, InvalidRequest, NotFound, ProviderUnavailable, ToolFailed
+from artelier.errors import (
+    Conflict,
+    InvalidRequest,
+    LeaseLost,
+    NotFound,
+    ProviderUnavailable,
+    ToolFailed,
+)
 from artelier.testing import ManualClock
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import (
@@ -389,3 +397,54 @@ def test_a_probe_that_cannot_tell_settles_nothing(tmp_path: Path) -> None:
             assert (await runs.show("r"))["unknown_outcomes"] == ["1"]
 
     play(scenario())
+
+
+def test_a_process_that_slept_while_its_run_was_taken_over_enters_no_side_effect(
+    tmp_path: Path,
+) -> None:
+    """Its request is durable, then it stands still for longer than its lease, as after SIGSTOP."""
+    world, clock, taken = World(), ManualClock(), list[str]()
+
+    async def take_over() -> None:
+        with open_kernel(tmp_path, tools=[_pay(world, ends=_returns)], clock=clock) as other:
+            runs = other.for_tenant()
+            taken.append(await drive(runs, _code))
+            await runs.reconcile("r", "1", retry=True)
+            taken.append(await drive(runs, _code))
+
+    def sleeps(point: str) -> None:
+        if point == "tool.requested" and not taken:
+            clock.advance(31)
+            thread = threading.Thread(target=lambda: play(take_over()))
+            thread.start()
+            thread.join()  # the loop of the sleeper stands still
+
+    async def scenario() -> None:
+        mine = _pay(world, ends=_returns)
+        with open_kernel(tmp_path, tools=[mine], clock=clock, fault=sleeps) as kernel:
+            with pytest.raises(LeaseLost):
+                async with kernel.for_tenant().run("r") as run:
+                    await _code(run)
+            assert taken == ["unknown_outcome", "completed"]
+            assert (await kernel.for_tenant().show("r"))["status"] == "completed"
+
+    play(scenario())
+    assert world.done == ["default/r:1"]
+
+
+def test_a_process_that_slept_and_still_has_its_run_goes_on(tmp_path: Path) -> None:
+    world, clock = World(), ManualClock()
+
+    def sleeps(point: str) -> None:
+        if point == "tool.requested":
+            clock.advance(31)
+
+    async def scenario() -> None:
+        mine = _pay(world, ends=_returns)
+        with open_kernel(tmp_path, tools=[mine], clock=clock, fault=sleeps) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, _code) == "completed"
+            assert await drive(runs, _code, "s") == "completed"
+
+    play(scenario())
+    assert world.done == ["default/r:1", "default/s:1"]

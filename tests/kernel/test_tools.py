@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from artelier import Policy, Run, Tenant, ToolContext, tool
-from artelier.errors import LimitReached, NotGranted, ProviderUnavailable, ToolFailed
+from artelier.errors import (
+    InsufficientFunds,
+    LimitReached,
+    ProviderUnavailable,
+    ToolFailed,
+)
 from artelier.kernel import Limits
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.stage import (
@@ -252,6 +257,41 @@ def test_a_large_result_becomes_an_artifact_with_a_preview_and_a_ref(tmp_path: P
     play(scenario())
 
 
+@pytest.mark.parametrize(("first", "then"), [(100, 10_000), (10_000, 100)])
+def test_a_replay_shows_a_result_as_it_was_shown_whatever_the_limit_is_now(
+    tmp_path: Path, first: int, then: int
+) -> None:
+    """Under `strict`: a prompt that changed with the limit would be a mismatch."""
+
+    def code(limit: int, *, stores: bool) -> Any:
+        async def looked(run: Run) -> Any:
+            run.core.result_bytes_max = limit
+            if not stores:  # as if the artifact could not be written
+                run.core.store_result = None
+            talk = run.conversation()
+            talk.append(user("go"))
+            for value in ({"value": "x" * 500}, {"value": "y"}, {"wrong": "z" * 500}):
+                result = await run.step_tool("keep", value)
+                talk.append(result)
+                seen = await run.step_model(model="m", messages=talk)
+            return [result.shown is not None, seen.text]
+
+        return looked
+
+    async def scenario() -> None:
+        for stores in (True, False):
+            folder = tmp_path / str(stores)
+            folder.mkdir()
+            with open_kernel(folder, tools=[keep]) as kernel:
+                runs = kernel.for_tenant()
+                assert await drive(runs, code(first, stores=stores)) == "completed"
+                found = await result_of(runs)
+                assert await drive(runs, code(then, stores=stores)) == "completed"
+                assert await result_of(runs) == found
+
+    play(scenario())
+
+
 def test_passing_failures_of_a_read_only_tool_are_tried_again_with_pauses(tmp_path: Path) -> None:
     tries: list[str] = []
 
@@ -481,25 +521,6 @@ def test_every_parallel_call_is_bounded_and_in_one_order(tmp_path: Path) -> None
     assert most == 4
 
 
-def test_a_child_can_only_narrow_the_grants_of_its_parent(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        tenant = Tenant("t", grants={"tools:look", "payments:*"})
-        with open_kernel(tmp_path, tools=[look, pay, keep]) as kernel:
-            runs = kernel.for_tenant(tenant)
-            async with runs.run("r", grants=["tools:*", "payments:send"]) as run:
-                assert (await _error(run, "look", {"at": "x"}))[0] == "not_granted"
-                assert (await run.step_tool("pay", {"amount": 1})).value == "paid 1"
-                async with runs.run(
-                    "c", parent=run, grants=["tools:look", "payments:send"]
-                ) as child:
-                    assert (await _error(child, "look", {"at": "x"}))[0] == "not_granted"
-                    assert not (await child.step_tool("pay", {"amount": 1})).is_error
-                async with runs.run("d", parent=run, grants=[]) as child:
-                    assert (await _error(child, "pay", {"amount": 1}))[0] == "not_granted"
-
-    play(scenario())
-
-
 def test_tool_failed_says_that_nothing_happened_and_the_run_goes_on(tmp_path: Path) -> None:
     @tool(side_effect=True)
     async def refuses() -> None:
@@ -537,60 +558,46 @@ def test_money_may_be_spent_as_a_decimal(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_the_models_of_a_child_are_never_more_than_its_parents(tmp_path: Path) -> None:
-    """Models are open as long as nobody speaks of them; whoever does speaks for all below."""
+@pytest.mark.parametrize("usd", ["9.00", "-1"])
+def test_a_side_effect_that_spends_before_it_acts_is_refused_readably(
+    tmp_path: Path, usd: str
+) -> None:
+    """The default stays careful: a tool may as well have acted first."""
 
-    async def allowed(run: Run) -> list[str]:
-        found: list[str] = []
-        for name in ("small", "large"):
+    @tool(side_effect=True)
+    async def buy(usd: str, careful: bool, ctx: ToolContext) -> str:
+        """Buy."""
+        if careful:
+            await ctx.spend(usd, before_acting=True)
+        else:
             try:
-                await run.step_model(model=name, messages=[user("x")])
-                found.append(name)
-            except NotGranted:
-                pass
-        return found
+                await ctx.spend(usd)
+            except InsufficientFunds as error:
+                hints.append(error.hint)
+                raise
+        return "bought"
+
+    async def code(run: Run) -> Any:
+        found = await run.step_tool("buy", {"usd": usd, "careful": True})
+        bought = await run.step_tool("buy", {"usd": "1.00", "careful": True})
+        return [found.value["error"]["code"], found.value["error"]["message"], bought.value]
+
+    async def careless(run: Run) -> Any:
+        return (await run.step_tool("buy", {"usd": usd, "careful": False})).value
+
+    hints: list[str | None] = []
 
     async def scenario() -> None:
-        small = {"tools:*", "models:openai:small"}
-        cases: list[tuple[Any, Any, list[str]]] = [
-            ({"tools:*"}, {"tools:*"}, ["small", "large"]),
-            ({"tools:*"}, small, ["small"]),
-            (small, {"tools:*"}, ["small"]),
-            (small, {"models:*"}, []),
-            (small, {"models:openai:large"}, []),
-            ({"models:openai:*"}, {"models:openai:small"}, ["small"]),
-            (small, None, ["small"]),
-        ]
-        for number, (above, below, names) in enumerate(cases):
-            with open_kernel(tmp_path) as kernel:
-                runs = kernel.for_tenant(Tenant(f"t{number}", grants=above))
-                async with runs.run("r", grants=below) as run:
-                    assert await allowed(run) == names
-                async with (
-                    runs.run("p") as parent,
-                    runs.run("c", parent=parent, grants=below) as child,
-                ):
-                    assert await allowed(child) == names
-
-    play(scenario())
-
-
-def test_a_grant_that_the_tenant_loses_is_lost_for_runs_at_work(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        model = echo()
-        with open_kernel(tmp_path, model, tools=[look, pay]) as kernel:
-            runs = kernel.for_tenant(Tenant("t", grants={"tools:*", "payments:*"}))
-            async with runs.run("r") as run:
-                assert not (await run.step_tool("pay", {"amount": 1})).is_error
-                await run.step_model(model="m", messages=[user("x")], tools=None)
-                await kernel.tenants.update("t", grants={"tools:*", "models:openai:other"})
-                assert (await _error(run, "pay", {"amount": 2}))[0] == "not_granted"
-                with pytest.raises(NotGranted):
-                    await run.step_model(model="m", messages=[user("x")])
-                await run.step_model(model="other", messages=[user("y")], tools=None)
-            shown = [[tool.name for tool in request.tools] for request in model.requests]
-            assert shown == [["look", "pay"], ["look"]]
-            async with kernel.for_tenant("t").run("r") as run:
-                assert not (await run.step_tool("pay", {"amount": 1})).is_error, "recorded"
+        with open_kernel(tmp_path, tools=[buy]) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code) == "completed"
+            code_, message, bought = await result_of(runs)
+            assert (code_, bought) == ("tool_failed", "bought")
+            assert message.startswith("this cannot be paid: ")
+            assert await drive(runs, careless, "s") == "unknown_outcome"
+            found = await assert_conserved(kernel, "acme")
+            assert found["spent"] == 1_000_000
+        assert all("before_acting=True" in str(hint) for hint in hints)
+        assert len(hints) == (usd == "9.00")
 
     play(scenario())

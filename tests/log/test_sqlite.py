@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -297,6 +298,80 @@ def test_what_was_confirmed_survives_kill_9(tmp_path: Path) -> None:
 
         tell(path, story)
         assert verify_store(path, (TALLY,)).findings == []
+
+
+def _in_a_fork(work: Callable[[], object]) -> None:
+    """Do something in a forked process; it must end by itself, and well."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads are what this is about
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(10)  # one that hangs is killed
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("name", ["state.db", ":memory:"])
+def test_a_fork_that_uses_its_parents_store_is_told_so_and_the_parent_goes_on(
+    tmp_path: Path, name: str
+) -> None:
+    store = SqliteStore(name if name == ":memory:" else tmp_path / name, (TALLY,))
+
+    async def refused() -> None:
+        for use in (
+            store.append(batch("run:a", 9)),
+            store.data_key("new"),
+            store.head(stream("run:a")),
+        ):
+            with pytest.raises(StoreUnavailable, match="opened by the parent") as error:
+                await use
+            assert "spawn" in str(error.value.hint)
+        with pytest.raises(StoreUnavailable, match="opened by the parent"):
+            SqliteStore(store.path, (TALLY,))
+        other = SqliteStore(tmp_path / "child.db", (TALLY,))
+        await other.append(batch("run:c", 1))
+        other.close()
+
+    def in_child() -> None:
+        asyncio.run(refused())
+        store.close()
+        store.close()
+
+    async def append(*numbers: int) -> None:
+        await store.append(batch("run:a", *numbers))
+
+    asyncio.run(append(1, 2))
+    with store._writer._wake:  # pyright: ignore[reportPrivateUsage] - the worst moment to fork
+        _in_a_fork(in_child)
+    _in_a_fork(in_child)
+    asyncio.run(append(3))
+    assert verify_store(store.path, (TALLY,)).findings == []
+    store.close()
+    if name != ":memory:":
+        _in_a_fork(lambda: SqliteStore(store.path, (TALLY,)).close())
+
+
+_FORKS = """
+import os, sys
+from artelier.log import SqliteStore
+store = SqliteStore(":memory:", ())
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+assert store.path.exists()
+store.close()
+assert not store.path.parent.exists()
+"""
+
+
+def test_a_fork_that_ends_takes_no_temporary_store_with_it() -> None:
+    subprocess.run([sys.executable, "-c", _FORKS], check=True, timeout=30)
 
 
 @pytest.mark.parametrize("turn", range(5))

@@ -345,6 +345,52 @@ def test_an_event_that_does_not_fit_its_own_schema_is_a_finding(tmp_path: Path) 
     assert "does not fit its schema" in check(path).findings[0]
 
 
+@pytest.mark.corrupts
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("DROP INDEX events_by_stream", "table events lacks the index events_by_stream"),
+        ("DROP INDEX blobs_by_name", "table blobs lacks the index blobs_by_name"),
+        (
+            "DROP INDEX events_by_stream; CREATE INDEX events_by_stream ON events(stream, seq)",
+            "table events: the index events_by_stream is not as it was made",
+        ),
+        (
+            "CREATE TRIGGER quiet AFTER INSERT ON events BEGIN SELECT 1; END",
+            "table events has a foreign trigger quiet",
+        ),
+        (
+            "CREATE UNIQUE INDEX one ON events(at_us, position)",
+            "table events has a foreign index one",
+        ),
+        (
+            "ALTER TABLE events ADD COLUMN more TEXT",
+            "table events: the table events is not as it was made",
+        ),
+        ("DROP TABLE conformance_tallies", "table conformance_tallies is missing"),
+    ],
+)
+def test_a_changed_schema_is_found_and_named(
+    original: Path, tmp_path: Path, statement: str, named: str
+) -> None:
+    path = tampered(original, tmp_path, lambda db: db.executescript(statement))
+
+    findings = check(path).findings
+
+    assert any(named in finding for finding in findings), findings
+
+
+@pytest.mark.corrupts
+@pytest.mark.parametrize("table", ["commits", "blobs", "keys", "view_versions"])
+def test_a_store_that_lacks_a_table_of_the_log_is_corrupt(
+    original: Path, tmp_path: Path, table: str
+) -> None:
+    path = tampered(original, tmp_path, lambda db: db.executescript(f"DROP TABLE {table}"))
+
+    with pytest.raises(CorruptStore, match=table):
+        check(path)
+
+
 def test_tables_that_no_view_owns_are_named(original: Path, tmp_path: Path) -> None:
     path = tampered(original, tmp_path, "CREATE TABLE stray(x)")
 

@@ -2,7 +2,7 @@
 
 from artelier.kernel.budget import Reservation
 from artelier.kernel.compare import compare
-from artelier.kernel.conversation import Conversation
+from artelier.kernel.conversation import Conversation, message_tokens
 from artelier.kernel.core import RunCore, TenantState, run_row
 from artelier.kernel.events import CAPPING, MOVING, DroppedRecord
 from artelier.kernel.fork import fork
@@ -10,14 +10,16 @@ from artelier.kernel.inspection import read_header
 from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
 from artelier.kernel.policy import Policy, check_grants
+from artelier.kernel.prefix import SharedPrefix, shared_prefix
 from artelier.kernel.prompts import Renderer
+from artelier.kernel.receipts import receipt_of, receipts_of
 from artelier.kernel.reconcile import reconcile
 from artelier.kernel.replay import Drive, Replayed, replay
 from artelier.kernel.results import AgentResult, Approval, Limits, ModelResult, ToolResult
 from artelier.kernel.run import Run
 from artelier.kernel.services import Services
 from artelier.kernel.tenants import Tenant, TenantContext, Tenants
-from artelier.kernel.tool_step import result_id
+from artelier.kernel.tool_outcome import result_id
 from artelier.kernel.transfer import Transferred, export_run, import_run
 from artelier.kernel.view import kernel_view
 
@@ -44,6 +46,7 @@ __all__ = [
     "Run",
     "RunCore",
     "Services",
+    "SharedPrefix",
     "Tenant",
     "TenantContext",
     "TenantState",
@@ -56,9 +59,13 @@ __all__ = [
     "fork",
     "import_run",
     "kernel_view",
+    "message_tokens",
     "read_header",
+    "receipt_of",
+    "receipts_of",
     "reconcile",
     "replay",
     "result_id",
     "run_row",
+    "shared_prefix",
 ]

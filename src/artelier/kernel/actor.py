@@ -24,8 +24,19 @@ STORED_MAX = 1024
 class Actor:
     """Appends to one run's stream under its lease. Not safe outside the event loop that made it."""
 
-    def __init__(self, store: Store, clock: Clock, stream: Stream, fence: Fence, name: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        stream: Stream,
+        fence: Fence,
+        name: str,
+        *,
+        held_until_us: int = 0,
+    ) -> None:
+        """`held_until_us`: until then nobody else takes the lease, unless he knows this process is gone."""
         self._store = store
+        self._held_until_us = held_until_us
         self._clock = clock
         self.stream = stream
         self.fence = fence
@@ -109,6 +120,7 @@ class Actor:
         self,
         *data: EventData,
         blobs: Sequence[Blob] = (),
+        aside: Sequence[StreamAppend] = (),
         refusable: bool = False,
         release: bool = False,
         actor: str | None = None,
@@ -116,7 +128,8 @@ class Actor:
     ) -> int:
         """Make these events, and all that was noted before them, durable; the seq of the last of them.
 
-        With `refusable`, a refusal by a limit or an account takes back only these events, not the notes.
+        `aside` are events of other streams for the same batch. With `refusable`, a refusal by a limit or
+        an account takes back only these events, not the notes.
         Errors: what refused the batch, or an earlier unwatched one.
         """
         self.check()
@@ -124,6 +137,7 @@ class Actor:
         now = self._clock.now_us()
         self._drafts.extend(Draft(item, now, actor or self.name, cause) for item in data)
         self._blobs.extend(blobs)
+        self._side.extend(aside)
         batch = self._take()
         if batch is None and not release:
             await self.settled()
@@ -174,6 +188,21 @@ class Actor:
             await asyncio.wait(tuple(self._unconfirmed))
             await asyncio.sleep(0)
         self.check()
+
+    async def hold(self, holder: str, *, ttl_us: int) -> None:
+        """Return when this process drives the run for sure: what is entered now cannot be taken back.
+
+        While it was stopped, or the machine slept, the lease may have gone to another process.
+        Errors: `LeaseLost`; `StoreUnavailable`. Cost: nothing, but for a commit once in `ttl_us`.
+        """
+        while (now_us := self._clock.now_us()) >= self._held_until_us:
+            try:
+                await self._store.renew(holder, until_us=now_us + ttl_us, streams=(self.stream,))
+                await self._store.append(Batch(fence=self.fence))
+            except Exception as error:
+                self.failure = self.failure or error
+                raise
+            self._held_until_us = now_us + ttl_us
 
     def check(self) -> None:
         """Errors: why an earlier batch was refused."""

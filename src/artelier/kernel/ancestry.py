@@ -16,7 +16,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.core import run_row
 from artelier.kernel.history import Segment
 from artelier.kernel.services import Services
-from artelier.log import DataKey, Stream, blob_name, run_stream
+from artelier.log import DataKey, Stream, decode_stored, run_stream, stored_blob
 
 OPEN_END = 1 << 62
 """As `upto`: all that there is."""
@@ -77,10 +77,10 @@ async def newest_state(
             (place.stream_id, after, place.upto),
         )
         if newer:
-            state = msgspec.json.decode(newer[0][0], type=ev.CycleCompleted).state
+            state = decode_stored(newer[0][0], type=ev.CycleCompleted).state
             return state, (index, newer[0][1])
         if rows:
-            return msgspec.json.decode(rows[0][0]), (index, rows[0][1])
+            return decode_stored(rows[0][0], type=dict[str, Any]), (index, rows[0][1])
     return None
 
 
@@ -97,8 +97,8 @@ async def changes_of(services: Services, places: Sequence[Place]) -> dict[str, A
     for place in reversed(places[:-1]):
         forked = (await services.store.read(place.stream, limit=1))[0].decode()
         if isinstance(forked, ev.RunForked) and forked.changes is not None:
-            content = await services.store.blob(place.stream.tenant, blob_name(forked.changes))
-            changes.update(msgspec.json.decode(content))
+            content = await stored_blob(services.store, place.stream.tenant, forked.changes)
+            changes.update(decode_stored(content, type=dict[str, Any]))
     return changes
 
 

@@ -1,6 +1,6 @@
 """The file form of an export: `*.artelier`, a gzip file of JSON lines with a seal that covers every byte.
 
-    member 1   header | key* run+ | event+ | (key* blob+)* | end      one JSON object per line
+    member 1   header | key* run* | event+ | (key* blob+)* | end      one JSON object per line
     member 2   {"t": "seal", "sha256": "..."}                         of every byte of member 1
 
 The second member is stored uncompressed and has one legal form, so that no byte of the file can change
@@ -22,6 +22,13 @@ from artelier.errors import InvalidExport
 
 FORMAT = "artelier.export"
 VERSION = 1
+"""Of files that hold a run with all that belongs to it."""
+
+AGENT_VERSION = 2
+"""Of files that hold an agent: they say `agent` in the header, and may hold no run at all."""
+
+WORLD_VERSION = 3
+"""Of files that hold a world: they say `world` in the header, and may hold no run at all."""
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A line of a file: the manifest of a prompt that brings 200,000 messages at once fits."""
@@ -39,18 +46,43 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", forbid_unkn
     """A line of the file."""
 
 
-class Header(Line, frozen=True, kw_only=True, tag="header"):
+class Ancestry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the history of a world began."""
+
+    tick: int
+    """The last one of the file."""
+    parent: str = ""
+    """The world that it was forked off."""
+    forked_at: int = 0
+    ancestors: tuple[tuple[str, int], ...] = ()
+    """Worlds whose history it shares, each up to a tick; the nearest first."""
+
+
+class Header(Line, frozen=True, kw_only=True, tag="header", omit_defaults=True):
     format: str
     version: int
     tenant: str
     run: str
-    """The run that was asked for; `run` lines name all that came with it."""
+    """The run that was asked for, empty in the file of an agent or a world; `run` lines name all runs."""
+    agent: str = ""
+    """The agent that was asked for."""
+    world: str = ""
+    """The world that was asked for."""
+    ancestry: Ancestry | None = None
+    """Of a world."""
     code: str
     """Version of Artelier that wrote the file."""
     position: int
     """Of the newest event of the store at that time; nothing newer is in the file."""
     head: str
     """The store's commit root at that position, hex."""
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """What was asked for: `run`, `agent` or `world`, and its id."""
+        if self.world:
+            return "world", self.world
+        return ("agent", self.agent) if self.agent else ("run", self.run)
 
 
 class KeyLine(Line, frozen=True, kw_only=True, tag="key"):
@@ -198,15 +230,19 @@ class ArchiveReader:
         if fields.get("format") != FORMAT:
             raise InvalidExport("this file is no export of Artelier", got="another format")
         version = fields.get("version")
-        if not isinstance(version, int) or version > VERSION:
+        if not isinstance(version, int) or version > WORLD_VERSION:
             raise InvalidExport(
                 "this export was written by a newer Artelier; nothing was imported",
-                expected=f"format version {VERSION}", got=str(version)[:40],
+                expected=f"format version {WORLD_VERSION}", got=str(version)[:40],
                 hint="Upgrade Artelier.",
             )  # fmt: skip
         line = self._decoded(text)
-        if not isinstance(line, Header) or line.version < 1:
+        if not isinstance(line, Header) or line.version < VERSION:
             raise self._broken("its first line is no header")
+        named = (bool(line.run), bool(line.agent), bool(line.world), line.ancestry is not None)
+        forms = (VERSION, AGENT_VERSION, WORLD_VERSION, WORLD_VERSION)
+        if named != tuple(line.version == form for form in forms):
+            raise self._broken("its first line is no header of a run, an agent or a world")
         return line
 
     def check_seal(self) -> str:

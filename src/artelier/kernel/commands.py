@@ -17,7 +17,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.ancestry import is_imported
 from artelier.kernel.budget import abandon
 from artelier.kernel.core import RunCore, run_row
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import encoded
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import LEASE_TTL_US, Services
 from artelier.ledger import Moving
@@ -180,6 +180,7 @@ async def obey(core: RunCore) -> None:
         )
         _take_effect(core, effect, seq=seq, by=given.actor)
         await _wake(core.services, told)
+        await _tell_newborn(core, effect, told, by=given.actor)
     if len(events) == 100:
         core.nudged = True
 
@@ -320,7 +321,7 @@ async def give(
     blobs: list[Blob] = []
     ref = None
     if payload is not None:
-        ref, blob = make_blob(tenant, data_key, canonical(payload))
+        ref, blob = make_blob(tenant, data_key, encoded(payload))
         blobs.append(blob)
     stream = control_stream(tenant, run_id)
     command = ev.CommandGiven(verb=verb, key=key, choice=choice, payload=ref)
@@ -488,6 +489,44 @@ async def _to_children(
         command = ev.CommandGiven(verb=verb)
         told.append(StreamAppend(stream, [Draft(command, services.clock.now_us(), by)]))
     return told
+
+
+async def _tell_newborn(
+    core: RunCore, effect: EventData, told: Sequence[StreamAppend], *, by: str
+) -> None:
+    """Children that were opened here after their parent's batch was made hear of its effect as well.
+
+    Those that are opened from now on see it by themselves (`OpenRun`).
+    """
+    if not isinstance(effect, ev.RunPaused | ev.RunCancelled):
+        return
+    verb = "cancel" if isinstance(effect, ev.RunCancelled) else "pause"
+    verb = "stop" if isinstance(effect, ev.RunPaused) and effect.stopped else verb
+    heard = {append.stream.id for append in told}
+    for child in tuple(core.services.active.values()):
+        is_own = child.tenant.id == core.tenant.id and child.scopes[1:2] == core.scopes[:1]
+        if is_own and child.run_id not in heard:
+            await tell(core.services, core.tenant.id, child.run_id, verb, by=by)
+
+
+async def tell(services: Services, tenant: str, run_id: str, verb: str, *, by: str) -> None:
+    """Give a command without waiting for its effect."""
+    draft = Draft(ev.CommandGiven(verb=verb), services.clock.now_us(), by)
+    stream = control_stream(tenant, run_id)
+    await services.store.append(Batch(appends=[StreamAppend(stream, [draft])]))
+    await _wake(services, [StreamAppend(stream, [draft])])
+
+
+async def cancel_left(services: Services, tenant: str, run_id: str) -> None:
+    """Cancel what a cancelled run has left open: a child whose opening the cancel itself cut short.
+
+    It was not there to be told, and nobody would ever drive it.
+    """
+    for child, _, control_seq in await _open_children(services, tenant, run_id):
+        head, _ = await services.store.head(control_stream(tenant, child))
+        if head <= control_seq:
+            await tell(services, tenant, child, "cancel", by="kernel")
+    await _family_obeys(services, tenant, run_id)
 
 
 async def _open_children(

@@ -21,7 +21,7 @@ from artelier.kernel.queries import run_object
 from artelier.kernel.request_diff import difference
 from artelier.kernel.services import Services
 from artelier.kernel.step_facts import KEYED_KINDS, Facts, key_of_step, outcome_of
-from artelier.log import EventData, blob_name
+from artelier.log import EventData, stored_blob
 from artelier.log.event import decode_data
 
 SHOWN_CHARS = 300
@@ -163,7 +163,7 @@ class _Side:
     async def content(self, ref: str | None) -> bytes:
         if ref is None:
             return b"null"
-        return await self.services.store.blob(self.row["tenant"], blob_name(ref))
+        return await stored_blob(self.services.store, self.row["tenant"], ref)
 
 
 def _share(a: _Side, b: _Side) -> dict[str, Any]:

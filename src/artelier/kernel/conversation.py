@@ -12,6 +12,18 @@ from artelier.kernel.manifest import RangePart, encoded, message_of_reply, messa
 from artelier.kernel.results import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage, message_from
+from artelier.tokens import estimate_tokens
+
+MESSAGE_TOKENS = 4
+"""What a chat template adds to each message, about (OpenAI's cookbook counts 3 or 4)."""
+
+
+def message_tokens(message: ChatMessage) -> int:
+    """About how many tokens a message has in a prompt, its tool calls included."""
+    tokens = MESSAGE_TOKENS + estimate_tokens(message.text)
+    for call in message.tool_calls:
+        tokens += MESSAGE_TOKENS + estimate_tokens(encoded(call.arguments)) + len(call.name) // 4
+    return tokens
 
 
 class Keep(Protocol):
@@ -38,6 +50,8 @@ class Conversation:
         self._first = 1
         """Number of the first message held in memory; earlier ones are only in the store."""
         self._messages: list[ChatMessage] = []
+        self._tokens: list[int] = []
+        """Estimate of each message held."""
         self._new: list[tuple[Entry, Blob | None]] = []
         self._digest = sha256(name.encode())
         self._digested = 0
@@ -63,8 +77,12 @@ class Conversation:
             message = message_from(item)
             ref, blob = self._keep(encoded(message))
             entry = Entry("m", ref)
-        self._messages.append(message)
+        self._hold(message)
         self._remember(entry, blob)
+
+    def _hold(self, message: ChatMessage) -> None:
+        self._messages.append(message)
+        self._tokens.append(message_tokens(message))
 
     def _remember(self, entry: Entry, blob: Blob | None) -> None:
         if not self._new:
@@ -75,7 +93,28 @@ class Conversation:
         """Hold stored messages from number `first` on in memory (resume of a built-in loop)."""
         assert not self._new, "restore before the first append"
         self._first = first
-        self._messages = messages
+        self._messages, self._tokens = [], []
+        for message in messages:
+            self._hold(message)
+
+    def forget_before(self, first: int) -> None:
+        """Let go of recorded messages below `first`; they stay in the store."""
+        count = min(first, self.first_new) - self._first
+        if count > 0:
+            self._digested = max(0, self._digested - count)
+            del self._messages[:count], self._tokens[:count]
+            self._first += count
+
+    def recall(self, messages: list[ChatMessage]) -> None:
+        """Hold the stored messages just before the first one again."""
+        self._digest, self._digested = sha256(self.name.encode()), 0
+        self._messages[:0] = messages
+        self._tokens[:0] = map(message_tokens, messages)
+        self._first -= len(messages)
+
+    def tokens(self, start: int, end: int) -> int:
+        """About how many tokens messages `start..end` have. Cost: O(end - start)."""
+        return sum(self._tokens[max(0, start - self._first) : max(0, end - self._first + 1)])
 
     @property
     def digest(self) -> str:
@@ -101,7 +140,10 @@ class Conversation:
                 got=f"{start}..{end}",
             )
         messages = tuple(self._messages[start - self._first : end - self._first + 1])
-        return RangePart(tag=tag, conversation=self.name, start=start, end=end, messages=messages)
+        return RangePart(
+            tag=tag, conversation=self.name, start=start, end=end, messages=messages,
+            tokens=self.tokens(start, end),
+        )  # fmt: skip
 
     def aligned(self, start: int, end: int) -> RangePart:
         """Like `range`, beginning at or after `start` with a message that answers no earlier one.

@@ -8,11 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
-
-import msgspec
 
 from artelier.errors import (
     AmbiguousStepKey,
@@ -35,7 +33,16 @@ from artelier.kernel.policy import granted, may_use_model
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
 from artelier.ledger import Moving
-from artelier.log import Blob, BlobRef, DataKey, Stream, blob_name, control_stream, make_blob
+from artelier.log import (
+    Blob,
+    BlobRef,
+    DataKey,
+    Stream,
+    control_stream,
+    decode_stored,
+    make_blob,
+    stored_blob,
+)
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
 
@@ -110,6 +117,17 @@ class Keys:
         self.in_flight[parent] -= 1
 
 
+def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
+    """What to do with a run that takes no steps here."""
+    if is_imported:
+        return f"Fork it: `artelier fork {run_id}`; an imported run is driven no more."
+    if status == "failed":
+        return f"Reopen it with `artelier retry {run_id}`, or fork it."
+    if status in FINAL:
+        return f"Fork it: `artelier fork {run_id}`."
+    return f"It has not ended: let it go on first (`artelier resume {run_id}`), or fork it."
+
+
 KEY_CHARS_MAX = 256
 
 
@@ -122,6 +140,9 @@ def check_key(key: object) -> None:
             got=repr(key)[:80],
         )
 
+
+RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
+"""Content kept last, which may not be stored yet: a cycle keeps about ten pieces before it commits."""
 
 ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
 
@@ -180,7 +201,8 @@ class RunCore:
         self.deadlines: dict[str, int] = {}
         """When the time of each of its scopes is up that has a cap on it; microseconds."""
         self.started_us = 0
-        self.children: set[str] = set()
+        self.children: set[str] | None = None
+        """Ids of the runs below it that its tools have started; None until somebody counts them."""
         self.conversations: dict[str, Conversation] = {}
         self.lists = PlainLists(self.list_conversation)
         self.fresh: dict[int, Conversation] = {}
@@ -189,6 +211,8 @@ class RunCore:
         """The run's row, if it had a past when this process opened it."""
         self.in_flight: dict[asyncio.Task[Any], bool] = {}
         """Tasks inside a model or tool call; the value says whether a cancel may interrupt it."""
+        self.timeouts: dict[asyncio.Task[Any], tuple[asyncio.Timeout, float | None]] = {}
+        """Of those tasks: what cuts the call, and when its own time is up in the loop's time."""
         self.held: dict[str, Moving] = {}
         """Requests of model steps whose money is held, by key."""
         self.loop = asyncio.get_running_loop()
@@ -196,11 +220,23 @@ class RunCore:
         """Writes a large tool result as an artifact in the batch of its event; gives its ref."""
         self.overrun = 0
         """Micro-dollars that a provider billed beyond its own maximum; the run stops for it."""
+        self._look()
+        self._hear()
+
+    def _look(self) -> None:
+        """What models are shown, and what is at hand of it."""
+        self.result_bytes_max = self.policy.result_bytes_max
+        """Larger tool results are shown to models as a preview with a ref; a loop may set it lower."""
+        self.offered: frozenset[str] | None = None
+        """Names of the tools that models are offered; None for all that the run sees."""
+        self.listed: BlobRef | None = None
+        """The list of tools that the log has, and the tenant's grants under which it was made."""
+        self.listed_under: tuple[str, ...] | None = None
         self._visible: tuple[tuple[str, ...], tuple[ToolSchema, ...]] | None = None
         """The tenant's grants, and the tools that are visible under them."""
         self._kept: dict[bytes, tuple[BlobRef, Blob]] = {}
+        self._recent: dict[str, bytes] = {}
         self._decoded: dict[str, Any] = {}
-        self._hear()
 
     def _hear(self) -> None:
         """What commands have said, and what they led to."""
@@ -238,6 +274,10 @@ class RunCore:
         if known is not None:
             return known
         kept = make_blob(self.tenant.id, self.key, content)
+        if len(content) <= RECENT_BYTES:
+            if len(self._recent) >= RECENT_MAX:
+                del self._recent[next(iter(self._recent))]
+            self._recent[kept[0]] = content
         if len(content) <= SMALL_BYTES:
             # Small content repeats (system prompts, arguments); large does not.
             if len(self._kept) >= 256:
@@ -254,10 +294,13 @@ class RunCore:
         return ref, [blob]
 
     async def load(self, ref: str) -> bytes:
-        return await self.store.blob(self.tenant.id, blob_name(ref))
+        """Stored content, or content that rides with a batch which is not committed yet."""
+        if (recent := self._recent.get(ref)) is not None:
+            return recent
+        return await stored_blob(self.store, self.tenant.id, ref)
 
     async def load_json(self, ref: str | None) -> Any:
-        return None if ref is None else msgspec.json.decode(await self.load(ref))
+        return None if ref is None else decode_stored(await self.load(ref))
 
     async def decoded(self, ref: str, decode: Callable[[bytes], T]) -> T:
         """Stored content that many steps share (a manifest's head, a list of tools), decoded once."""
@@ -347,6 +390,13 @@ class RunCore:
             seen = self._visible = (self.tenant.grants, schemas)
         return seen[1]
 
+    def offered_tools(self) -> tuple[ToolSchema, ...]:
+        """Schemas of the tools that a model is offered now, of those that the run may call."""
+        schemas = self.visible_tools()
+        if self.offered is None:
+            return schemas
+        return tuple(schema for schema in schemas if schema.name in self.offered)
+
     def may_use(self, grant: str) -> bool:
         """Whether the run was given a grant, and its tenant still has it."""
         return granted(self.grants, grant) and granted(self.tenant.grants, grant)
@@ -382,7 +432,9 @@ class RunCore:
             why = self.closed_because or f"is {self.status}"
             ended = RunEnded(
                 f"run {self.run_id} {why}; it takes no new steps",
-                hint="Use `artelier retry` on a failed run, or fork it.",
+                hint=_ended_hint(
+                    self.run_id, self.status, is_imported=self.closed_because == "was imported"
+                ),
             )
             self.refused_step = self.refused_step or ended
             raise ended
@@ -431,6 +483,10 @@ class RunCore:
         left_s = self.left_s()
         is_last = left_s is not None and (timeout_s is None or left_s <= timeout_s)
         limit = asyncio.timeout(left_s if is_last else timeout_s)
+        task = asyncio.current_task()
+        assert task is not None
+        own = None if timeout_s is None else self.loop.time() + timeout_s
+        self.timeouts[task] = (limit, own)
         try:
             async with limit:
                 yield limit
@@ -438,6 +494,8 @@ class RunCore:
             if is_last and limit.expired():
                 raise OutOfTime("the run's time is up") from None
             raise
+        finally:
+            self.timeouts.pop(task, None)
 
     async def pause_over(self) -> None:
         """Return when nobody wants the run to pause (any more). Errors: as in `boundary`."""
@@ -564,6 +622,30 @@ class RunCore:
             self.was_interrupted()
         finally:
             self.in_flight.pop(task, None)
+
+    @contextmanager
+    def handed_over(self) -> Generator[None]:
+        """While a child is at work in the call of the current task, the child obeys in its stead.
+
+        It is told every command itself and has this run's deadline: cutting the call from here as well
+        would tear a side effect of the child that a cancel lets finish.
+        """
+        task = asyncio.current_task()
+        harmless = None if task is None else self.in_flight.pop(task, None)
+        if task is None or harmless is None:  # no call of this run
+            yield
+            return
+        limit, own = self.timeouts.get(task, (None, None))
+        until = limit.when() if limit is not None else None
+        if limit is not None:
+            limit.reschedule(own)
+        try:
+            yield
+        finally:
+            self.in_flight[task] = harmless
+            if limit is not None:
+                with suppress(RuntimeError):  # its own time was up
+                    limit.reschedule(until)
 
     def was_interrupted(self) -> bool:
         """Whether the current task's cancel came from a command; it is taken back then."""

@@ -176,6 +176,11 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trust: str = "trusted"
     cut: str = ""
     """How it was shortened to fit: `start`, `end`, `middle` or empty."""
+    form: str = ""
+    """How the messages of a range are quoted as one (`transcript.py`); empty if they stand as themselves.
+    Then `blob` is a summary that stands before them, as a JSON string."""
+    line_tokens_max: int = 0
+    """Of one message that is quoted."""
 
 
 class DroppedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -227,6 +232,8 @@ class ContextAssembled(EventData, frozen=True, kw_only=True, omit_defaults=True)
     """The parts after the head's."""
     added: tuple[Added, ...] = ()
     dropped: tuple[DroppedRecord, ...] = ()
+    prices: tuple[str, ...] = ()
+    """What was paid for parts of it, as `bob -> alice 2 for handbook@7`; other events move the money."""
     pii: dict[str, int] = {}
     request: str
     """`h:` and the keyed hash of the canonical request."""
@@ -266,6 +273,8 @@ class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """Micro-dollars."""
     invalid: bool = False
     """True if it did not fit the schema that was asked for: a failure, whose reply is kept."""
+    misfit: BlobRef | None = None
+    """JSON text that says what did not fit."""
     unpriced: bool = False
     """True if nobody knows the price and the tenant allows that; `cost` is then no amount."""
 
@@ -308,6 +317,8 @@ class ToolRefused(EventData, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     code: str
     result: BlobRef
+    arguments: BlobRef | None = None
+    """What was asked for; None if it has no form as JSON, and in histories of before it was kept."""
 
 
 @event("tool.completed")
@@ -320,6 +331,8 @@ class ToolCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     ms: int = 0
     artifact: str = ""
     """Ref of the artifact that holds a large result."""
+    preview: bool = False
+    """True if models were shown a preview of it although no artifact holds it."""
     settled_by: str = ""
     """`probe` if the outcome was found by asking the outside system."""
 
@@ -377,6 +390,53 @@ class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
     message: BlobRef | None = None
 
 
+# Conversations that became too long
+
+
+@event("context.compacted")
+class ContextCompacted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """From here on a summary stands for messages `start..end`, which stay in the log. The receipt."""
+
+    key: str
+    conversation: str
+    start: int
+    end: int
+    """Numbers of the first and last message of the block, inclusive."""
+    summary: BlobRef
+    """JSON text of all that the summary message says, earlier summaries included."""
+    previous: BlobRef | None = None
+    """The summary that stood before."""
+    how: str
+    """`model`, or `extract` if no model gave a summary."""
+    model: str = ""
+    """Who was asked for the summary, whether or not one came."""
+    failure: str = ""
+    """Code of the error for which the extract stands in."""
+    policy: BlobRef
+    """JSON of the strategy's settings."""
+    why: str = ""
+    """`messages`, `fraction`, `too_long` (the provider said so) or `asked`."""
+    tokens_before: int = 0
+    """Estimate of the whole prompt."""
+    tokens_after: int = 0
+    loss: BlobRef | None = None
+    """JSON of what was in the block and is in neither the summary nor memory."""
+    lost: int = 0
+    trust: str = "trusted"
+
+
+@event("context.restored")
+class ContextRestored(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A compaction was undone: the messages it stood for are shown again."""
+
+    key: str
+    compaction: str
+    """Key of the receipt that this undoes."""
+    start: int
+    summary: BlobRef | None = None
+    """The summary that stands again, if there was an earlier one."""
+
+
 # People and time
 
 
@@ -388,6 +448,8 @@ class ApprovalRequested(EventData, frozen=True, kw_only=True, omit_defaults=True
     question: BlobRef
     """JSON of `{question, details}`."""
     expires_us: int | None = None
+    before_acting: bool = False
+    """True if the tool that asks says that it has done nothing yet: it may be entered again."""
 
 
 @event("approval.given")
@@ -474,7 +536,7 @@ class ImportedRun(msgspec.Struct, frozen=True, array_like=True):
 
 @event("runs.imported")
 class RunsImported(Moving, frozen=True, kw_only=True, omit_defaults=True):
-    """Runs of another store follow, whole and with their hashes.
+    """Runs of another store follow, whole and with their hashes, or an agent with its runs and memory.
 
     The postings lend the money that their history moves; so an import spends nothing of this tenant's.
     """
@@ -484,6 +546,8 @@ class RunsImported(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """Whose they were."""
     sha256: str
     """Of the file without its seal."""
+    agent: str = ""
+    """Whom the file is about, if it is about an agent."""
 
 
 @event("import.settled")

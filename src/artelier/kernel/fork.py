@@ -24,7 +24,16 @@ from artelier.kernel.commands import beside
 from artelier.kernel.core import TenantState
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
-from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob, run_stream
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    EventData,
+    StreamAppend,
+    decode_stored,
+    make_blob,
+    run_stream,
+)
 
 CHANGES_BYTES_MAX = 64 * 1024
 """Stored bytes of what a fork changes (guess: hundreds of refs)."""
@@ -199,15 +208,15 @@ async def _unheard(
     found: dict[int, tuple[str, EventData]] = {}
     for seq, actor, kind, data in rows:
         if kind == "note.injected":
-            note = msgspec.json.decode(data, type=ev.NoteInjected)
+            note = decode_stored(data, type=ev.NoteInjected)
             found[seq] = (actor, ev.NoteInjected(text=note.text))
         elif kind == "signal.received":
-            signal = msgspec.json.decode(data, type=ev.SignalReceived)
+            signal = decode_stored(data, type=ev.SignalReceived)
             found[seq] = (actor, ev.SignalReceived(name=signal.name, data=signal.data))
         elif kind == "wait.ended":
-            found.pop(msgspec.json.decode(data, type=ev.WaitEnded).signal, None)
+            found.pop(decode_stored(data, type=ev.WaitEnded).signal, None)
         else:
-            took = msgspec.json.decode(data, type=ev.StepCompleted).took
+            took = decode_stored(data, type=ev.StepCompleted).took
             for taken in [n for n, (_, item) in found.items()
                           if n <= took and isinstance(item, ev.NoteInjected)]:  # fmt: skip
                 del found[taken]

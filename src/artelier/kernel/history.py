@@ -33,6 +33,9 @@ class Recorded:
     """True if it belongs to the origin of a fork: its request is not compared."""
     owner: str = ""
     """The run that asked for it first: a fork settles a call of its origin under the origin's key."""
+    untouched: str = ""
+    """`asked` or `answered` if a tool waits for a person and has done nothing yet: while nobody answers,
+    and after an answer that came when nobody drove the run, it can be entered again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,18 @@ class History:
         self.found += step is not None
         return step
 
+    async def knows(self, key: str) -> bool:
+        """Whether a recorded step has this key and is still to be asked for."""
+        while self._segments and key not in self._steps:
+            await self._read_page()
+        return key in self._steps
+
+    def pass_over(self, parent: str) -> None:
+        """Nobody will ask for the steps under this parent: what they led to is recorded itself."""
+        for key in [key for key in self._steps if key.startswith(f"{parent}/")]:
+            del self._steps[key]
+            self.found += 1
+
     def expects(self, parent: str) -> bool:
         """Whether a recorded step under this parent is still to be asked for; False for the run itself."""
         return bool(parent) and any(key.startswith(f"{parent}/") for key in self._steps)
@@ -108,8 +123,12 @@ class History:
             # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
             if (step := self._steps.get(data.key)) is not None:
                 step.status, step.outcome = "requested", None
+                if step.untouched == "answered":  # now it goes on behind its question
+                    step.untouched = ""
         elif (kind := _REQUESTS.get(type(data))) is not None:
             key = cast(ev.ModelRequested, data).key
+            if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
+                tool.untouched = "asked" if data.before_acting else ""
             self._steps[key] = Recorded(
                 key=key, kind=kind, request=data, context=self._contexts.pop(key, None),
                 actor=actor, at_us=at_us, inherited=inherited,
@@ -128,6 +147,19 @@ class History:
                 step.status = "failed"
             if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
                 step.status = "retry"
+            if isinstance(data, ev.ApprovalGiven) and (tool := self._asker(key)) is not None:
+                tool.untouched = "answered" if tool.untouched and data.queued else ""
+
+    def _asker(self, question: str) -> Recorded | None:
+        """The tool step that asks a question, if one does."""
+        key, number = question.rsplit("/ask/", 1) if "/ask/" in question else ("", "")
+        step = self._steps.get(key) if number.isdecimal() else None
+        return step if step is not None and step.kind == "tool" else None
+
+
+def question_key(key: str, number: int) -> str:
+    """Key of the question number so-and-so that a tool step asks a person."""
+    return f"{key}/ask/{number}"
 
 
 def _owner(before: Recorded | None) -> str:
@@ -152,6 +184,8 @@ _OUTCOMES: dict[type[EventData], tuple[str, str]] = {
     ev.ToolReconciled: ("tool", "completed"),
     ev.StepCompleted: ("compute", "completed"),
     ev.StepFailed: ("compute", "failed"),
+    ev.ContextCompacted: ("compute", "completed"),
+    ev.ContextRestored: ("compute", "completed"),
     ev.ApprovalGiven: ("approval", "completed"),
     ev.WaitEnded: ("wait", "completed"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -16,7 +16,7 @@ from artelier.errors import (
     NotFound,
     StoreUnavailable,
 )
-from artelier.ids import check_run_id, check_tenant
+from artelier.ids import MAIN_SPACE, check_run_id, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.archive import (
     SIZE_BYTES_MAX,
@@ -29,10 +29,11 @@ from artelier.kernel.archive import (
     KeyLine,
     RunLine,
 )
+from artelier.kernel.belongings import Belongings
 from artelier.kernel.loan import Loan
 from artelier.kernel.portable import check_place, check_stream, head_refs
 from artelier.ledger import Moving
-from artelier.log import GENESIS, RawDraft, blob_name, blob_ref
+from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref
 from artelier.log.blobs import BLOB_BYTES_MAX
 from artelier.log.chain import event_hash
 from artelier.log.event import decode_import, registered
@@ -60,6 +61,25 @@ class Inspected:
     loan: Loan = field(default_factory=lambda: Loan(own=()))
     """What its events do to accounts and counters."""
     blobs: int = 0
+    belongings: Belongings | None = None
+    """Of the agent or the world that the file is about."""
+
+    def home(self, tenant: str, local: str) -> Stream:
+        """Where a stream of the file goes in a tenant."""
+        if self.belongings is not None and self.belongings.has_stream(local):
+            return self.belongings.home(tenant, local)
+        return Stream(tenant, MAIN_SPACE, local)
+
+    def leave_out(self, streams: Collection[str]) -> None:
+        """Forget streams that are there already, and the money that only they move."""
+        self.heads = {local: head for local, head in self.heads.items() if local not in streams}
+        self.runs = {run: key for run, key in self.runs.items() if f"run:{run}" not in streams}
+        self.drafts = [one for one in self.drafts if one[0] not in streams]
+        self.loan = Loan(own={f"run:{run}" for run in self.runs})
+        for local, draft in self.drafts:
+            data = decode_import(draft.kind, draft.version, draft.data)
+            if isinstance(data, Moving) and self.home("", local).space == MAIN_SPACE:
+                self.loan.add(data)
 
 
 @contextmanager
@@ -89,8 +109,16 @@ def read_header(path: str | Path) -> Header:
             raise _unreadable(error) from error
 
 
-def inspect(file: BinaryIO, *, size_max_bytes: int = SIZE_BYTES_MAX) -> Inspected:
+def inspect(
+    file: BinaryIO,
+    *,
+    size_max_bytes: int = SIZE_BYTES_MAX,
+    belongings: Callable[[Header], Belongings] | None = None,
+    about: str = "agent",
+) -> Inspected:
     """Check a whole file. Memory: its events, and one piece of content at a time.
+
+    With `belongings` the file must be one of an agent, or of what `about` says, else one of a run.
 
     Errors: `InvalidExport` that names what is wrong and where.
     """
@@ -98,7 +126,9 @@ def inspect(file: BinaryIO, *, size_max_bytes: int = SIZE_BYTES_MAX) -> Inspecte
     try:
         reader = ArchiveReader(file, size_max_bytes=size_max_bytes)
         header = reader.header()
-        inspection = _Inspection(Inspected(header, reader.check_seal()))
+        found = Inspected(header, reader.check_seal())
+        found.belongings = _belongings(header, belongings, about)
+        inspection = _Inspection(found)
         for item in reader.lines():
             line = reader.line
             inspection.take(item)
@@ -112,6 +142,22 @@ def inspect(file: BinaryIO, *, size_max_bytes: int = SIZE_BYTES_MAX) -> Inspecte
             f"this export cannot be imported (line {line}): {str(error)[:300]}"
         ) from error
     return inspection.found
+
+
+_VERBS = {"run": "import", "agent": "agents import", "world": "world import"}
+
+
+def _belongings(
+    header: Header, belongings: Callable[[Header], Belongings] | None, about: str
+) -> Belongings | None:
+    """Errors: `InvalidExport` for the file of a run where an agent is wanted, and so on."""
+    what, name = header.about
+    if what != ("run" if belongings is None else about):
+        raise InvalidExport(
+            f"this file holds {what} {name[:120]}",
+            hint=f"Take it with: artelier {_VERBS[what]} FILE",
+        )
+    return None if belongings is None else belongings(header)
 
 
 class _Inspection:
@@ -197,12 +243,22 @@ class _Inspection:
                 got=f"{line.kind[:80]} version {line.version}", hint="Upgrade Artelier.",
             )  # fmt: skip
         typed = decode_import(line.kind, line.version, data)
-        check_place(line.stream, line.seq, line.kind, typed)
-        self._relations(line.stream, typed)
+        self._place(line, typed)
         self._needed.update(blob_refs(data))
         self.found.heads[line.stream] = (line.seq, hash_)
         draft = RawDraft(line.kind, line.version, data, line.at_us, line.actor, line.cause)
         self.found.drafts.append((line.stream, draft))
+
+    def _place(self, line: EventLine, typed: EventData) -> None:
+        belongings = self.found.belongings
+        if belongings is not None and belongings.has_stream(line.stream):
+            belongings.take_own(line.stream, line.seq, typed, at_us=line.at_us)
+            return
+        kinds = belongings.kinds if belongings is not None else ()
+        check_place(line.stream, line.seq, line.kind, typed, more=kinds)
+        if belongings is not None and line.stream.startswith("artifact:"):
+            belongings.take(line.stream.removeprefix("artifact:"), line.seq, typed)
+        self._relations(line.stream, typed)
 
     def _seq_of(self, run: str) -> int:
         return self.found.heads.get(f"run:{run}", (0, b""))[0]
@@ -227,7 +283,7 @@ class _Inspection:
 
     def _content(self, line: BlobLine) -> None:
         if self._blob is None:
-            self._blob = _OpenBlob(line, self._secret(line), keep=line.name in self._manifests)
+            self._blob = _OpenBlob(line, self._secret(line), keep=self._keeps(line.name))
             if line.name in self._have:
                 raise InvalidExport("content stands twice", got=blob_ref(line.name))
         self._blob.take(line)
@@ -238,6 +294,14 @@ class _Inspection:
         self.found.blobs += 1
         if line.name in self._manifests:
             self._needed.update(blob_name(ref) for ref in head_refs(content))
+        belongings = self.found.belongings
+        if belongings is not None and belongings.wants(line.name):
+            belongings.content(line.name, content)
+
+    def _keeps(self, name: bytes) -> bool:
+        """Whether this content is looked at, beyond its name."""
+        belongings = self.found.belongings
+        return name in self._manifests or (belongings is not None and belongings.wants(name))
 
     def _secret(self, line: BlobLine) -> bytes | None:
         key = self._known_key(line.key)
@@ -263,14 +327,21 @@ class _Inspection:
     def _check_streams(self) -> None:
         found = self.found
         runs = {check_stream(local)[1] for local in found.heads if local.startswith("run:")}
-        if runs != set(found.runs) or found.header.run not in runs:
+        belongings = found.belongings
+        if runs != set(found.runs) or (belongings is None and found.header.run not in runs):
             raise InvalidExport("the runs of the file are not those that it names")
         for local in found.heads:
+            if belongings is not None and belongings.has_stream(local):
+                continue
             kind, id_ = check_stream(local)
             if kind == "control" and id_ not in runs:
                 raise InvalidExport("commands of a run that is not in the file", got=local)
-            if kind == "artifact" and not self._written_by[local] & runs:
+            if kind != "artifact" or self._written_by[local] & runs:
+                continue
+            if belongings is None or not belongings.owns(id_):
                 raise InvalidExport("an artifact that no run of the file has written", got=local)
+        if belongings is not None:
+            belongings.end()
 
 
 class _OpenBlob:

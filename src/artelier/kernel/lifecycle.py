@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, cast
-
-import msgspec
 
 from artelier.errors import (
     ArtelierError,
@@ -35,15 +33,16 @@ from artelier.kernel.ancestry import (
     segments,
 )
 from artelier.kernel.budget import abandon
-from artelier.kernel.commands import abandoned, give_back
+from artelier.kernel.commands import abandoned, cancel_left, give_back, tell
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import History
-from artelier.kernel.manifest import canonical, encoded
+from artelier.kernel.manifest import encoded
 from artelier.kernel.policy import narrow
 from artelier.kernel.results import FINAL, Limits
 from artelier.kernel.run import Run
 from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.tool_list import note_tools, tool_list
 from artelier.kernel.waits import microseconds
 from artelier.ledger import Moving
 from artelier.log import (
@@ -55,10 +54,12 @@ from artelier.log import (
     LeaseRequest,
     Receipt,
     StreamAppend,
+    decode_stored,
     make_blob,
     run_stream,
 )
 from artelier.money import parse_usd
+from artelier.ports.telemetry import RunFacts, Telemetry
 from artelier.ports.tool import ToolPort
 
 
@@ -85,6 +86,8 @@ class Opening:
     principal: str = "kernel"
     tools: Mapping[str, ToolPort] | None = None
     """Tools of this run; None: those of the kernel."""
+    is_detached: bool = False
+    """It stays open beyond the code that opens it."""
 
 
 class OpenRun:
@@ -104,7 +107,13 @@ class OpenRun:
         self._store_result = store_result
         self._run: Run | None = None
         self._token = 0
+        self._leased_us = 0
+        """When the lease was asked for."""
         self._is_opening = False
+        self._handed = ExitStack()
+        """What the parent has handed over to this run as long as it is open."""
+        self.is_new = False
+        """Whether this opening made the run."""
         self.snapshot: dict[str, Any] | None = None
         """The state a built-in loop left, if it resumes."""
 
@@ -134,10 +143,39 @@ class OpenRun:
                 self._services.opening.discard((tenant.id, opening.run_id))
         core.store_result = self._store_result
         self._run = Run(core)
+        if self._services.telemetry is not None:
+            self._watch(self._services.telemetry, core, row)
         if core.actor is not None:
             self._services.active[tenant.id, opening.run_id] = core
             core.nudge()
+            if opening.parent is not None:
+                self._handed.enter_context(opening.parent.handed_over())
+                try:
+                    await self._catch_up(opening.parent)
+                except BaseException as error:
+                    await self.__aexit__(type(error), error, None)
+                    raise
         return self._run
+
+    async def _catch_up(self, parent: RunCore) -> None:
+        """Hear what the parent was told while this run was being opened, and was not there to be told."""
+        if parent.cancelled_reason is None and not parent.paused:
+            return
+        verb = "stop" if parent.stopping else "pause"
+        if parent.cancelled_reason is not None:
+            verb = "cancel"
+        await tell(self._services, self._tenant.id, self._opening.run_id, verb, by="kernel")
+
+    def _watch(self, telemetry: Telemetry, core: RunCore, row: dict[str, Any] | None) -> None:
+        opening = self._opening
+        facts = RunFacts(
+            run_id=core.run_id, tenant=core.tenant.id, parent=opening.parent,
+            agent=row["agent"] if row is not None else opening.agent,
+            loop=row["loop"] if row is not None else opening.loop,
+            is_resumed=row is not None and core.actor is not None,
+            is_replayed=core.actor is None, is_detached=opening.is_detached,
+        )  # fmt: skip
+        telemetry.run_opened(core, facts)
 
     async def _take(self, *appends: StreamAppend, blobs: list[Blob]) -> int:
         """Take the run's lease, with the first events of a new one; its token.
@@ -197,6 +235,7 @@ class OpenRun:
             grants = narrow(opening.parent.grants, grants)
         core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
         blobs: list[Blob] = []
+        core.listed_under = tenant.grants
         started = ev.RunStarted(
             loop=opening.loop, agent=opening.agent, model=opening.model,
             goal=self._keep(opening.goal, blobs), settings=self._keep(opening.settings, blobs),
@@ -205,6 +244,7 @@ class OpenRun:
             parent_step=opening.parent_step, replay=opening.replay,
             code=self._services.code_version,
         )  # fmt: skip
+        core.listed = started.tools
         caps = _caps(opening.limits, opening.run_id)
         now = self._services.clock.now_us()
         drafts = [Draft(data, now, opening.principal) for data in (started, *caps)]
@@ -216,6 +256,7 @@ class OpenRun:
             self._is_opening = False
             return await self._resume(await run_row(self._services, tenant.id, opening.run_id))
         self._attach(core, token)
+        self.is_new = True
         core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = now
         core.deadlines = await deadlines(self._services, tenant.id, core.scopes)
@@ -282,9 +323,8 @@ class OpenRun:
         elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
             core.writer.note(ev.RunResumed())
             core.status = "running"
-        if core.tools and (changed := await _changed_tools(core, row["tools"])) is not None:
-            ref, blob = changed
-            core.writer.note(ev.ToolsChanged(tools=ref), [blob])
+        core.listed = row["tools"]
+        note_tools(core)
         return core
 
     async def _snapshot(self, places: list[Place], oldest: tuple[int, int]) -> tuple[int, int]:
@@ -307,17 +347,19 @@ class OpenRun:
         )  # fmt: skip
 
     def _lease(self) -> LeaseRequest:
+        self._leased_us = self._services.clock.now_us()
         return LeaseRequest(
             stream=run_stream(self._tenant.id, self._opening.run_id),
-            holder=self._services.holder, now_us=self._services.clock.now_us(),
+            holder=self._services.holder, now_us=self._leased_us,
             ttl_us=LEASE_TTL_US, is_dead=self._services.is_dead,
         )  # fmt: skip
 
     def _attach(self, core: RunCore, token: int) -> None:
         fence = Fence(stream=core.stream, token=token)
         core.actor = Actor(
-            self._services.store, self._services.clock, core.stream, fence, self._opening.principal
-        )
+            self._services.store, self._services.clock, core.stream, fence, self._opening.principal,
+            held_until_us=self._leased_us + LEASE_TTL_US,
+        )  # fmt: skip
 
     async def __aexit__(
         self,
@@ -327,13 +369,20 @@ class OpenRun:
     ) -> None:
         assert self._run is not None
         core = self._run.core
-        if core.actor is None:
-            return
         try:
-            await self._end(core, self._run, error)
+            if core.actor is not None:
+                await self._end(core, self._run, error)
+        except BaseException as raised:
+            error = raised
+            raise
         finally:
-            core.actor = None
-            self._services.active.pop((core.tenant.id, core.run_id), None)
+            if core.actor is not None:
+                core.actor = None
+                self._services.active.pop((core.tenant.id, core.run_id), None)
+            self._handed.close()
+            if (telemetry := self._services.telemetry) is not None:
+                why = _why(core, self._run, error)
+                telemetry.run_closed(core, status=core.status, code=why)
 
     async def _end(self, core: RunCore, run: Run, error: BaseException | None) -> None:
         """Record how the drive ended and give the lease back. The error, if any, goes on to the caller."""
@@ -364,8 +413,14 @@ class OpenRun:
         if core.status in FINAL:
             last = [*await _abandoned(core), *last]
         core.services.at("run.ending")
-        await asyncio.shield(writer.commit(*last, blobs=blobs, release=True))
+        try:
+            await asyncio.shield(writer.commit(*last, blobs=blobs, release=True))
+        except StoreUnavailable:
+            self._give_back(self._token)  # the release went with the rest of the batch
+            raise
         core.services.at("run.ended")
+        if core.cancelled_reason is not None:
+            await cancel_left(core.services, core.tenant.id, core.run_id)
         if raised is not None:
             raise raised
 
@@ -382,6 +437,18 @@ class OpenRun:
             await core.writer.last_word(
                 [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )
+
+
+def _why(core: RunCore, run: Run, error: BaseException | None) -> str:
+    """The code of a drive's failure as a watcher is told; empty if it did not fail."""
+    if error is None:
+        _, failed = run.outcome
+        return failed[0] if failed is not None and core.status == "failed" else ""
+    if isinstance(error, RunSuspended):
+        return error.status if error.status in ("unknown_outcome", "budget_exhausted") else ""
+    if isinstance(error, RunStopped):
+        return {"cancelled": "cancelled", "failed": "child_cancelled"}.get(core.status, "")
+    return code_of(error) if isinstance(error, Exception) else ""
 
 
 async def _held_back(core: RunCore) -> BaseException | None:
@@ -458,29 +525,6 @@ async def _abandoned(core: RunCore) -> list[EventData]:
     return [abandon(request, key=key) for key, request in held.items()]
 
 
-def tool_list(core: RunCore) -> list[dict[str, Any]]:
-    """Names, hashes and schemas of the tools that a run sees."""
-    from hashlib import sha256
-
-    listed: list[dict[str, Any]] = []
-    for schema in core.visible_tools():
-        body = schema.canonical()
-        listed.append(
-            {
-                "name": schema.name,
-                "hash": sha256(body).hexdigest(),
-                "schema": msgspec.to_builtins(schema),
-            }
-        )
-    return listed
-
-
-async def _changed_tools(core: RunCore, recorded: str | None) -> tuple[Any, Blob] | None:
-    """The list of tools as content, if it is not the recorded one."""
-    ref, blob = make_blob(core.tenant.id, core.key, canonical(tool_list(core)))
-    return None if ref == recorded else (ref, blob)
-
-
 async def _limits(
     services: Services, tenant: str, run_id: str
 ) -> tuple[tuple[str, ...], frozenset[tuple[str, str]]]:
@@ -526,8 +570,10 @@ async def _unread_notes(services: Services, stream: int) -> list[Any]:
         " AND data LIKE '%\"took\":%' ORDER BY seq DESC LIMIT 1",
         (stream, notes[0][0]),
     )
-    took = msgspec.json.decode(taken[0][0])["took"] if taken else 0
-    return [(seq, msgspec.json.decode(data)["text"]) for seq, data in notes if seq > took]
+    took = decode_stored(taken[0][0], type=ev.StepCompleted).took if taken else 0
+    return [
+        (seq, decode_stored(data, type=ev.NoteInjected).text) for seq, data in notes if seq > took
+    ]
 
 
 def _count_cap(unit: str, cap: object) -> int | None:

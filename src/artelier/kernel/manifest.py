@@ -13,6 +13,7 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest
 from artelier.kernel.events import DroppedRecord, PartRecord
+from artelier.kernel.transcript import Quote, quoted
 from artelier.log import BlobRef
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolSchema
 
@@ -44,6 +45,10 @@ class RangePart(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     messages: tuple[ChatMessage, ...]
     tokens: int = 0
+    cut: str = ""
+    """`start` if earlier messages that belong here did not fit."""
+    quote: Quote | None = None
+    """Shows them as one message that quotes them."""
 
 
 PromptPart = FixedPart | RangePart
@@ -54,6 +59,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
     parts: tuple[PromptPart, ...]
     dropped: tuple[DroppedRecord, ...] = ()
+    prices: tuple[str, ...] = ()
+    """What its parts cost, each as `bob -> alice 2 for handbook@7`: ids and amounts, no free text."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,13 +89,18 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """How many leading parts are the same as long as only the conversation grows."""
     pii: dict[str, int]
     inclusion_prices: tuple[str, ...] = ()
+    """What was paid for parts of it, in the batch of the request."""
     request: str
     """Keyed hash of the canonical request."""
 
 
 def part_content(part: PromptPart) -> tuple[ChatMessage, ...] | str:
     """What a part contributes: messages, or text to attach."""
-    return part.text if isinstance(part, FixedPart) and part.attach else part.messages
+    if isinstance(part, RangePart):
+        if part.quote is None:
+            return part.messages
+        return (quoted(part.messages, first=part.start, quote=part.quote),)
+    return part.text if part.attach else part.messages
 
 
 def _attach(message: ChatMessage, text: str) -> ChatMessage:

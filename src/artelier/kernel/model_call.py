@@ -7,6 +7,7 @@ an interruption, after which the step is open and asked again. `model_step.py` d
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,7 +23,9 @@ from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.outputs import value_of
 from artelier.kernel.prompts import Assembled
 from artelier.kernel.results import ModelResult
+from artelier.log import StreamAppend
 from artelier.ports.model import ModelPort, ModelReply, ModelRequest, Price, Usage
+from artelier.ports.telemetry import ModelSpan
 
 if TYPE_CHECKING:
     from artelier.kernel.model_step import ModelCall
@@ -43,6 +46,8 @@ class Ready:
     model: str
     port: ModelPort
     reservation: Reservation
+    span: ModelSpan | None = None
+    """What a watcher is told of it; None if nobody watches."""
 
     @property
     def request(self) -> ModelRequest:
@@ -50,9 +55,14 @@ class Ready:
 
 
 async def ask(
-    core: RunCore, assembled: Assembled, *, model: str, price: Price | None
+    core: RunCore,
+    assembled: Assembled,
+    *,
+    model: str,
+    price: Price | None,
+    aside: Sequence[StreamAppend] = (),
 ) -> Reservation:
-    """Make a request durable together with the hold of what it may cost.
+    """Make a request durable together with the hold of what it may cost, and with what stands aside.
 
     Errors: `RunSuspended` if it does not fit the budget.
     """
@@ -72,11 +82,15 @@ async def ask(
     if reservation.is_limited:
 
         async def attempt() -> None:
-            await writer.commit(assembled.event, requested, blobs=assembled.blobs, refusable=True)
+            await writer.commit(
+                assembled.event, requested, blobs=assembled.blobs, aside=aside, refusable=True
+            )
 
         await when_it_fits(core, attempt)
     else:
-        await writer.commit(assembled.event, requested, blobs=assembled.blobs)
+        await writer.commit(
+            assembled.event, requested, blobs=assembled.blobs, aside=aside, refusable=bool(aside)
+        )
     core.services.at("model.requested")
     return reservation
 
@@ -108,7 +122,11 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     try:
         with core.flight(harmless=True):
             async with core.within(timeout_s):
-                reply = await ready.port.complete(ready.request)
+                if ready.span is None:
+                    reply = await ready.port.complete(ready.request)
+                else:
+                    with ready.span:
+                        reply = await ready.port.complete(ready.request)
     except OutOfTime:
         raise
     except TimeoutError:
@@ -127,6 +145,8 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
     if attempt >= core.policy.attempts_max:
         await failed(core, ready, error)
     wait_s = _backoff(core, attempt, error)
+    if ready.span is not None:
+        ready.span.retried(attempt=attempt, code=error.code, wait_s=wait_s)
     core.writer.note(
         ev.ModelAttempted(
             key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000)
@@ -159,6 +179,8 @@ async def asked_again(core: RunCore, ready: Ready) -> Ready:
     event = msgspec.structs.replace(ready.assembled.event, added=())
     again = replace(ready.assembled, event=event, blobs=[])
     reservation = await ask(core, again, model=ready.model, price=ready.reservation.price)
+    if ready.span is not None:
+        ready.span.asked_again()
     return replace(ready, assembled=again, reservation=reservation)
 
 
@@ -222,16 +244,20 @@ def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> Mo
     settlement = settle(ready.reservation, usage=reply.usage, capped=core.capped)
     usage = reply.usage
     core.held.pop(ready.key, None)
+    said, blobs = core.keep_json(words(misfit)) if misfit is not None else (None, [])
     core.writer.note(
         ev.ModelCompleted(
             key=ready.key, reply=ref, input_tokens=usage.input_tokens,
             cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
-            cost=settlement.cost, invalid=misfit is not None,
+            cost=settlement.cost, invalid=misfit is not None, misfit=said,
             unpriced=ready.reservation.price is None, **settlement.moves,
         ),
-        [blob],
+        [blob, *blobs],
     )  # fmt: skip
     core.came_back()
+    if ready.span is not None:
+        code = "" if misfit is None else misfit.code
+        ready.span.completed(reply, cost_microusd=settlement.cost, code=code)
     if settlement.overrun:
         core.overrun = settlement.overrun
     if misfit is not None:
@@ -259,6 +285,8 @@ async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
         ready.reservation, usage=usage or Usage(), cost=None if usage else 0, capped=core.capped
     )
     core.held.pop(ready.key, None)
+    if ready.span is not None:
+        ready.span.failed(code_of(error), usage=usage, cost_microusd=settlement.cost)
     await core.writer.commit(
         ev.ModelFailed(
             key=ready.key, family=family_of(error), code=code_of(error), message=ref,
@@ -274,6 +302,8 @@ def note_failure(core: RunCore, ready: Ready, *, family: str, code: str, cost: i
     """Record a failure without waiting for it."""
     settlement = settle(ready.reservation, usage=Usage(), cost=cost, capped=core.capped)
     core.held.pop(ready.key, None)
+    if ready.span is not None:
+        ready.span.failed(code, cost_microusd=cost)
     core.writer.note(
         ev.ModelFailed(key=ready.key, family=family, code=code, cost=cost, **settlement.moves)
     )

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from artelier.errors import ArtelierError, InvalidRequest, NotGranted
+from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid
 from artelier.kernel import events as ev
 from artelier.kernel.budget import held, price_for
 from artelier.kernel.core import RunCore
@@ -27,7 +27,10 @@ from artelier.kernel.prompts import (
     settle_numbers,
 )
 from artelier.kernel.results import ModelResult
+from artelier.kernel.tool_list import note_tools
+from artelier.log import StreamAppend
 from artelier.ports.model import Delta, ModelRequest, StreamingModelPort, ToolSchema
+from artelier.ports.telemetry import ModelFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class ModelCall:
     """Offer the tools that the run sees; on replay those that it saw then."""
     params: dict[str, Any]
     timeout_s: float | None = None
+    aside: tuple[StreamAppend, ...] = ()
+    """Events of other streams for the batch of the request."""
 
 
 async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:
@@ -80,7 +85,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
     if core.model_override and (recorded is None or not recorded.inherited):
         call = replace(call, model=core.model_override)
-    schema = schema_of(call.output)
+    schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
     prompt = prompt_of(core, call.messages, key=key)
     replaying = recorded is not None and recorded.status in ("completed", "failed")
@@ -88,6 +93,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         name, port = _recorded_model(recorded), None
     else:
         await core.boundary()
+        note_tools(core)
         name, port = core.services.model(call.model)
         if not core.may_use_model(name):
             raise NotGranted(
@@ -116,10 +122,16 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         # Asked before a crash: the same request, and its hold still stands.
         reservation = held(core.held[key], price=price)
     else:
-        reservation = await ask(core, assembled, model=name, price=price)
+        reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
+    span = None
+    if (telemetry := core.services.telemetry) is not None:
+        span = telemetry.model_call(
+            core, ModelFacts(key=key, model=name, request=assembled.request)
+        )
     return Ready(
-        key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation
-    )
+        key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation,
+        span=span,
+    )  # fmt: skip
 
 
 async def _tools_of(
@@ -131,7 +143,7 @@ async def _tools_of(
         then = await core.decoded(head.tools, decode_tools)
     if not call.visible_tools:
         return _tool_schemas(core, call.tools, {schema.name: schema for schema in then})
-    return core.visible_tools() if head is None else then
+    return core.offered_tools() if head is None else then
 
 
 async def _recorded_head(core: RunCore, recorded: Recorded | None) -> Head | None:
@@ -242,9 +254,17 @@ async def _first_difference(
 
 async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> ModelResult:
     outcome = recorded.outcome
+    if (telemetry := core.services.telemetry) is not None:
+        code = outcome.code if isinstance(outcome, ev.ModelFailed) else ""
+        if isinstance(outcome, ev.ModelCompleted) and outcome.invalid:
+            code = OutputInvalid.code
+        telemetry.step_replayed(core, operation="chat", key=recorded.key, code=code)
     if isinstance(outcome, ev.ModelFailed):
         await raise_recorded(core, outcome.code, outcome.message)
     assert isinstance(outcome, ev.ModelCompleted)
     reply = decode_reply(await core.load(outcome.reply))
-    output = value_of(reply, call.output)
+    if outcome.misfit is not None:  # in the same words, whatever form of the schema is at hand now
+        raise OutputInvalid(await core.load_json(outcome.misfit), reply=reply)
+    is_same = core.replay == "strict"  # else the schema may be another than the recorded one
+    output = value_of(reply, call.output, is_recorded=is_same)
     return result(core, recorded.key, reply, output, cost=outcome.cost, replayed=True)

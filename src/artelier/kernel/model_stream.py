@@ -95,7 +95,11 @@ class _Stream:
         try:
             with core.flight(harmless=True):
                 async with core.within(timeout_s):
-                    item = cast(object, await anext(self._iterator))
+                    if ready.span is None:
+                        item = cast(object, await anext(self._iterator))
+                    else:
+                        with ready.span:
+                            item = cast(object, await anext(self._iterator))
         except StopAsyncIteration:
             raise errors.ModelReplyBroken("the stream ended without a reply") from None
         except OutOfTime:

@@ -8,20 +8,31 @@ from typing import Any, cast
 import msgspec
 
 from artelier.errors import InvalidRequest, OutputInvalid
+from artelier.kernel.json_schema import check_schema
+from artelier.kernel.json_value import check_json
 from artelier.ports.model import ModelReply
 
 
-def schema_of(output: Any) -> dict[str, Any] | None:
-    """JSON schema of `output`: None, a schema, a pydantic model, a dataclass, a Struct, a TypedDict.
+def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | None:
+    """JSON schema of `output`: None, a schema, a pydantic model, a dataclass, a Struct, a TypedDict, `str`.
 
-    Errors: `InvalidRequest` for a type that has none.
+    A schema that a step was recorded with is taken as it is.
+    Errors: `InvalidRequest` for a type that has none, for a mapping that is no JSON schema, and for an
+    instance of a class.
     """
     if output is None:
         return None
     if isinstance(output, Mapping):
-        return dict(cast(Mapping[str, Any], output))
-    if hasattr(output, "model_json_schema"):  # pydantic, without importing it
-        return output.model_json_schema()
+        given = cast(Mapping[str, Any], output)
+        return dict(given) if is_recorded else check_schema(given)
+    is_model = hasattr(output, "model_json_schema")
+    if is_model and not isinstance(output, type):
+        raise InvalidRequest(
+            "the output type is an instance", expected=f"the class {type(output).__name__}",
+            got=repr(output)[:100], hint="Pass the class itself.",
+        )  # fmt: skip
+    if is_model:  # pydantic, without importing it
+        return cast(Any, output).model_json_schema()
     try:
         return msgspec.json.schema(output)
     except (TypeError, msgspec.MsgspecError) as error:
@@ -32,24 +43,28 @@ def schema_of(output: Any) -> dict[str, Any] | None:
         ) from None
 
 
-def value_of(reply: ModelReply, output: Any) -> Any:
+def value_of(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> Any:
     """The reply's structured output as `output`. A reply that calls tools has none yet: None.
 
+    Where a text is asked for (`str`), a reply that is no JSON text is that text. What was recorded as
+    fitting a schema is not checked by it again.
     Errors: `OutputInvalid` that says what does not fit, with the reply in `facts["reply"]`.
     """
     try:
-        return _value_of(reply, output)
+        return _value_of(reply, output, is_recorded=is_recorded)
     except OutputInvalid as error:
         error.facts["reply"] = reply
         raise
 
 
-def _value_of(reply: ModelReply, output: Any) -> Any:
+def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool) -> Any:
     if output is None:
         return reply.output
     if reply.tool_calls and reply.output is None:
         return None
     value = reply.output
+    if _is_text(output) and not isinstance(value, str) and reply.text.strip():
+        value = _text_of(reply.text)
     if value is None:
         try:
             value = msgspec.json.decode(reply.text)
@@ -59,7 +74,7 @@ def _value_of(reply: ModelReply, output: Any) -> Any:
                 expected="one JSON value", got=f"{reply.text[:80]!r} ({error})",
             ) from None  # fmt: skip
     if isinstance(output, Mapping):
-        return check_json(value, cast(Mapping[str, Any], output))
+        return value if is_recorded else check_json(value, cast(Mapping[str, Any], output))
     try:
         if hasattr(output, "model_validate"):
             return output.model_validate(value)
@@ -71,44 +86,16 @@ def _value_of(reply: ModelReply, output: Any) -> Any:
         ) from None
 
 
-def check_json(value: Any, schema: Mapping[str, Any], path: str = "$") -> Any:
-    """Check the parts of JSON schema that models are asked for: type, properties, required, items, enum.
-
-    Errors: `OutputInvalid` with the path of the first misfit.
-    """
-    if "enum" in schema and value not in schema["enum"]:
-        raise OutputInvalid(f"{path} is not one of the allowed values", got=repr(value)[:80])
-    kind = schema.get("type")
-    if isinstance(kind, str) and not _has_type(value, kind):
-        raise OutputInvalid(f"{path} has the wrong type", expected=kind, got=type(value).__name__)
-    if isinstance(value, dict):
-        fields = cast(dict[str, Any], value)
-        properties = cast(Mapping[str, Any], schema.get("properties", {}))
-        for name in cast(list[str], schema.get("required", [])):
-            if name not in fields:
-                raise OutputInvalid(f"{path} lacks a property", expected=name)
-        for name, item in fields.items():
-            if name in properties:
-                check_json(item, properties[name], f"{path}.{name}")
-            elif schema.get("additionalProperties") is False:
-                raise OutputInvalid(f"{path} has a property that is not allowed", got=name[:80])
-    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        for index, item in enumerate(cast(list[Any], value)):
-            check_json(item, schema["items"], f"{path}[{index}]")
-    return cast(Any, value)
+def _is_text(output: Any) -> bool:
+    """Whether a text is asked for, by type or by schema."""
+    if isinstance(output, Mapping):
+        return cast(Mapping[str, Any], output).get("type") == "string"
+    return output is str
 
 
-def _has_type(value: object, kind: str) -> bool:
-    """Whether a JSON value is of a type of JSON schema; unknown types pass."""
-    if isinstance(value, bool):
-        return kind == "boolean"
-    types: dict[str, type | tuple[type, ...]] = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "boolean": bool,
-        "null": type(None),
-        "integer": int,
-        "number": (int, float),
-    }
-    return isinstance(value, types.get(kind, object))
+def _text_of(text: str) -> str:
+    """The text within a JSON text; anything else is the text itself."""
+    try:
+        return msgspec.json.decode(text, type=str)
+    except (msgspec.MsgspecError, UnicodeError):
+        return text

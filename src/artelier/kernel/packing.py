@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from artelier.errors import CorruptStore
 from artelier.kernel import events as ev
 from artelier.kernel.archive import ArchiveWriter, EventLine, KeyLine
+from artelier.kernel.belongings import Belongings
 from artelier.kernel.portable import check_place, head_refs
 from artelier.kernel.services import Services
 from artelier.log import DataKey, Event, Stream, blob_name, blob_ref
@@ -38,21 +40,39 @@ async def by_position(services: Services, streams: dict[Stream, int]) -> AsyncIt
 
     for stream in streams:
         await fill(stream)
-    while pages:
-        stream = min(pages, key=lambda stream: pages[stream][-1].position)
+    waiting = [(page[-1].position, stream) for stream, page in pages.items()]
+    heapq.heapify(waiting)
+    while waiting:
+        _, stream = waiting[0]
         yield pages[stream].pop()
         if not pages[stream]:
             await fill(stream)
+        if stream in pages:
+            heapq.heapreplace(waiting, (pages[stream][-1].position, stream))
+        else:
+            heapq.heappop(waiting)
 
 
 class Packer:
     """Writes events, then whatever content they refer to. What is broken is not exported."""
 
-    def __init__(self, services: Services, tenant: str, writer: ArchiveWriter) -> None:
+    def __init__(
+        self,
+        services: Services,
+        tenant: str,
+        writer: ArchiveWriter,
+        *,
+        belongings: Belongings | None = None,
+        beside: Packer | None = None,
+    ) -> None:
+        """`belongings` checks what an import would check. `beside` packs another store's events into the
+        same file."""
         self._services = services
         self._tenant = tenant
         self.writer = writer
-        self._keys: dict[bytes, int] = {}
+        self._belongings = belongings
+        self._keys: dict[bytes, int] = beside._keys if beside else {}
+        self._done: set[bytes] = beside._done if beside else set()
         self._wanted: set[bytes] = set()
         self._manifests: set[bytes] = set()
         self._loose: set[bytes] = set()
@@ -81,7 +101,14 @@ class Packer:
                 hint="Run `artelier verify`.",
             )
         data = event.decode()
-        check_place(event.stream.local, event.seq, event.kind, data)
+        belongings, local = self._belongings, event.stream.local
+        if belongings is not None and belongings.has_stream(local):
+            belongings.take_own(local, event.seq, data, at_us=event.at_us)
+        else:
+            kinds = belongings.kinds if belongings is not None else ()
+            check_place(local, event.seq, event.kind, data, more=kinds)
+            if belongings is not None and local.startswith("artifact:"):
+                belongings.take(event.stream.id, event.seq, data)
         self.writer.write(
             EventLine(
                 stream=event.stream.local, seq=event.seq, kind=event.kind, version=event.version,
@@ -97,19 +124,18 @@ class Packer:
 
     async def contents(self) -> None:
         """Every blob that an event needs, and those that these need, by name."""
-        waiting = sorted(self._wanted)
-        done: set[bytes] = set()
+        waiting = sorted(self._wanted - self._done)
         while waiting:
             more: set[bytes] = set()
             for name in waiting:
-                done.add(name)
+                self._done.add(name)
                 content = await self._blob(name)
                 if name in self._manifests:
                     more.update(blob_name(ref) for ref in head_refs(content))
                 if name in self._loose:
                     more.update([found for found in blob_refs(content) if await self._has(found)])
                 await asyncio.sleep(0)
-            waiting = sorted(more - done)
+            waiting = sorted(more - self._done)
 
     async def _has(self, name: bytes) -> bool:
         rows = await self._services.store.query(
@@ -135,5 +161,7 @@ class Packer:
             raise CorruptStore(
                 f"content {blob_ref(name)} is not what was written", hint="Run `artelier verify`."
             )
+        if self._belongings is not None and self._belongings.wants(name):
+            self._belongings.content(name, content)
         self.writer.write_blob(name, self.key(key), content)
         return content

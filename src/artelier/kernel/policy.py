@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -75,8 +76,21 @@ NO_MODELS = "models:"
 """A grant that speaks of models and names none."""
 
 
+def covers(grants: Iterable[str], pattern: str) -> bool:
+    """Whether one of the grants allows all that a pattern allows; in doubt, no.
+
+    Stars are tried as nothing and as more than all `?` of a grant can stand for.
+    """
+    held = [grant for grant in grants if grant == pattern or "[" not in grant]
+    if pattern in held:
+        return True
+    one = re.sub(r"\[[^]]*\]|\?", "\0", pattern)
+    texts = [one.replace("*", stars) for stars in ("", "\0" * (GRANT_CHARS_MAX + 1))]
+    return any(all(fnmatchcase(text, grant) for text in texts) for grant in held)
+
+
 def narrow(parent: Iterable[str], child: Iterable[str]) -> tuple[str, ...]:
-    """The child's grants that the parent covers; a child never gains.
+    """What both sides grant: a child never gains, and a wish for more than the parent has gets what it has.
 
     Since models are open unless a grant speaks of them, silence of either side is filled from the other.
     """
@@ -86,10 +100,11 @@ def narrow(parent: Iterable[str], child: Iterable[str]) -> tuple[str, ...]:
     kept = [
         grant
         for grant in wanted
-        if grant in have or granted(have, grant) or (not of_parent and grant.startswith("models:"))
+        if covers(have, grant) or (not of_parent and grant.startswith("models:"))
     ]
+    kept.extend(grant for grant in have if grant not in kept and covers(wanted, grant))
     if not of_child:
-        kept.extend(of_parent)
+        kept.extend(grant for grant in of_parent if grant not in kept)
     elif not any(grant.startswith("models:") for grant in kept):
         kept.append(NO_MODELS)
     return tuple(kept)

@@ -6,7 +6,7 @@ the stream of a run would change the tenant that imports it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from artelier.artifacts import MOVING as ARTIFACT_EVENTS
 from artelier.errors import InvalidExport, InvalidRequest
@@ -48,10 +48,17 @@ def check_stream(local: str) -> tuple[str, str]:
     )  # fmt: skip
 
 
-def check_place(local: str, seq: int, kind: str, data: EventData) -> None:
-    """An event stands in a stream of its kind. Errors: `InvalidExport`."""
+def check_place(
+    local: str, seq: int, kind: str, data: EventData, *, more: Collection[str] = ()
+) -> None:
+    """An event stands in a stream of its kind; `more` kinds may stand in those of artifacts.
+
+    What events of `more` kinds say is checked by whoever named them. Errors: `InvalidExport`.
+    """
     type_, id_ = check_stream(local)
     where = f"event {seq} of {local[:120]}"
+    if type_ == "artifact" and kind in more:
+        return
     if kind not in KINDS[type_]:
         raise InvalidExport(f"{where}: {kind[:80]} does not belong in such a stream")
     if isinstance(data, ev.LimitSet) and data.scope != f"run:{id_}":

@@ -35,9 +35,10 @@ from artelier.kernel.manifest import (
     part_content,
 )
 from artelier.kernel.services import Services
-from artelier.log import Blob, BlobRef, blob_name
+from artelier.kernel.transcript import Quote, quoted
+from artelier.log import Blob, BlobRef, decode_stored, stored_blob
 from artelier.log.blobs import DataKey, blob_ref, name_blob
-from artelier.ports.model import ChatMessage, ModelRequest, ToolSchema, messages_from
+from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolSchema, messages_from
 from artelier.tokens import estimate_tokens
 
 Messages = Prompt | Conversation | RangePart | Sequence[ChatMessage | Mapping[str, Any] | RangePart]
@@ -114,7 +115,7 @@ async def settle_numbers(core: RunCore, prompt: Prompt) -> Prompt:
         else part
         for part in prompt.parts
     )
-    return Prompt(parts=tuple(parts), dropped=prompt.dropped)
+    return Prompt(parts=tuple(parts), dropped=prompt.dropped, prices=prompt.prices)
 
 
 async def _fits(core: RunCore, conversation: Conversation) -> bool:
@@ -169,7 +170,7 @@ def assemble(
     blobs.extend(new_blobs)
     event = ev.ContextAssembled(
         key=key, head=_keep(core, encode_head(head), blobs), parts=tuple(records[stable:]),
-        added=added, dropped=prompt.dropped, pii=pii,
+        added=added, dropped=prompt.dropped, prices=prompt.prices, pii=pii,
         request=request_hash(core.key, body),
     )  # fmt: skip
     return Assembled(request=request, event=event, blobs=blobs, size_bytes=len(body))
@@ -177,10 +178,12 @@ def assemble(
 
 def _scrubbed(core: RunCore, part: PromptPart, pii: dict[str, int]) -> PromptPart:
     assert core.policy.scrub is not None
-    messages, counts = core.policy.scrub(part.messages)
+    content = part_content(part)
+    before = part.messages if isinstance(content, str) else content
+    messages, counts = core.policy.scrub(before)
     for name, count in counts.items():
         pii[name] = pii.get(name, 0) + count
-    if messages == part.messages:
+    if messages == before:
         return part
     return FixedPart(tag=part.tag, messages=messages, stability="append_only", tokens=part.tokens)
 
@@ -193,15 +196,25 @@ def _keep(core: RunCore, content: bytes, blobs: list[Blob]) -> BlobRef:
 
 def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord:
     if isinstance(part, RangePart):
-        return ev.PartRecord(
+        record = ev.PartRecord(
             tag=part.tag, conversation=part.conversation, start=part.start, end=part.end,
-            tokens=part.tokens,
+            tokens=part.tokens, cut=part.cut,
         )  # fmt: skip
+        return record if part.quote is None else _quoting(core, record, part.quote, blobs)
     content = part.text.encode() if part.attach else canonical(part.messages)
     return ev.PartRecord(
         tag=part.tag, blob=_keep(core, content, blobs), stability=part.stability, src=part.src,
         tokens=part.tokens or estimate_tokens(content), attach=part.attach, trust=part.trust,
         cut=part.cut,
+    )  # fmt: skip
+
+
+def _quoting(
+    core: RunCore, record: ev.PartRecord, quote: Quote, blobs: list[Blob]
+) -> ev.PartRecord:
+    return msgspec.structs.replace(
+        record, form=quote.form, line_tokens_max=quote.line_tokens_max, src=(quote.source,),
+        blob=_keep(core, canonical(quote.told), blobs) if quote.told else None, trust="untrusted",
     )  # fmt: skip
 
 
@@ -241,7 +254,7 @@ class Renderer:
                 (place.stream_id, key, place.upto),
             )
             if rows:
-                return msgspec.json.decode(rows[0][2], type=ev.ContextAssembled)
+                return decode_stored(rows[0][2], type=ev.ContextAssembled)
         for place in self._places[1:]:
             # The origin may have asked again since the fork, which the view alone tells of.
             found = await earlier_events(
@@ -260,12 +273,12 @@ class Renderer:
     async def manifest(self, key: str) -> Manifest:
         event = await self.event(key)
         head = decode_head(await self._blob(event.head))
-        ranges = sum(1 for part in event.parts if part.conversation)
+        ranges = sum(1 for part in event.parts if part.conversation and not part.form)
         return Manifest(
             run_id=self.run_id, key=key, model=head.model, params=head.params, tools=head.tools,
             output_schema=head.output_schema, parts=(*head.parts, *event.parts),
             dropped=event.dropped, cache_boundary=len(head.parts) + ranges, pii=event.pii,
-            request=event.request,
+            inclusion_prices=event.prices, request=event.request,
         )  # fmt: skip
 
     async def render(self, key: str) -> ModelRequest:
@@ -279,7 +292,7 @@ class Renderer:
         request = compose(
             model=head.model, params=head.params,
             tools=decode_tools(await self._blob(head.tools)) if head.tools else (),
-            output_schema=msgspec.json.decode(schema) if schema else None,
+            output_schema=decode_stored(schema) if schema else None,
             contents=contents,
         )  # fmt: skip
         if request_hash(self._key, request.canonical()) != event.request:
@@ -291,7 +304,15 @@ class Renderer:
 
     async def content(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
         if part.conversation is not None:
-            return tuple(await self.messages(part.conversation, part.start, part.end))
+            messages = await self.messages(part.conversation, part.start, part.end)
+            if not part.form:
+                return tuple(messages)
+            told = await self._blob(part.blob) if part.blob is not None else b'""'
+            quote = Quote(
+                form=part.form, line_tokens_max=part.line_tokens_max, source="".join(part.src),
+                told=decode_stored(told, type=str),
+            )  # fmt: skip
+            return (quoted(messages, first=part.start, quote=quote),)
         if part.blob is None:
             return ()
         content = await self._blob(part.blob)
@@ -324,6 +345,10 @@ class Renderer:
             return message_of_reply(decode_reply(content))
         return message_of_result(content, call)
 
+    async def reply(self, key: str) -> ModelReply:
+        """The recorded reply of a model step. Errors: `CorruptStore` if it has none."""
+        return decode_reply(await self._blob(await self._outcome(key)))
+
     async def _outcome(self, key: str) -> str:
         """Blob reference of a step's recorded reply or result."""
         for place in self._places:
@@ -333,12 +358,12 @@ class Renderer:
                 (place.stream_id, key, place.upto),
             )
             if rows:
-                data = msgspec.json.decode(rows[0][0])
+                data = decode_stored(rows[0][0], type=dict[str, Any])
                 return data.get("reply") or data["result"]
         raise CorruptStore(f"step {key!r} of {self.run_id} has no recorded outcome")
 
     async def _blob(self, ref: str) -> bytes:
-        return await self._services.store.blob(self._tenant, blob_name(ref))
+        return await stored_blob(self._services.store, self._tenant, ref)
 
 
 def differing_part(recorded: list[tuple[str, bytes]], now: list[tuple[str, bytes]]) -> str:

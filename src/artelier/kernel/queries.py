@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
-import msgspec
-
+from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel.core import RUN_COLUMNS, run_row
+from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.services import Services
-from artelier.log import blob_name
+from artelier.log import decode_stored, stored_blob
 from artelier.money import format_usd
 
 PAGE_MAX = 1000
@@ -40,12 +41,21 @@ def run_object(row: dict[str, Any]) -> dict[str, Any]:
 
 
 async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
-    """One run with its goal, result and what it waits for. Errors: `NotFound`."""
+    """One run with its goal, result, what it waits for, and the totals of `totals`.
+
+    `approvals` are its own questions, `waits_for` the `{run_id, step, ...}` of its descendants; `root` is the
+    run to resume. Errors: `NotFound`.
+    """
     row = await run_row(services, tenant, run_id)
-    shown = run_object(row)
+    shown = run_object(row) | (await totals(services, tenant, [run_id]))[run_id]
     for name in ("goal", "result", "message"):
         shown[name] = await blob_json(services, tenant, row[name])
+    shown["root"] = await root_of(services, tenant, run_id)
     shown["approvals"] = await approvals(services, tenant, run_id=run_id)
+    children = dict.fromkeys(run for run, _ in await asked_below(services, tenant, run_id))
+    shown["waits_for"] = [
+        asked for child in children for asked in await approvals(services, tenant, run_id=child)
+    ]
     unresolved = await services.store.query(
         "SELECT key FROM steps WHERE run = ? AND status = 'unknown' ORDER BY key", (row["id"],)
     )
@@ -56,13 +66,16 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
 async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
     if ref is None:
         return None
-    return msgspec.json.decode(await services.store.blob(tenant, blob_name(ref)))
+    return decode_stored(await stored_blob(services.store, tenant, ref))
 
 
 async def list_runs(
     services: Services, tenant: str, *, status: str | None = None, after: int = 0, limit: int = 100
 ) -> dict[str, Any]:
-    """`{items, next}`: runs in the order they were started, newest last. `next` continues the list."""
+    """`{items, next}`: runs in the order they were started, newest last. `next` continues the list.
+
+    Each run has its own cost, and `total_cost_microusd` with that of its descendants.
+    """
     limit = max(1, min(limit, PAGE_MAX))
     where, parameters = "tenant = ? AND id > ?", [tenant, after]
     if status is not None:
@@ -73,8 +86,12 @@ async def list_runs(
     )
     items = [dict[str, Any](zip(RUN_COLUMNS, row, strict=True)) for row in rows]
     more = len(items) > limit
+    page = [run_object(row) for row in items[:limit]]
+    sums = await totals(services, tenant, [run["id"] for run in page])
+    for run in page:
+        run["total_cost_microusd"] = sums[run["id"]]["total_cost_microusd"]
     return {
-        "items": [run_object(row) for row in items[:limit]],
+        "items": page,
         "next": items[limit - 1]["id"] if more else None,
     }
 
@@ -106,7 +123,7 @@ async def tree(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
 
 
 async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
-    """What a run cost: total, held, and per model step."""
+    """What a run cost: its own, held, and per model step; and with its descendants: see `totals`."""
     row = await run_row(services, tenant, run_id)
     rows = await services.store.query(
         "SELECT s.key, e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
@@ -115,7 +132,7 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
     )
     items: list[dict[str, Any]] = []
     for key, data in rows:
-        fields = msgspec.json.decode(data)
+        fields = decode_stored(data, type=dict[str, Any])
         items.append(
             {
                 "key": key,
@@ -130,8 +147,11 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
         "SELECT balance FROM accounts WHERE tenant = ? AND account = ? AND asset = 'usd'",
         (tenant, f"hold:{run_id}"),
     )
+    sums = (await totals(services, tenant, [run_id]))[run_id]
     return {
         "run_id": run_id,
+        **sums,
+        "total_cost_usd": format_usd(sums["total_cost_microusd"]),
         "cost_microusd": row["cost"],
         "cost_usd": format_usd(row["cost"]),
         "held_microusd": held[0][0] if held else 0,
@@ -166,3 +186,25 @@ async def approvals(
         }
         for run, key, question, expires_us in rows
     ]
+
+
+async def only_approval(services: Services, tenant: str, run_id: str) -> str:
+    """The step of the one approval that a run waits for.
+
+    Errors: `NotFound` if there is none, which names the children that wait; `InvalidRequest` for several.
+    """
+    found = await approvals(services, tenant, run_id=run_id)
+    if not found:
+        await run_row(services, tenant, run_id)
+        below = await asked_below(services, tenant, run_id)
+        commands = [f"`artelier approve {shlex.join(asked)}`" for asked in below[:5]]
+        raise NotFound(
+            f"run {run_id!r} waits for no approval" + (" of its own" if below else ""),
+            hint=f"A child of it does: {' or '.join(commands)}." if below else None,
+        )
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"run {run_id!r} waits for several approvals",
+            expected="one of their steps: " + ", ".join(item["step"] for item in found),
+        )
+    return found[0]["step"]

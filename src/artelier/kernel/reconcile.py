@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from artelier.errors import Conflict, InvalidRequest, NotFound, ToolFailed
 from artelier.kernel import commands
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import TenantState, run_row
 from artelier.kernel.services import Services
-from artelier.log import EventData, blob_name
+from artelier.log import EventData, decode_stored, stored_blob
 
 
 async def reconcile(
@@ -51,7 +49,7 @@ async def _probe(
     )
     if not rows:
         raise Conflict(f"step {step!r} of run {run_id!r} has no unknown outcome")
-    request = msgspec.json.decode(rows[0][0], type=ev.ToolRequested)
+    request = decode_stored(rows[0][0], type=ev.ToolRequested)
     tool = services.tools.get(request.name)
     if tool is None or tool.probe is None:
         raise NotFound(
@@ -59,7 +57,7 @@ async def _probe(
             hint="Settle it with --succeeded, --failed or --retry.",
         )
     arguments = tool.validate(
-        msgspec.json.decode(await services.store.blob(tenant.id, blob_name(request.arguments)))
+        decode_stored(await stored_blob(services.store, tenant.id, request.arguments))
     )
     owner = await dispatcher_of(services, tenant.id, run_id, step)
     try:

@@ -16,7 +16,7 @@ from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import canonical
 from artelier.kernel.run import Run
 from artelier.kernel.services import Services
-from artelier.log import blob_name
+from artelier.log import decode_stored, stored_blob
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext, ToolPort
 
@@ -105,11 +105,11 @@ async def _recorded_tools(
             " ORDER BY seq",
             (place.stream_id, place.upto),
         )
-        refs += [msgspec.json.decode(data, type=ev.ToolsChanged).tools for (data,) in rows]
+        refs += [decode_stored(data, type=ev.ToolsChanged).tools for (data,) in rows]
     tools: dict[str, ToolPort] = {}
     for ref in refs:
-        content = await services.store.blob(tenant, blob_name(ref))
-        for item in msgspec.json.decode(content, type=list[_Listed]):
+        content = await stored_blob(services.store, tenant, ref)
+        for item in decode_stored(content, type=list[_Listed]):
             tools[item.name] = RecordedTool(item.schema)
     return tools
 

@@ -94,6 +94,7 @@ class AgentResult:
     text: str = ""
     run_id: str = ""
     usage: Usage = field(default_factory=Usage)
+    """Of the run with all its children, and so is the cost."""
     cost_microusd: int = 0
     artifact: str = ""
     """Ref of the artifact that the result was written to, if any."""

@@ -19,21 +19,26 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from artelier.errors import InvalidRequest
+from artelier.errors import Conflict, Flow, InvalidRequest, StoreUnavailable
 from artelier.kernel import events as ev
 from artelier.kernel import model_step, tool_step, waits
 from artelier.kernel.conversation import Conversation
-from artelier.kernel.core import RunCore, branch_key
+from artelier.kernel.core import OutOfTime, RunCore, branch_key
 from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
 from artelier.kernel.prompts import Messages
 from artelier.kernel.results import Approval, ModelResult, ToolResult
-from artelier.kernel.tool_step import ToolAsk
+from artelier.kernel.tool_outcome import ToolAsk
+from artelier.log import Blob, EventData, StreamAppend
 from artelier.ports.model import Delta, ToolCall, ToolSchema
 
+READING_TIMEOUT_S = 120.0
+"""For one reading: a prompt that waits longer for its facts had better fail (a guess)."""
+
 T = TypeVar("T")
+E = TypeVar("E", bound=EventData)
 
 
 class Run:
@@ -75,10 +80,13 @@ class Run:
         tools: Sequence[str] | Sequence[ToolSchema] | None = (),
         key: str | None = None,
         timeout_s: float | None = None,
+        aside: Sequence[StreamAppend] = (),
         **params: Any,
     ) -> ModelResult:
         """Ask a model, once: the recorded reply is returned for ever after.
 
+        `aside` are events of other streams that belong to the request, such as the price of a part of it:
+        they are appended in its batch, so once, and not when the step is recorded already.
         `tools`: which to offer; None offers all that the run sees (on replay those that it saw then).
         `params`: `max_output_tokens`, `temperature`, `top_p`, `seed`, `stop`.
         Units: `timeout_s` bounds each attempt.
@@ -91,7 +99,7 @@ class Run:
             output=output if output is not None else output_schema, tools=tools or (),
             visible_tools=tools is None,
             params={name: value for name, value in params.items() if value is not None},
-            timeout_s=timeout_s,
+            timeout_s=timeout_s, aside=tuple(aside),
         )  # fmt: skip
         with self._branch():
             return await model_step.model_step(self._core, call, key=key)
@@ -332,6 +340,107 @@ class Run:
             finally:
                 core.end(parent)
 
+    async def receipt(
+        self, kind: type[E], make: Callable[[str], Awaitable[tuple[E, list[Blob]]]], *, key: str
+    ) -> E:
+        """A computed step whose outcome is an event of its own kind: the recorded one, or what `make` gives.
+
+        `make` is given the full key; steps that it takes need keys of their own.
+        """
+        core = self._core
+        with self._branch():
+            parent, full = core.begin(key)
+            try:
+                recorded = await core.recorded(full, "compute")
+                if recorded is not None and isinstance(recorded.outcome, kind):
+                    core.history.pass_over(full)
+                    return recorded.outcome
+                await core.boundary()
+                event, blobs = await make(full)
+                core.writer.note(event, blobs)
+                return event
+            finally:
+                core.end(parent)
+
+    async def reading(
+        self, read: Callable[[], Awaitable[Any]], *, key: str, last: str = ""
+    ) -> tuple[Any, str]:
+        """A JSON value from outside, and its reference; recorded only if it is not the one of `last`.
+
+        For what a prompt depends on and seldom changes (a memory, a list of skills). `last` is the reference
+        of the previous reading, `""` for none; a value of None is none. The value is what the log gives back:
+        keys in order, tuples as lists.
+        Errors: what `read` raises, recorded; `InvalidRequest` if the value is no JSON.
+        """
+        core = self._core
+        with self._branch():
+            parent, full = core.begin(key)
+            try:
+                recorded = await core.recorded(full, "compute")
+                if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
+                    found = recorded.outcome.result
+                    value = await core.load_json(found)
+                    return value, "" if value is None else found
+                if recorded is not None and isinstance(recorded.outcome, ev.StepFailed):
+                    await raise_recorded(core, recorded.outcome.code, recorded.outcome.message)
+                if core.actor is None or core.history.expects(full.partition("/")[0]):
+                    return await core.load_json(last or None), last  # it had not changed then
+                content = await self._read(read, full)
+                value = msgspec.json.decode(content)
+                if value is None:
+                    return None, self._noted_reading(full, content, last, "")
+                ref = core.keep(content)[0]
+                return value, self._noted_reading(full, content, last, ref)
+            finally:
+                core.end(parent)
+
+    def _noted_reading(self, key: str, content: bytes, last: str, ref: str) -> str:
+        """Record a reading that is another than the last one; its reference."""
+        if ref != last:
+            kept, blob = self._core.keep(content)
+            self._core.writer.note(ev.StepCompleted(key=key, result=kept), [blob])
+        return ref
+
+    async def _read(self, read: Callable[[], Awaitable[Any]], key: str) -> bytes:
+        """Canonical JSON of what the outside says; a command or the run's deadline ends the wait for it."""
+        core = self._core
+        while True:
+            await core.boundary()
+            try:
+                with core.flight(harmless=True):
+                    async with core.within(READING_TIMEOUT_S):
+                        return encoded(await read())
+            except OutOfTime:
+                await core.out_of_time()
+            except asyncio.CancelledError:
+                if not core.was_interrupted():
+                    raise
+            except (Flow, Conflict, StoreUnavailable):
+                raise
+            except Exception as error:
+                again = repeatable(error)
+                ref, blobs = core.keep_json(words(error))
+                failed = ev.StepFailed(key=key, name="reading", code=code_of(again), message=ref)
+                core.writer.note(failed, blobs)
+                if again is error:
+                    raise
+                raise again from error
+
+    async def signalled(self, name: str, *, key: str) -> Any:
+        """The data of a signal that is there already, or None; none leaves no event."""
+        core = self._core
+        with self._branch():
+            parent, full = core.begin(key)
+            try:
+                if not await core.history.knows(full):
+                    if core.actor is None or core.history.expects(full.partition("/")[0]):
+                        return None  # there was none then
+                    if all(given != name for _, given, _ in core.signals):
+                        return None
+                return (await waits.wait(core, key=full, name=name))[1]
+            finally:
+                core.end(parent)
+
     # Content and the end
 
     def complete_cycle(self, cycle: int, state: Mapping[str, Any]) -> None:
@@ -369,7 +478,8 @@ class Run:
         return self._result, self._failed
 
     def schema_of(self, output: Any) -> dict[str, Any] | None:
-        return schema_of(output)
+        """The schema of an output, whose mapping was checked at the door."""
+        return schema_of(output, is_recorded=True)
 
 
 async def _all_of(tasks: list[asyncio.Task[Any]]) -> list[Any]:

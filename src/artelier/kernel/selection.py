@@ -1,6 +1,8 @@
-"""What belongs to a run: the streams that an export of it must hold, and how far each of them counts."""
+"""What belongs to runs: the streams that an export of them must hold, and how far each of them counts."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from artelier.ids import MAIN_SPACE
 from artelier.kernel.ancestry import OPEN_END, lineage
@@ -9,11 +11,11 @@ from artelier.log import Stream, control_stream, run_stream
 
 
 async def streams_of(
-    services: Services, tenant: str, run_id: str, *, position: int
+    services: Services, tenant: str, run_ids: Sequence[str], *, position: int
 ) -> dict[Stream, int]:
     """Streams and the position up to which each counts. Errors: `NotFound`.
 
-    The run and its descendants count whole, up to `position`; the origins of forks up to the branch. With
+    A run and its descendants count whole, up to `position`; the origins of forks up to the branch. With
     a run come the commands that it was given and the artifacts that it wrote, these from their first
     version on, since a chain of hashes has no other beginning.
     """
@@ -22,7 +24,10 @@ async def streams_of(
     def take(stream: Stream, upto: int) -> None:
         found[stream] = max(upto, found.get(stream, 0))
 
-    for run, upto in (await _runs(services, tenant, run_id, position)).items():
+    runs: dict[str, int] = {}
+    for run_id in run_ids:
+        await _add_runs(services, tenant, run_id, position, runs)
+    for run, upto in runs.items():
         take(run_stream(tenant, run), upto)
         commands = control_stream(tenant, run)
         last = upto if upto == position else await _last_command(services, commands, upto)
@@ -33,22 +38,25 @@ async def streams_of(
     return found
 
 
-async def _runs(services: Services, tenant: str, run_id: str, position: int) -> dict[str, int]:
-    """Runs and the position up to which each counts."""
+async def _add_runs(
+    services: Services, tenant: str, run_id: str, position: int, found: dict[str, int]
+) -> None:
+    """Add a run's family: runs and the position up to which each counts."""
+    if found.get(run_id) == position:
+        return  # it came with its parent, and whatever is below it as well
     await lineage(services, tenant, run_id)
     rows = await services.store.query(
         "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
-        " JOIN family f ON r.parent = f.run WHERE r.tenant = ?) SELECT run FROM family",
-        (run_id, tenant),
+        " JOIN family f ON r.parent = f.run JOIN events e ON e.stream = r.id AND e.seq = 1"
+        " WHERE r.tenant = ? AND e.position <= ?) SELECT run FROM family",
+        (run_id, tenant, position),
     )
-    found: dict[str, int] = {}
     for (run,) in rows:
         for place in await lineage(services, tenant, run):
             upto = position
             if place.upto != OPEN_END:
                 upto = await _position(services, place.stream_id, place.upto)
             found[place.run_id] = max(upto, found.get(place.run_id, 0))
-    return found
 
 
 async def _position(services: Services, stream_id: int, seq: int) -> int:

@@ -15,6 +15,7 @@ from artelier.errors import UnknownModel
 from artelier.kernel.policy import Policy
 from artelier.log import Store
 from artelier.ports.model import ModelPort, Price
+from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Window
 
@@ -46,6 +47,8 @@ class Services:
     code_version: str = ""
     fault: FaultPoint | None = None
     """Called at named instants where a crash hurts; tests stop there."""
+    telemetry: Telemetry | None = None
+    """Who watches; None costs nothing."""
     active: dict[tuple[str, str], RunCore] = field(
         default_factory=dict["tuple[str, str]", "RunCore"]
     )

@@ -10,7 +10,8 @@ from artelier.log import Event, EventData
 _KEYED = (
     ev.ModelRequested, ev.ModelCompleted, ev.ModelFailed, ev.ToolRequested, ev.ToolRefused,
     ev.ToolCompleted, ev.ToolUnresolved, ev.ToolReconciled, ev.StepCompleted, ev.StepFailed,
-    ev.ApprovalRequested, ev.ApprovalGiven, ev.WaitStarted, ev.WaitEnded,
+    ev.ApprovalRequested, ev.ApprovalGiven, ev.WaitStarted, ev.WaitEnded, ev.ContextCompacted,
+    ev.ContextRestored,
 )  # fmt: skip
 """Events that belong to a step, other than notices on its way."""
 
@@ -61,7 +62,7 @@ class Facts:
     @property
     def arguments(self) -> str | None:
         """What was asked, by reference: a tool's arguments, or the question to a person."""
-        if isinstance(self.request, ev.ToolRequested):
+        if isinstance(self.request, ev.ToolRequested | ev.ToolRefused):
             return self.request.arguments
         return self.request.question if isinstance(self.request, ev.ApprovalRequested) else None
 
@@ -88,6 +89,8 @@ def outcome_of(data: EventData | None) -> Outcome:
         return Outcome(labels.get(data.answer, "open"), data.result)
     if isinstance(data, ev.StepCompleted):
         return Outcome("completed", data.result)
+    if isinstance(data, ev.ContextCompacted | ev.ContextRestored):
+        return Outcome("completed", data.summary)
     if isinstance(data, ev.ApprovalGiven):
         return Outcome(data.decision, data.answer)
     if isinstance(data, ev.WaitEnded):

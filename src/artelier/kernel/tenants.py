@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from artelier.errors import (
     Conflict,
     NotFound,
@@ -23,7 +21,7 @@ from artelier.kernel.core import TenantState
 from artelier.kernel.policy import check_grants
 from artelier.kernel.services import Services
 from artelier.ledger import Posting
-from artelier.log import Batch, Draft, StreamAppend, tenant_stream
+from artelier.log import Batch, Draft, StreamAppend, decode_stored, tenant_stream
 from artelier.money import USD, format_usd, parse_usd
 
 ATTEMPTS_MAX = 10
@@ -68,7 +66,7 @@ class Tenants:
 
     def forget_idle(self) -> None:
         """Another process may have changed something: idle tenants are read on next use, others now."""
-        busy = {tenant for tenant, _ in self._services.active}
+        busy = {tenant for tenant, _ in (*self._services.active, *self._services.opening)}
         for tenant in self._open.keys() - busy:
             del self._open[tenant]
         for tenant in self._open:
@@ -127,7 +125,7 @@ class Tenants:
             return None
         grants, budget, unknown = rows[0]
         return TenantState(
-            id=tenant, grants=tuple(msgspec.json.decode(grants)), budget=budget,
+            id=tenant, grants=decode_stored(grants, type=tuple[str, ...]), budget=budget,
             allow_unknown_price=bool(unknown), key=await self._services.store.data_key(tenant),
         )  # fmt: skip
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from artelier.errors import Conflict, InvalidExport
-from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev
 from artelier.kernel.archive import ArchiveReader, BlobLine
 from artelier.kernel.inspection import Inspected
@@ -17,7 +16,6 @@ from artelier.log import (
     Draft,
     EventData,
     RawDraft,
-    Stream,
     StreamAppend,
     Tx,
     tenant_stream,
@@ -61,10 +59,31 @@ def same_caps(tenant: str, found: Inspected, caps: Caps) -> Callable[[Tx], None]
     return check
 
 
+def both(first: Callable[[Tx], None], second: Callable[[Tx], None] | None) -> Callable[[Tx], None]:
+    """A guard of two."""
+
+    def check(tx: Tx) -> None:
+        first(tx)
+        if second is not None:
+            second(tx)
+
+    return check
+
+
 def appends_of(
-    services: Services, tenant: str, found: Inspected, ids: dict[int, DataKey], caps: Caps, by: str
+    services: Services,
+    tenant: str,
+    found: Inspected,
+    ids: dict[int, DataKey],
+    caps: Caps,
+    by: str,
+    *,
+    more: Sequence[EventData] = (),
 ) -> list[StreamAppend]:
-    """The events in the order in which they were recorded, framed by the loan that they need."""
+    """The events in the order in which they were recorded, framed by the loan that they need.
+
+    `more` follows in the tenant's stream.
+    """
     now = services.clock.now_us()
     own = tenant_stream(tenant)
 
@@ -76,29 +95,30 @@ def appends_of(
         for run, key in sorted(found.runs.items())
     )
     first = ev.RunsImported(
-        runs=runs, tenant=found.header.tenant, sha256=found.sha256, postings=found.loan.lent()
-    )
+        runs=runs, tenant=found.header.tenant, sha256=found.sha256, agent=found.header.agent,
+        postings=found.loan.lent(),
+    )  # fmt: skip
     last = ev.ImportSettled(
         sha256=found.sha256, postings=found.loan.returned(), counts=found.loan.uncounted()
     )
     lifted = [ev.LimitSet(scope=scope, unit=unit) for scope, unit in caps]
     restored = [ev.LimitSet(scope=scope, unit=unit, cap=cap) for (scope, unit), cap in caps.items()]
     return [
-        framing(first, *lifted), *_history(tenant, found.drafts), framing(last, *restored),
+        framing(first, *lifted), *_history(tenant, found), framing(last, *restored, *more),
     ]  # fmt: skip
 
 
-def _history(tenant: str, drafts: list[tuple[str, RawDraft]]) -> list[StreamAppend]:
+def _history(tenant: str, found: Inspected) -> list[StreamAppend]:
     """Neighbours of one stream go together. A stream's first events say that nothing was there before."""
     appends: list[StreamAppend] = []
     begun: set[str] = set()
     run: list[RawDraft] = []
     last: str | None = None
-    for local, draft in drafts:
+    for local, draft in found.drafts:
         if local != last:
             run = []
             expected = None if local in begun else 0
-            appends.append(StreamAppend(Stream(tenant, MAIN_SPACE, local), run, expected))
+            appends.append(StreamAppend(found.home(tenant, local), run, expected))
             begun.add(local)
             last = local
         run.append(draft)
@@ -115,7 +135,11 @@ class Contents:
         secrets: dict[int, bytes],
         ids: dict[int, DataKey],
         size_max_bytes: int,
+        *,
+        more: Sequence[Blob] = (),
     ) -> None:
+        """`more` comes before the content of the file."""
+        self._more = more
         self._file = file
         self._tenant = tenant
         self._secrets = secrets
@@ -123,6 +147,7 @@ class Contents:
         self._size_max = size_max_bytes
 
     def __iter__(self) -> Iterator[Blob]:
+        yield from self._more
         pieces: list[bytes] = []
         for line in ArchiveReader(self._file, size_max_bytes=self._size_max).lines():
             if not isinstance(line, BlobLine):

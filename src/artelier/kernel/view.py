@@ -366,7 +366,7 @@ def _tool_reconciled(event: Applied, tx: Tx) -> None:
     _handled(tx, event)
 
 
-@kernel_view.on(ev.StepCompleted)
+@kernel_view.on(ev.StepCompleted, ev.ContextCompacted, ev.ContextRestored)
 def _step_completed(event: Applied, tx: Tx) -> None:
     _record(tx, event, cast(ev.StepCompleted, event.data).key, "compute", "completed")
 

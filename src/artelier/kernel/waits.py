@@ -21,11 +21,13 @@ async def approve(
     expires_s: float | None = None,
     exact: bool = False,
     by_tool: bool = False,
+    before_acting: bool = False,
 ) -> Approval:
     """Wait for the answer to one question. `key` is the full step key.
 
     `exact`: an answer holds for this very question, whatever the replay policy allows. `by_tool`: a tool
-    asks, and asks again when it is tried again; one answer is enough.
+    asks, and asks again when it is tried again; one answer is enough. `before_acting`: that tool says that
+    it has done nothing yet.
     Errors: `ReplayMismatch` if another question was recorded under the key.
     """
     asked = {"question": question, "details": dict(details or {})}
@@ -45,7 +47,9 @@ async def approve(
         if expires_s is not None:
             expires_us = core.clock.now_us() + microseconds(expires_s)
         ref, blobs = core.keep_json(asked)
-        requested = ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us)
+        requested = ev.ApprovalRequested(
+            key=key, question=ref, expires_us=expires_us, before_acting=before_acting
+        )
         recorded = Recorded(key=key, kind="approval", request=requested)
         if by_tool:
             core.questions[key] = recorded  # asked even if this wait is cut short

@@ -21,6 +21,11 @@ _ADD = (
     " DO UPDATE SET balance = balance + excluded.balance"
 )
 
+_TAKE = (
+    "UPDATE accounts SET balance = balance - ? WHERE tenant = ? AND space = ? AND account = ?"
+    " AND asset = ? AND balance >= ?"
+)
+
 
 def may_owe(account: str) -> bool:
     return account.startswith(SOURCES)
@@ -42,19 +47,19 @@ def _post(event: Applied, posting: Posting, tx: Tx) -> None:
             f"a posting moves 1 to {AMOUNT_MAX} units between two accounts",
             got=f"{amount} {asset} from {source} to {target}",
         )
-    if not may_owe(source):
+    if may_owe(source):
+        tx.execute(_ADD, (tenant, space, source, asset, -amount))
+    elif tx.execute(_TAKE, (amount, tenant, space, source, asset, amount)).rowcount != 1:
         have = balance_of(tx, tenant, space, source, asset)
-        if have < amount:
-            raise InsufficientFunds(
-                f"account {source} cannot pay",
-                expected=f"at least {amount} {asset}",
-                got=f"{have} {asset}",
-                account=source,
-                asset=asset,
-                have=have,
-                need=amount,
-            )
-    tx.execute(_ADD, (tenant, space, source, asset, -amount))
+        raise InsufficientFunds(
+            f"account {source} cannot pay",
+            expected=f"at least {amount} {asset}",
+            got=f"{have} {asset}",
+            account=source,
+            asset=asset,
+            have=have,
+            need=amount,
+        )
     tx.execute(_ADD, (tenant, space, target, asset, amount))
 
 

@@ -28,6 +28,7 @@ from artelier.log.event import (
     upcaster,
 )
 from artelier.log.sqlite import SqliteStore
+from artelier.log.stored import decode_stored, stored_blob
 from artelier.log.verify import Report, verify_store
 
 __all__ = [
@@ -54,10 +55,12 @@ __all__ = [
     "blob_name",
     "blob_ref",
     "control_stream",
+    "decode_stored",
     "event",
     "make_blob",
     "registered",
     "run_stream",
+    "stored_blob",
     "tenant_stream",
     "upcaster",
     "verify_store",

@@ -116,17 +116,26 @@ class View:
     )
 
     def on(self, *kinds: type[EventData]) -> Callable[[Handler], Handler]:
-        """Register the handler of some event kinds."""
+        """Register a handler of some event kinds; several of one kind run in the order of registering."""
 
         def register(function: Handler) -> Handler:
             for kind in kinds:
-                self.handlers[kind] = function
+                before = self.handlers.get(kind)
+                self.handlers[kind] = function if before is None else _both(before, function)
             return function
 
         return register
 
 
 Handler = Callable[[Applied, Tx], None]
+
+
+def _both(first: Handler, second: Handler) -> Handler:
+    def apply(event: Applied, tx: Tx) -> None:
+        first(event, tx)
+        second(event, tx)
+
+    return apply
 
 
 class Store(Protocol):

@@ -7,10 +7,13 @@ are bounded, never wait for writers, and see everything that was committed befor
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 import threading
 import time
+import weakref
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -20,9 +23,10 @@ from artelier.log.blobs import DataKey, blob_ref, unpack
 from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, Receipt, Row, View
 from artelier.log.event import Event, Stream
+from artelier.log.identity import FileIdentity
 from artelier.log.migrations import migrate, schema_version
 from artelier.log.views import dispatch, install
-from artelier.log.writer import FaultHook, Writer, store_error
+from artelier.log.writer import FaultHook, Writer, another_process, store_error
 
 BUSY_TIMEOUT_S = 10.0
 """How long a writer waits for another process's transaction before `StoreLocked`."""
@@ -35,8 +39,26 @@ _EVENT = (
 )
 
 
+_opened: Counter[str] = Counter()
+"""Files that stores of this process have open, by real path."""
+
+_inherited: set[str] = set()
+"""Files that were open when this process was forked: SQLite's locks do not cross a fork, and a connection
+made now would believe to hold those of the parent (sqlite.org/howtocorrupt.html, 2.6)."""
+
+
+def _forked() -> None:
+    _inherited.update(+_opened)
+    _opened.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection with our settings. Errors: the clear form of SQLite's."""
+    if os.path.realpath(path) in _inherited:
+        raise another_process(path)
     uri = f"{Path(path).absolute().as_uri()}{'?mode=ro' if read_only else ''}"
     if read_only and _is_frozen(Path(path)):
         uri += "&immutable=1"
@@ -105,6 +127,11 @@ def event_from_row(row: Row) -> Event:
     )
 
 
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:  # a fork that ends leaves its parent's store alone
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class SqliteStore:
     """`Store` on SQLite. `path` of `:memory:` is a temporary file that `close` removes."""
 
@@ -117,10 +144,13 @@ class SqliteStore:
         fault: FaultHook | None = None,
     ) -> None:
         self._entropy = entropy
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        if str(path) == ":memory:":
-            self._scratch = tempfile.TemporaryDirectory(prefix="artelier-")
-            path = Path(self._scratch.name) / "state.db"
+        self._scratch: Callable[[], object] = bool
+        """Removes the folder of a temporary store."""
+        is_scratch = str(path) == ":memory:"
+        if is_scratch:
+            folder = tempfile.mkdtemp(prefix="artelier-")
+            self._scratch = weakref.finalize(self, _remove, folder, os.getpid())
+            path = Path(folder) / "state.db"
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,6 +162,7 @@ class SqliteStore:
         self.views = tuple(views)
         db = connect(str(self.path))
         try:
+            identity = None if is_scratch else FileIdentity(self.path)
             migrate(db)
             install(db, self.views)
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -140,12 +171,16 @@ class SqliteStore:
         except BaseException:
             db.close()
             raise
+        self._pid = os.getpid()
+        _opened[os.path.realpath(self.path)] += 1
         self._write_db = db
         self._read_db = connect(str(self.path), read_only=True)
         self._read_lock = threading.Lock()
         self._listeners: list[Callable[[int, bool], None]] = []
         self._keys: dict[str, DataKey] = {}
-        self._writer = Writer(db, dispatch(self.views), on_commit=self._tell, fault=fault)
+        self._writer = Writer(
+            db, dispatch(self.views), on_commit=self._tell, identity=identity, fault=fault
+        )
         self._closed = False
 
     def _tell(self, position: int, abroad: bool) -> None:
@@ -160,6 +195,8 @@ class SqliteStore:
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         if self._closed:
             raise StoreClosed("the store is closed", hint="Open the kernel again.")
+        if self._pid != os.getpid():
+            raise another_process(self.path)
         try:
             with self._read_lock:
                 return self._read_db.execute(sql, parameters).fetchall()
@@ -179,6 +216,10 @@ class SqliteStore:
 
     async def append(self, batch: Batch) -> Receipt:
         return await self._writer.submit(batch)
+
+    def look(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """`query` for callers that cannot wait: a clock, a property."""
+        return self._rows(sql, parameters)
 
     async def read(self, stream: Stream, *, after: int = 0, limit: int = 1000) -> list[Event]:
         rows = self._rows(
@@ -292,16 +333,19 @@ class SqliteStore:
         return undo
 
     def close(self) -> None:
-        """Commit what is queued and close. Closing twice is harmless."""
+        """Commit what is queued and close. Closing twice is harmless, and so is closing in a fork."""
         if self._closed:
+            return
+        if self._pid != os.getpid():
+            self._closed = True  # the connections and the queue are the parent's
             return
         self._writer.stop()
         self._closed = True
         with self._read_lock:
             self._read_db.close()
         self._write_db.close()
-        if self._scratch is not None:
-            self._scratch.cleanup()
+        _opened[os.path.realpath(self.path)] -= 1
+        self._scratch()
 
 
 def open_read_only(path: str | Path) -> sqlite3.Connection:

@@ -8,6 +8,7 @@ the whole group. Read next: `contract.py` for what is promised, `sqlite.py` for 
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections import deque
@@ -33,6 +34,8 @@ from artelier.log.blobs import Blob, pack
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.event import Draft, Stream, decode_import, encode_data
+from artelier.log.identity import FileIdentity
+from artelier.log.stored import RESTORE
 from artelier.log.views import Dispatch, SqliteTx
 
 GROUP_MAX = 512
@@ -90,13 +93,10 @@ def _resolve(jobs: list[_Job]) -> None:
             job.future.exception()
 
 
-_RESTORE = "Run `artelier verify`; restore a backup or import an export."
-
-
 def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
     """The clear error behind one of SQLite's, or behind a damaged name that it could not even quote."""
     if isinstance(error, UnicodeDecodeError):
-        return CorruptStore("the database file is damaged: a name in it is no UTF-8", hint=_RESTORE)
+        return CorruptStore("the database file is damaged: a name in it is no UTF-8", hint=RESTORE)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(
@@ -110,14 +110,25 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CorruptStore(
             f"the database file is damaged: {error}",
-            hint=_RESTORE,
+            hint=RESTORE,
         )
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
         return StoreUnavailable(
             f"the database cannot be written: {error}",
             hint="Check the path, its rights and the disk.",
         )
+    if str(error).startswith(("no such table", "no such column", "no such index")):
+        return CorruptStore(f"a part of the database is missing: {error}", hint=RESTORE)
     return StoreUnavailable(f"the database refused: {error}")
+
+
+def another_process(path: object = None) -> StoreUnavailable:
+    """What a forked process is told that goes on with its parent's store: its writer is not here."""
+    return StoreUnavailable(
+        "this store was opened by the parent of this process, and a fork cannot go on with it",
+        got=None if path is None else str(path),
+        hint="Open it after the fork, in each process; with multiprocessing, use the 'spawn' context.",
+    )
 
 
 _OWN_FAULTS = (
@@ -152,9 +163,12 @@ class Writer:
         table: Dispatch,
         *,
         on_commit: Callable[[int, bool], None],
+        identity: FileIdentity | None = None,
         fault: FaultHook | None = None,
     ) -> None:
         self._db = db
+        self._identity = identity
+        """None for a file that nobody else knows."""
         self._tx = SqliteTx(db)
         self._table = table
         self._on_commit = on_commit
@@ -171,6 +185,7 @@ class Writer:
         self._data_version = -1
         self._abroad = False
         self._last_group = 0
+        self._pid = os.getpid()
         self.commits = 0
         """Group commits so far: each is one durable commit with one fsync of the write-ahead log."""
         self._thread = threading.Thread(target=self._work, name="artelier-writer", daemon=True)
@@ -192,6 +207,8 @@ class Writer:
         return self._enqueue_all([job])[0]
 
     def _enqueue_all(self, jobs: list[_Job]) -> list[asyncio.Future[Any]]:
+        if self._pid != os.getpid():  # before the lock: nobody here would ever release it
+            raise another_process()
         with self._wake:
             if self._stopping:
                 raise StoreClosed("the store is closed", hint="Open the kernel again.")
@@ -255,6 +272,8 @@ class Writer:
     def _commit(self, group: list[_Job]) -> None:
         moved = False
         try:
+            if self._identity is not None:
+                self._identity.check()
             self._begin()
             hashes: list[tuple[bytes, bytes]] = []
             if len(group) == 1 or not self._run_together(group, hashes):
@@ -268,6 +287,10 @@ class Writer:
                 )
             if self._fault:
                 self._fault("commit.before")
+            if (
+                self._identity is not None
+            ):  # as late as can be, so that little can happen in between
+                self._identity.check()
             self._db.execute("COMMIT")
             moved = bool(hashes)
             self.commits += 1

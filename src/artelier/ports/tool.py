@@ -8,18 +8,22 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from artelier.errors import Exhausted, InvalidRequest, ToolFailed
 from artelier.ports.model import ToolSchema
 
 Risk = Literal["low", "medium", "high"]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said: `decision` is `approve`, `deny` or `edit`."""
+    """What a person said: `decision` is `approve`, `deny` or `edit`; falsy if denied."""
 
     decision: Literal["approve", "deny", "edit"]
     note: str = ""
     arguments: Any = None
     by: str = ""
+
+    def __bool__(self) -> bool:
+        return self.decision != "deny"
 
 
 class ToolContext:
@@ -48,7 +52,7 @@ class ToolContext:
         progress: Callable[[str], None],
         spend: Callable[[int], Awaitable[None]],
         cancelled: Callable[[], bool],
-        ask: Callable[[str, Mapping[str, Any] | None], Awaitable[Answer]],
+        ask: Callable[[str, Mapping[str, Any] | None, bool], Awaitable[Answer]],
     ) -> None:
         self.run_id = run_id
         self.tenant_id = tenant_id
@@ -71,15 +75,39 @@ class ToolContext:
         """Say that the tool is alive; silence longer than its `heartbeat_timeout_s` means it hangs."""
         self._progress(note)
 
-    async def spend(self, usd: Decimal | str) -> None:
-        """Charge real money to the run's budget. Errors: `InsufficientFunds`, before anything is spent."""
+    async def spend(self, usd: Decimal | str, *, before_acting: bool = False) -> None:
+        """Charge real money to the run's budget.
+
+        `before_acting`: the tool says that it has done nothing yet, so that a refusal is a `ToolFailed`
+        which the model reads. Without it, a side-effecting tool that lets the refusal pass has an unknown
+        outcome, as with any error but `ToolFailed`: it may have acted first.
+        Errors: `InsufficientFunds`, `LimitReached`, before anything is spent.
+        """
         from artelier.money import parse_usd
 
-        await self._spend(parse_usd(usd))
+        try:
+            await self._spend(parse_usd(usd))
+        except (Exhausted, InvalidRequest) as error:
+            if not before_acting:
+                raise
+            raise ToolFailed(
+                f"this cannot be paid: {error.message}", expected=error.expected, got=error.got
+            ) from error
 
-    async def ask(self, question: str, details: Mapping[str, Any] | None = None) -> Answer:
-        """Wait durably until a person answers; the process may die and restart meanwhile."""
-        return await self._ask(question, details)
+    async def ask(
+        self,
+        question: str,
+        details: Mapping[str, Any] | None = None,
+        *,
+        before_acting: bool = False,
+    ) -> Answer:
+        """Wait durably until a person answers; the process may die and restart meanwhile.
+
+        A tool that was interrupted while it waited is entered again from its beginning, and gets the
+        answers that were given. A side-effecting one is, only if it says `before_acting`: that it has done
+        nothing before this question. Without it nobody can know, and the run waits in `unknown_outcome`.
+        """
+        return await self._ask(question, details, before_acting)
 
 
 class ToolPort(Protocol):

@@ -1,0 +1,167 @@
+"""Inside a tool: its timeout and heartbeat, its retries, and what its context lets it do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from artelier.errors import Exhausted, TransientError
+from artelier.kernel import events as ev
+from artelier.kernel import tool_span
+from artelier.kernel.budget import TENANT, UNLIMITED
+from artelier.kernel.core import RunCore
+from artelier.kernel.history import question_key
+from artelier.kernel.services import LEASE_TTL_US
+from artelier.kernel.waits import approve
+from artelier.ledger import Count, Posting
+from artelier.money import USD
+from artelier.ports.tool import Answer, ToolContext, ToolPort
+
+SPEND_FIRST = (
+    "Nothing was spent. A tool that has not acted yet says `spend(usd, before_acting=True)`, or raises"
+    " ToolFailed; else it may have acted, and the outcome is unknown."
+)
+
+
+def idempotency_key(core: RunCore, key: str) -> str:
+    """Stable over retries and resume, different for every step of every run of every tenant."""
+    return f"{core.tenant.id}/{core.owners.get(key, core.run_id)}:{key}"
+
+
+async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: str) -> Any:
+    """Run the tool under its timeout and heartbeat; harmless ones are retried when they say so."""
+    once = tool.side_effect and not tool.idempotent
+    beat = Heartbeat(core)
+    attempts = 1 if once else core.policy.attempts_max
+    for attempt in range(1, attempts + 1):
+        if once:
+            await core.writer.hold(core.services.holder, ttl_us=LEASE_TTL_US)
+        context = context_of(core, tool, key, beat)
+        wait_s = core.policy.backoff_s * 2 ** (attempt - 1)
+        try:
+            with core.flight(harmless=not once):
+                async with core.within(tool.timeout_s) as beat.limit:
+                    if tool.heartbeat_timeout_s is None:
+                        return await tool.call(arguments, context)
+                    return await beat.watch(tool, arguments, context)
+        except TransientError as error:
+            if attempt == attempts:
+                raise
+            tool_span.retried(attempt, error, wait_s)
+        await core.rest(wait_s)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+class Heartbeat:
+    """Notices a tool that has been silent for too long."""
+
+    def __init__(self, core: RunCore) -> None:
+        self._core = core
+        self._last_us = core.clock.now_us()
+        self._asking = 0
+        self.limit: asyncio.Timeout | None = None
+        """The timeout of the call at work."""
+
+    @contextmanager
+    def asking(self) -> Generator[None]:
+        """While a person is asked, neither the tool's timeout nor its heartbeat runs."""
+        loop, limit = asyncio.get_running_loop(), self.limit
+        until = limit.when() if limit is not None else None
+        left = until - loop.time() if until is not None else None
+        if limit is not None:
+            limit.reschedule(None)
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            self._last_us = self._core.clock.now_us()
+            if limit is not None and left is not None:
+                if (time_s := self._core.left_s()) is not None:
+                    left = min(left, time_s)
+                with suppress(RuntimeError):  # the call is over
+                    limit.reschedule(loop.time() + left)
+
+    def beat(self, note: str) -> None:
+        self._last_us = self._core.clock.now_us()
+
+    async def watch(self, tool: ToolPort, arguments: dict[str, Any], context: ToolContext) -> Any:
+        limit_us = int((tool.heartbeat_timeout_s or 0) * 1_000_000)
+        self._last_us = self._core.clock.now_us()
+        work = asyncio.ensure_future(tool.call(arguments, context))
+        try:
+            while not work.done():
+                left_us = self._last_us + limit_us - self._core.clock.now_us()
+                if self._asking:
+                    left_us = limit_us
+                if left_us <= 0:
+                    raise TimeoutError(f"silent for {tool.heartbeat_timeout_s} s")
+                sleep = asyncio.ensure_future(self._core.clock.sleep(left_us / 1_000_000))
+                await asyncio.wait((work, sleep), return_when=asyncio.FIRST_COMPLETED)
+                sleep.cancel()
+            return work.result()
+        finally:
+            work.cancel()
+
+
+def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat) -> ToolContext:
+    questions = 0
+
+    async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> Answer:
+        nonlocal questions
+        questions += 1
+        with beat.asking():
+            approval = await approve(
+                core, question, details, key=question_key(key, questions), by_tool=True,
+                before_acting=before_acting,
+            )  # fmt: skip
+        decision = "deny" if approval.decision == "expired" else approval.decision
+        return Answer(
+            decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
+        )
+
+    async def spend(amount: int) -> None:
+        try:
+            await _charge(core, key, amount)
+        except Exhausted as error:
+            if tool.side_effect and not tool.idempotent:
+                error.hint = SPEND_FIRST
+            raise
+
+    times = [core.deadline_us] if core.deadline_us is not None else []
+    if tool.timeout_s:
+        times.append(core.clock.now_us() + int(tool.timeout_s * 1_000_000))
+    return ToolContext(
+        run_id=core.run_id, tenant_id=core.tenant.id, principal=core.actor.name if core.actor else "",
+        idempotency_key=idempotency_key(core, key),
+        deadline_us=min(times, default=None),
+        progress=beat.beat, spend=spend, ask=ask,
+        cancelled=lambda: core.cancelled_reason is not None or core.stopping,
+    )  # fmt: skip
+
+
+def is_untouched(core: RunCore, key: str) -> bool:
+    """Whether a tool was interrupted in a question before which, it says, it has done nothing."""
+    number, last = 1, None
+    while (asked := core.questions.get(question_key(key, number))) is not None:
+        number, last = number + 1, asked
+    request = last.request if last is not None and last.outcome is None else None
+    return isinstance(request, ev.ApprovalRequested) and request.before_acting
+
+
+async def _charge(core: RunCore, key: str, amount: int) -> None:
+    """A tool spends real money. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
+    if amount <= 0:
+        return
+    source = UNLIMITED if core.tenant.budget is None else TENANT
+    counts = tuple(
+        Count(scope, unit, use=amount) for scope, unit in sorted(core.capped) if unit == "usd"
+    )
+    await core.writer.commit(
+        ev.ToolCharged(
+            key=key, cost=amount, postings=(Posting(source, "spent", USD, amount),), counts=counts
+        ),
+        refusable=True,
+    )

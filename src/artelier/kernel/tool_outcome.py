@@ -1,0 +1,186 @@
+"""Outcomes of tool calls: what is recorded, what a model sees of it, and what a replay gives back."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest
+from artelier.kernel import events as ev
+from artelier.kernel import tool_span
+from artelier.kernel.core import RunCore
+from artelier.kernel.failures import words
+from artelier.kernel.history import Recorded
+from artelier.kernel.manifest import UNENCODABLE, canonical
+from artelier.kernel.results import ToolResult
+
+PREVIEW_CHARS = 2_000
+"""Characters of a large result that a model is shown, half from its head and half from its tail."""
+
+
+NAME_CHARS = 200
+"""Of the name of a refused call, which may be anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAsk:
+    """What a caller asks of a tool step."""
+
+    name: str
+    arguments: Any
+    call_id: str = ""
+
+
+def error_value(error: ArtelierError) -> dict[str, Any]:
+    return {"error": error.to_wire()}
+
+
+def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolResult:
+    """Record that a call is not dispatched; the model is told why."""
+    value = error_value(error)
+    content = canonical(value)
+    ref, blob = core.keep(content)
+    blobs, asked = [blob], None
+    with suppress(*UNENCODABLE):  # a caller may hand over anything; that is why it is refused
+        asked, more = core.keep_json(ask.arguments)
+        blobs += more
+    core.writer.note(
+        ev.ToolRefused(
+            key=key, name=ask.name[:NAME_CHARS], code=error.code, result=ref, arguments=asked
+        ),
+        blobs,
+    )
+    if (telemetry := core.services.telemetry) is not None:
+        tool_span.refused(telemetry, core, ask, key, error.code)
+    return ToolResult(value=value, is_error=True, key=key, call_id=ask.call_id, content=content)
+
+
+async def complete(
+    core: RunCore,
+    ask: ToolAsk,
+    key: str,
+    value: Any,
+    *,
+    ms: int,
+    settled_by: str = "",
+    wait: bool = False,
+) -> ToolResult:
+    """Record an outcome: of a side effect on arrival, of anything else with the next request."""
+    is_error = isinstance(value, ArtelierError)
+    if isinstance(value, ArtelierError):
+        value = error_value(value)
+    try:
+        content = canonical(value)
+    except UNENCODABLE as error:
+        # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
+        is_error = True
+        value = error_value(
+            InvalidArguments(f"the tool returned something that is no JSON: {words(error)[:200]}")
+        )
+        content = canonical(value)
+    value = msgspec.json.decode(content)
+    ref, blob = core.keep(content)
+    artifact, shown = "", None
+    if len(content) > core.result_bytes_max:
+        artifact, shown = await _as_artifact(core, key, content)
+    event = ev.ToolCompleted(
+        key=key, result=ref, is_error=is_error, ms=ms, artifact=artifact,
+        preview=shown is not None and not artifact, settled_by=settled_by,
+    )  # fmt: skip
+    blobs = [blob]
+    if wait:
+        await core.writer.commit(event, blobs=blobs)
+        core.services.at("tool.completed")
+    else:
+        core.writer.note(event, blobs)
+    return ToolResult(
+        value=value, ref=artifact or None, is_error=is_error, key=key, call_id=ask.call_id,
+        content=content, shown=shown,
+    )  # fmt: skip
+
+
+async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, bytes]:
+    """A large result as an artifact of its own, and what a model sees of it."""
+    if core.store_result is None:
+        return "", preview(content, "")
+    try:
+        artifact_id = await core.store_result(core, key, content)
+    except ArtelierError:
+        return "", preview(content, "")  # the outcome counts; the event holds all of it anyway
+    return artifact_id, preview(content, artifact_id)
+
+
+def result_id(run_id: str, key: str) -> str:
+    """The id of the artifact that holds a step's large result; no two steps share one."""
+    if "/" in run_id or "/" in key:  # else run `a`, step `b/c` and run `a/b`, step `c` would
+        pair = sha256(f"{len(run_id)}:{run_id}{key}".encode()).hexdigest()[:16]
+        return f"runs/{_id_part(run_id)}/{_id_part(key)}/{pair}"
+    return f"runs/{_id_part(run_id)}/{_id_part(key)}"
+
+
+def _id_part(text: str) -> str:
+    """Text as a part of an artifact id: legal, bounded, and still unique."""
+    clean = re.sub(r"[^A-Za-z0-9._:/-]+", "-", text).replace("::", ":")
+    if clean == text and len(text) <= 56:
+        return text
+    return f"{clean[:39]}-{sha256(text.encode()).hexdigest()[:16]}"
+
+
+def preview(content: bytes, ref: str) -> bytes:
+    """Head, tail, size and ref of a large result as canonical JSON."""
+    text = content.decode("utf-8", "replace")
+    half = PREVIEW_CHARS // 2
+    shown: dict[str, Any] = {"head": text[:half], "tail": text[-half:], "total_chars": len(text)}
+    if ref:
+        shown["ref"] = ref
+        shown["read_with"] = "read_artifact(ref, offset, limit)"
+    return canonical(shown)
+
+
+async def replayed(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
+    outcome = recorded.outcome
+    artifact, large = "", False
+    if isinstance(outcome, ev.ToolRefused):
+        content, is_error = await core.load(outcome.result), True
+    elif isinstance(outcome, ev.ToolReconciled):
+        content = await core.load(outcome.result) if outcome.result else b"null"
+        is_error = outcome.answer == "failed"
+        large = len(content) > core.result_bytes_max
+    else:
+        completed = cast(ev.ToolCompleted, outcome)
+        content, is_error = await core.load(completed.result), completed.is_error
+        artifact = completed.artifact
+        # As it was shown then, whatever the limit is now: else the next prompt would be another one.
+        large = bool(artifact) or completed.preview
+    check_arguments(core, recorded, ask)
+    return ToolResult(
+        value=msgspec.json.decode(content), ref=artifact or None, is_error=is_error, replayed=True,
+        key=recorded.key, call_id=ask.call_id, content=content,
+        shown=preview(content, artifact) if large else None,
+    )  # fmt: skip
+
+
+def check_arguments(core: RunCore, recorded: Recorded, ask: ToolAsk) -> None:
+    """Under `strict`, a recorded call must be the one that the code makes now."""
+    if recorded.inherited or core.replay != "strict":
+        return
+    request, outcome = recorded.request, recorded.outcome
+    if isinstance(request, ev.ToolRequested):
+        then, name = request.asked or request.arguments, ask.name
+    elif isinstance(outcome, ev.ToolRefused):
+        request, then, name = outcome, outcome.arguments, ask.name[:NAME_CHARS]
+    else:
+        return
+    if request.name != name:
+        raise core.mismatch(recorded.key, "tool", expected=request.name, got=ask.name[:80])
+    if then is None:
+        return
+    with suppress(InvalidRequest):  # what has no form as JSON was not recorded
+        if then == core.ref_of(ask.arguments):
+            return
+    raise core.mismatch(recorded.key, "arguments")

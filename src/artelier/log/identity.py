@@ -1,0 +1,47 @@
+"""Whether the file that a store has open is still the one that its path names.
+
+SQLite does not look in WAL mode: it goes on in the unlinked file, and whatever it commits there is gone
+with the process that holds it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from artelier.errors import StoreUnavailable
+
+
+class FileIdentity:
+    """The file that `path` names now; `check` tells when it names another.
+
+    Errors: `StoreUnavailable` if there is none.
+    Cost: one `stat` per check, about 2 us.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = os.fspath(path.absolute())
+        """Absolute: the process may change its folder."""
+        self._opened = self._found()
+
+    def check(self) -> None:
+        """Errors: `StoreUnavailable` if the file is gone, or its name belongs to another."""
+        if self._found() != self._opened:
+            raise self._lost("another file")
+
+    def _found(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            raise self._lost("no file") from None
+        except OSError as error:
+            raise self._lost(error.strerror or "a file that cannot be looked at") from None
+        return found.st_dev, found.st_ino
+
+    def _lost(self, got: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            "the database file was removed or replaced while it was open; nothing was written",
+            expected=f"the file that was opened as {self._path}",
+            got=got,
+            hint="Put the file back if it was moved, or restore it, and open the store again.",
+        )
