@@ -153,9 +153,10 @@ HARMLESS: dict[str, object] = {
     "sys-argv": ["main.py"],
     "sys-executable": "",
     "format-builtin": "<built-in function open>",
-    # A function that is handed out crosses as its text, never as something to call.
-    "helper-lambda-arg": None,
 }
+
+_SHARED = "a = (1,)\nfor i in range(60): a = (a, a)\n"
+"""A small value that is immense to whoever does not see that its parts are shared."""
 
 BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
     (Attempt(name, code), reasons)
@@ -288,27 +289,79 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         "output-helper": ("helper('x' * 10 ** 6)", "error"),
         "exception-text": ("raise ValueError('x' * 10 ** 6)", "error"),
         "exception-name": ("x = {}\nx['y' * 10 ** 6]", "error"),
-        "parser-brackets": ("(" * 100_000, "syntax"),
-        "parser-lists": ("[" * 50_000 + "]" * 50_000, "syntax"),
-        "parser-not": ("x = " + "not " * 50_000 + "1", "syntax"),
-        "parser-minus": ("x = " + "-" * 100_000 + "1", "syntax"),
-        "parser-attributes": ("x" + ".a" * 50_000, "syntax error"),
-        "parser-calls": ("f" + "()" * 50_000, "syntax error"),
-        "parser-plus": ("x = " + "1+" * 50_000 + "1", "syntax"),
-        "parser-power": ("x = " + "2**" * 50_000 + "1", "syntax"),
-        "parser-lambda": ("x = " + "lambda: " * 20_000 + "1", "syntax"),
-        "parser-indent": ("".join(" " * i + "if 1:\n" for i in range(300)), "syntax"),
+        "parser-brackets": ("(" * 30_000, "syntax"),
+        "parser-lists": ("[" * 15_000 + "]" * 15_000, "syntax"),
+        "parser-not": ("x = " + "not " * 7_000 + "1", "syntax"),
+        "parser-minus": ("x = " + "-" * 30_000 + "1", "syntax"),
+        "parser-attributes": ("x" + ".a" * 15_000, "syntax error"),
+        "parser-calls": ("f" + "()" * 15_000, "syntax error"),
+        "parser-plus": ("x = " + "1+" * 15_000 + "1", "syntax"),
+        "parser-power": ("x = " + "2**" * 10_000 + "1", "syntax"),
+        "parser-lambda": ("x = " + "lambda: " * 4_000 + "1", "syntax"),
+        "parser-indent": ("".join(" " * i + "if 1:\n" for i in range(240)), "syntax"),
         "parser-finally": (
-            "try:\n pass\nfinally:\n pass\n" * 5_000 + "while True: pass",
+            "try:\n pass\nfinally:\n pass\n" * 1_000 + "while True: pass",
             "timeout memory syntax",
         ),
         "parser-fstring": ("f'" + '{f"' * 500 + "'", "syntax"),
-        "parser-comprehension": ("[0 " + "for a in b " * 5_000 + "]", "syntax unsupported error"),
-        "parser-digits": ("x = " + "9" * 200_000 + "\nx", "syntax output error"),
+        "parser-comprehension": ("[0 " + "for a in b " * 2_500 + "]", "syntax unsupported error"),
+        "parser-digits": ("x = " + "9" * 30_000 + "\nx", "syntax output error"),
         "parser-names": (
-            "\n".join(f"v{i} = {i}" for i in range(15_000)) + "\nwhile True: pass",
+            "\n".join(f"v{i} = {i}" for i in range(2_400)) + "\nwhile True: pass",
             "timeout memory",
         ),
+        # What would be costly to turn into values of the host, which is done while nothing else runs
+        "shared-tuple-key": (_SHARED + "{a: 1}", "output"),
+        "shared-tuple-key-deep": (_SHARED + "[{'x': ({a: 1},)}]", "output"),
+        "shared-tuple-set": (_SHARED + "{a}", "output"),
+        "shared-tuple-frozenset": (_SHARED + "frozenset([a])", "output"),
+        "shared-tuple-counter": (
+            _SHARED + "import collections\ncollections.Counter([a])",
+            "output",
+        ),
+        "shared-tuple-class": (_SHARED + "class C: pass\nc = C()\nc.x = {a: 1}\nc", "output"),
+        "shared-tuple": (_SHARED + "a", "timeout memory"),
+        "shared-tuple-argument": (_SHARED + "helper({a: 1})", "error"),
+        "shared-tuple-keyword": (_SHARED + "helper(x={a})", "error"),
+        "shared-tuple-plain-argument": (_SHARED + "helper(a)", "timeout memory"),
+        "shared-tuple-unknown-name": (_SHARED + "nosuch({a: 1})", "error"),
+        "shared-tuple-raw-host": (_SHARED + "__artelier_host('value', {a: 1})", "error"),
+        "shared-tuple-raw-host-named": (
+            _SHARED + "h = __artelier_host\nh('helper', ({a: 1},), {})",
+            "error",
+        ),
+        "shared-tuple-own-check": (
+            _SHARED + "dumps = __artelier_dumps = lambda v: ''\n{a: 1}",
+            "output",
+        ),
+        "shared-tuple-own-words": (
+            _SHARED + "class type:\n    def __init__(self, v): self.__name__ = {a: 1}\n{a: 1}",
+            "output error",
+        ),
+        "shared-tuple-own-exec": (
+            _SHARED + "def exec(text):\n    global __artelier_dumps, __artelier_why\n"
+            "    __artelier_dumps = lambda v: ''\n    __artelier_why = lambda *v: {a: 1}\n{a: 1}",
+            "error",
+        ),
+        "shared-tuple-own-type": (
+            _SHARED + "def type(v):\n    global __artelier_dumps, __artelier_value\n"
+            "    __artelier_dumps = lambda v: ''\n    __artelier_value = {a: 1}\n{a: 1}",
+            "output",
+        ),
+        "shared-tuple-own-wrapper": (_SHARED + "__artelier_wrap({a: 1})()", "error"),
+        "shared-tuple-joined": (_SHARED + "{a: 1} or \\", "syntax"),
+        "shared-tuple-joined-open": (_SHARED + "({a: 1}, ", "syntax"),
+        "shared-tuple-raised": (_SHARED + "raise ValueError({a: 1})", "error"),
+        "shared-tuple-environ": (_SHARED + "import os\nos.getenv('x', {a: 1})", "error"),
+        "shared-tuple-method": (_SHARED + "import os\nos.nosuch({a: 1})", "error"),
+        "shared-tuple-exec": (_SHARED + "exec('__artelier_host({a: 1})')", "error"),
+        "shared-tuple-sleep": (
+            _SHARED + "import asyncio\nawait asyncio.sleep(1, {a: 1})",
+            "output",
+        ),
+        # What would be costly to read
+        "parser-fstring-pieces": ("f'" + "{1}" * 9_000 + "'", "unsupported"),
+        "parser-marks": ("x" + "\u0301\u0316" * 7_000 + " = 1", "unsupported"),
         "parser-too-long": ("#" * 300_000, "unsupported"),
         "json-nested": ("import json\njson.loads('[' * 10 ** 5)", "error"),
         "toml-nested": ("import tomllib\ntomllib.loads('a = ' + '[' * 10 ** 5)", "error"),

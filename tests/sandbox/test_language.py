@@ -118,3 +118,31 @@ def test_code_that_no_parser_takes_is_one_problem(code: str):
 
 def test_number_of_problems_is_bounded():
     assert len(check_code("import socket\n" * 1_000)) == 20
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("#" * 32_769, "line 1: the code is longer than 32768 bytes"),
+        ("#" + "é" * 16_384, "line 1: the code is longer than 32768 bytes"),
+        ("f'" + "{1}" * 2_001 + "'", "line 1: the code has more than 2000 opening braces"),
+        ("\nx" + "\u0301" * 31, "line 2: more than 30 combining characters in a row"),
+        ("\n\nx" + "\uff9e\u0301" * 16, "line 3: more than 30 combining characters in a row"),
+    ],
+)
+def test_code_that_would_be_slow_to_read_is_not_read(code: str, says: str):
+    assert [str(problem) for problem in check_code(code)] == [says]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "#" * 32_768,
+        "f'" + "{1}" * 2_000 + "'",
+        "x = '" + "é" * 10_000 + "'",
+        "x = '" + "e\u0301" * 5_000 + "'",
+        "x" + "\u0301" * 30 + " = 1",
+    ],
+)
+def test_code_at_its_bounds_is_read(code: str):
+    assert check_code(code) == ()

@@ -203,6 +203,78 @@ def test_arguments_that_are_no_data_never_reach_the_host(sandbox: MontySandbox, 
     assert calls == []
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 1\n(  # a remark\n  [x,\n   2]\n)  # the end",
+        "x = 1; [x, 2];",
+        "x = 1\r\n'é' and [x, 2]",
+        "x = 1\r[x, 2]",
+        "x, y = 1, 2\nx, y",
+        "async def f(): return [1, 2]\nawait f()",
+        "(x := [1, 2])",
+        "[1, *[2]]  # \\",
+    ],
+)
+def test_value_is_the_last_expression_however_it_is_written(sandbox: MontySandbox, code: str):
+    assert run(sandbox, code).value == [1, 2]
+    assert run(sandbox, code, functions={"helper": lambda: None}).value == [1, 2]
+
+
+@pytest.mark.parametrize("code", ["x = 1", "", "# nothing", "if 1:\n    5", "def f(): return 1"])
+def test_what_ends_in_a_statement_has_no_value(sandbox: MontySandbox, code: str):
+    assert run(sandbox, code).value is None
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("x = 1\n\nhelper(1)", 3),
+        ("def f():\n    helper({1})\n\nf()", 2),
+        ("x = 1\n1 / 0", 2),
+        ("x = 1\nhelper(\n  nothing)", 3),
+    ],
+)
+def test_lines_are_those_of_the_code_also_around_host_calls(
+    sandbox: MontySandbox, code: str, line: int
+):
+    def helper(value: object) -> None:
+        raise ValueError(value)
+
+    with pytest.raises(SandboxError) as caught:
+        run(sandbox, code, functions={"helper": helper})
+
+    assert (caught.value.reason, caught.value.line) == ("error", line)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("[1, {'a': {(1, 2): 3}}]", r"the value\[1\]\.a has a key of type tuple; keys are text"),
+        ("{'a': [1, {2}]}", r"the value\.a\[1\] is of type set; only JSON data"),
+        ("class Odd: pass\n[Odd()]", r"the value\[0\] is of type Odd; only JSON data"),
+        ("a = []\na.append(a)\na", "nested"),
+    ],
+)
+def test_refusal_of_a_result_says_where_and_why(sandbox: MontySandbox, code: str, says: str):
+    with pytest.raises(SandboxError, match=says) as caught:
+        run(sandbox, code)
+
+    assert caught.value.reason == "output"
+
+
+def test_code_cannot_call_the_host_by_its_inner_name(sandbox: MontySandbox):
+    calls: list[object] = []
+    code = (
+        "try:\n    __artelier_host('helper', (1,), {})\nexcept NameError as e:\n    r = str(e)\nr"
+    )
+
+    result = run(sandbox, code, functions={"helper": calls.append})
+
+    assert result.value == "name '__artelier_host' is not defined"
+    assert calls == []
+
+
 def test_value_that_was_cut_on_its_way_out_is_refused(sandbox: MontySandbox):
     """Deep in the stack the interpreter would hand over a text in place of the rest of a value."""
     calls: list[object] = []
@@ -284,3 +356,27 @@ def test_host_calls_are_bounded(sandbox: MontySandbox):
 
     with pytest.raises(SandboxError, match="more than 1000 times"):
         run(sandbox, "for i in range(2000): helper()", functions={"helper": helper})
+
+
+def test_many_small_programs_are_run_in_their_order_and_fail_alone() -> None:
+    jobs: list[tuple[str, dict[str, Any]]] = [(f"n * {i}", {"n": 2}) for i in range(20)]
+    jobs[3] = ("while True:\n    pass", {})
+    jobs[7] = ("n +", {})
+    jobs[11] = ("n", {"n": object()})
+    jobs[13] = ("[0] * 10**9", {})
+    jobs[17] = ("a = (1,)\nfor i in range(60): a = (a, a)\n{a: 1}", {})
+
+    async def scenario() -> list[Any]:
+        sandbox = MontySandbox(workers=2)
+        try:
+            return await sandbox.run_many(jobs, limits=SandboxLimits(time_ms=200))
+        finally:
+            await sandbox.close()
+
+    done = asyncio.run(scenario())
+
+    reasons = {n: one.reason for n, one in enumerate(done) if isinstance(one, SandboxError)}
+    assert reasons == {3: "timeout", 7: "syntax", 13: "memory", 17: "output"}
+    assert isinstance(done[11], InvalidRequest)
+    values = [one.value for one in done if isinstance(one, SandboxResult)]
+    assert values == [2 * i for i in range(20) if i not in (3, 7, 11, 13, 17)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -27,11 +28,29 @@ def data(value: Any, *, bytes_max: int) -> Any:
     nesting beyond `DEPTH_MAX` and JSON longer than `bytes_max`.
     """
     crossing = _Crossing(bytes_max)
-    result = crossing.copy(value, where="the value", depth=0)
+    try:
+        result = crossing.copy(value, 0)
+    except _Refused as refused:
+        raise NotData(refused.sentence()) from None
     size = len(msgspec.json.encode(result))
     if size > bytes_max:
         raise NotData(f"the value has {size} bytes of JSON, more than {bytes_max}")
     return result
+
+
+class _Refused(Exception):
+    """Something may not cross. The way to it is put together while it is raised: it is rarely needed."""
+
+    def __init__(self, says: str, *, named: bool = True) -> None:
+        super().__init__(says)
+        self.says = says
+        self.named = named
+        """Whether the sentence begins with where it is."""
+        self.way: list[str] = []
+
+    def sentence(self) -> str:
+        where = ("the value" + "".join(reversed(self.way)))[:200]
+        return f"{where} {self.says}" if self.named else self.says
 
 
 class _Crossing:
@@ -41,72 +60,76 @@ class _Crossing:
         self.bytes_max = bytes_max
         self.bytes_left = bytes_max
 
-    def copy(self, value: Any, *, where: str, depth: int) -> Any:
-        self._spend(1)
+    def copy(self, value: Any, depth: int) -> Any:
+        self.bytes_left -= 1
+        if self.bytes_left < 0:
+            raise self._too_long()
         if value is None or value is True or value is False:
             return value
         if depth > DEPTH_MAX:
-            raise NotData(f"the value is nested deeper than {DEPTH_MAX} levels")
+            raise _Refused(f"the value is nested deeper than {DEPTH_MAX} levels", named=False)
         # Exact types only: a subclass could carry behaviour from one side to the other.
         kind = cast("type[Any]", type(value))
         if kind is str:
-            return self._text(value, where)
+            return self._text(value)
         if kind is int:
-            return _integer(value, where)
+            if not _INT_MIN <= value <= _INT_MAX:
+                raise _Refused("is an integer beyond 64 bits; use str()")
+            return value
         if kind is float:
-            return _finite(value, where)
+            if not math.isfinite(value):
+                raise _Refused(f"is {value}, which JSON does not have")
+            return value
         if kind is list or kind is tuple:
-            return [
-                self.copy(item, where=f"{where}[{i}]", depth=depth + 1)
-                for i, item in enumerate(value)
-            ]
+            return self._list(value, depth + 1)
         if kind is dict:
-            return self._dict(value, where=where, depth=depth)
-        raise NotData(
-            f"{where[:200]} is of type {_kind_name(value)}; only JSON data crosses "
+            return self._dict(value, depth + 1)
+        raise _Refused(
+            f"is of type {_kind_name(value)}; only JSON data crosses "
             "(dict, list, str, int, float, bool, None)"
         )
 
-    def _dict(self, value: dict[Any, Any], *, where: str, depth: int) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for key, item in value.items():
-            if type(key) is not str:
-                raise NotData(f"{where[:200]} has a key of type {_kind_name(key)}; keys are text")
-            name = self._text(key, where)
-            result[name] = self.copy(item, where=f"{where}.{name[:40]}", depth=depth + 1)
+    def _list(self, value: Sequence[Any], depth: int) -> list[Any]:
+        result: list[Any] = []
+        try:
+            for item in value:
+                result.append(self.copy(item, depth))
+        except _Refused as refused:
+            refused.way.append(f"[{len(result)}]")
+            raise
         return result
 
-    def _text(self, value: str, where: str) -> str:
-        self._spend(len(value))
-        return _text(value, where)
-
-    def _spend(self, size_bytes: int) -> None:
-        self.bytes_left -= size_bytes
-        if self.bytes_left < 0:
-            raise NotData(f"the value has more than {self.bytes_max} bytes of JSON")
-
-
-def _integer(value: int, where: str) -> int:
-    if not _INT_MIN <= value <= _INT_MAX:
-        raise NotData(f"{where[:200]} is an integer beyond 64 bits; use str()")
-    return value
-
-
-def _finite(value: float, where: str) -> float:
-    if not math.isfinite(value):
-        raise NotData(f"{where[:200]} is {value}, which JSON does not have")
-    return value
-
-
-def _text(value: str, where: str) -> str:
-    if value == _CUT:
-        raise NotData(f"{where[:200]} was nested too deeply to cross")
-    if not value.isascii():
+    def _dict(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        name = None
         try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise NotData(f"{where[:200]} is text with a lone surrogate") from None
-    return value
+            for key, item in value.items():
+                name = None
+                if type(key) is not str:
+                    raise _Refused(f"has a key of type {_kind_name(key)}; keys are text")
+                name = self._text(key)
+                result[name] = self.copy(item, depth)
+        except _Refused as refused:
+            if name is not None:
+                refused.way.append(f".{name[:40]}")
+            raise
+        return result
+
+    def _text(self, value: str) -> str:
+        self.bytes_left -= len(value)
+        if self.bytes_left < 0:
+            raise self._too_long()
+        if value == _CUT:
+            raise _Refused("was nested too deeply to cross")
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise _Refused("is text with a lone surrogate") from None
+        return value
+
+    def _too_long(self) -> _Refused:
+        return _Refused(f"the value has more than {self.bytes_max} bytes of JSON", named=False)
 
 
 def _kind_name(value: Any) -> str:

@@ -7,11 +7,17 @@ passes here can do no more than code that was never checked.
 from __future__ import annotations
 
 import ast
+import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-CODE_BYTES_MAX = 256 * 1024
+CODE_BYTES_MAX = 32 * 1024
+BRACES_MAX = 2_000
+"""Opening braces in code that is not short. Reading an f-string takes its length times its pieces."""
+BRACES_FREE_BYTES = 4 * 1024
+MARKS_MAX = 30
+"""Combining characters in a row: putting them in order takes the square of their number."""
 PROBLEMS_MAX = 20
 
 MODULES: frozenset[str] = frozenset(
@@ -57,12 +63,11 @@ def check_code(code: str, *, names: tuple[str, ...] = ()) -> tuple[CodeProblem, 
     Shapes: `names` are functions and inputs that the host will supply. At most `PROBLEMS_MAX` come
     back.
     """
-    if len(code) > CODE_BYTES_MAX or len(code.encode(errors="replace")) > CODE_BYTES_MAX:
-        return (CodeProblem(1, f"the code is longer than {CODE_BYTES_MAX} bytes"),)
+    problem = costly(code)
+    if problem is not None:
+        return (problem,)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code)
+        tree = parse(code)
     except SyntaxError as error:
         return (CodeProblem(error.lineno or 1, f"not Python: {error.msg}"),)
     except (ValueError, RecursionError, MemoryError) as error:
@@ -70,6 +75,38 @@ def check_code(code: str, *, names: tuple[str, ...] = ()) -> tuple[CodeProblem, 
     bound = _bound_names(tree) | set(names)
     found = {problem for node in ast.walk(tree) for problem in _problems(node, bound)}
     return tuple(sorted(found)[:PROBLEMS_MAX])
+
+
+def parse(code: str) -> ast.Module:
+    """The syntax tree of code that is not `costly`. Errors: those of `ast.parse`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(code)
+
+
+def costly(code: str, *, bytes_max: int = CODE_BYTES_MAX) -> CodeProblem | None:
+    """Why only reading this code would take long; None if it may be read. Cost: O(length).
+
+    Within these bounds the slowest code known takes a tenth of a second.
+    """
+    if len(code) > bytes_max or len(code.encode(errors="replace")) > bytes_max:
+        return CodeProblem(1, f"the code is longer than {bytes_max} bytes")
+    if len(code) > BRACES_FREE_BYTES and code.count("{") > BRACES_MAX:
+        return CodeProblem(1, f"the code has more than {BRACES_MAX} opening braces")
+    if code.isascii():
+        return None
+    marks = frozenset(char for char in set(code) if not char.isascii() and _is_mark(char))
+    row, line = 0, 1
+    for char in code if marks else "":
+        row = row + 1 if char in marks else 0
+        line += char == "\n"
+        if row > MARKS_MAX:
+            return CodeProblem(line, f"more than {MARKS_MAX} combining characters in a row")
+    return None
+
+
+def _is_mark(char: str) -> bool:
+    return any(map(unicodedata.combining, unicodedata.normalize("NFKD", char)[:1]))
 
 
 def _bound_names(tree: ast.AST) -> set[str]:

@@ -10,7 +10,7 @@ import asyncio
 import keyword
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox.calls import answer_call
 from artelier.sandbox.crossing import NotData, data
 from artelier.sandbox.errors import SandboxError
-from artelier.sandbox.language import CODE_BYTES_MAX
+from artelier.sandbox.language import CODE_BYTES_MAX, costly
 from artelier.sandbox.turns import Done, Feed, HostCall, proceed, start
 from artelier.sandbox.verdict import judge
 
@@ -36,6 +36,11 @@ OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 DEPTH_MAX = 1_000
 CALLS_MAX = 1_000
 """Host functions called in one run."""
+CALL_BYTES_MAX = 4 * 1024
+"""What may be put behind stored code to call it."""
+AT_A_TIME = 8
+"""Programs that a worker of the pool is handed at once by `run_many`."""
+
 GRACE_S = 2.0
 """How long past `TIME_MS_MAX` a worker may go on (compiling, encoding) before it is killed."""
 
@@ -117,12 +122,71 @@ class MontySandbox:
             )
         return _result(outcome, feed)
 
+    async def run_many(
+        self, jobs: Sequence[tuple[str, Mapping[str, Any]]], *, limits: SandboxLimits | None = None
+    ) -> list[SandboxResult | SandboxError | InvalidRequest]:
+        """Run many small programs that call nothing, each in a fresh interpreter; what came of each.
+
+        Shapes: `jobs` are `(code, inputs)`. A worker is given a few of them at a time, which saves most of
+        what handing over costs.
+        """
+        chosen = self._limits if limits is None else check_limits(limits)
+        parts = [list(jobs[at : at + AT_A_TIME]) for at in range(0, len(jobs), AT_A_TIME)]
+        done: list[list[SandboxResult | SandboxError | InvalidRequest]] = [[] for _ in parts]
+        waiting = enumerate(parts)
+
+        async def work() -> None:
+            for number, part in waiting:
+                done[number] = await self._some(part, chosen)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers + 1):
+                group.create_task(work())
+        return [one for part in done for one in part]
+
+    async def _some(
+        self, jobs: Sequence[tuple[str, Mapping[str, Any]]], limits: SandboxLimits
+    ) -> list[SandboxResult | SandboxError | InvalidRequest]:
+        feeds: list[Feed | InvalidRequest] = []
+        for code, inputs in jobs:
+            try:
+                feeds.append(self._feed(code, inputs, None, limits, at_us=None, seed=0))
+            except InvalidRequest as error:
+                feeds.append(error)
+        if self._closed:
+            return [SandboxError("the sandbox was closed", reason="crashed") for _ in jobs]
+        try:
+            return await self._in_thread(lambda: [self._one(feed) for feed in feeds])
+        except SandboxError as error:
+            return [error for _ in jobs]
+
+    def _one(self, feed: Feed | InvalidRequest) -> SandboxResult | SandboxError | InvalidRequest:
+        """One of several programs, in a thread."""
+        import pydantic_monty
+
+        if isinstance(feed, InvalidRequest):
+            return feed
+        try:
+            outcome = start(self._started(), feed)
+            assert isinstance(outcome, Done), "it has no functions to call"
+            return _result(outcome, feed)
+        except pydantic_monty.MontyError as error:
+            return judge(error, code=feed.code, limits=feed.limits, file=feed.file)
+        except TimeoutError:
+            return self._busy()
+        except SandboxError as error:
+            return error
+
     async def close(self) -> None:
         """End all workers; runs in flight are stopped by their limits first."""
-        self._closed = True
-        await asyncio.to_thread(self._shut)
+        if self._pool:
+            await asyncio.to_thread(self.shut)
+        else:  # nothing was started, so nothing blocks
+            self.shut()
 
-    def _shut(self) -> None:
+    def shut(self) -> None:
+        """`close` for a caller without an event loop; it blocks."""
+        self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
         with self._lock:
             _leave(self._pool)
@@ -168,7 +232,7 @@ class MontySandbox:
         try:
             return await self._in_thread(lambda: step(self._started()))
         except pydantic_monty.MontyError as error:
-            raise judge(error, code=feed.code, limits=feed.limits) from None
+            raise judge(error, code=feed.code, limits=feed.limits, file=feed.file) from None
         except TimeoutError:
             raise self._busy() from None
 
@@ -263,10 +327,9 @@ def _check_code_text(code: str) -> None:
             code.encode()
         except UnicodeEncodeError:
             raise SandboxError("the code has a lone surrogate", reason="syntax") from None
-    if len(code.encode()) > CODE_BYTES_MAX:
-        raise SandboxError(
-            "the code is too long", reason="unsupported", expected=f"at most {CODE_BYTES_MAX} bytes"
-        )
+    problem = costly(code, bytes_max=CODE_BYTES_MAX + CALL_BYTES_MAX)
+    if problem is not None:
+        raise SandboxError(str(problem), reason="unsupported", line=problem.line)
 
 
 def _check_name(name: object) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from artelier.ports.sandbox import SandboxLimits
+from artelier.sandbox.errors import SandboxError
+from artelier.sandbox.leaving import CALL_AT, HOST, PRELUDE_FILE, leaving, prelude
 
 if TYPE_CHECKING:
     import pydantic_monty
@@ -35,7 +37,7 @@ class HostCall(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The code has ended: the value of its last expression, unchecked."""
+    """The code has ended: the value of its last expression, of bounded size; it may yet be no JSON data."""
 
     value: Any
 
@@ -53,14 +55,22 @@ class Feed:
     seed: int | str
     printed: pydantic_monty.CollectString = field(repr=False)
 
+    @property
+    def file(self) -> str:
+        """What the interpreter calls the code in places and traces."""
+        return "<python-input-1>" if self.functions else "<python-input-0>"
+
 
 def start(pool: pydantic_monty.Monty, feed: Feed) -> HostCall | Done:
     """The first turn. Blocks; errors: whatever the interpreter raises."""
+    program = leaving(feed.code)
     with _checkout(pool, feed) as session:
+        if feed.functions:
+            session.feed_run(prelude(feed.functions), external_lookup=_LOOKUP)
         snapshot = session.feed_start(
-            feed.code,
+            program.text,
             inputs=feed.inputs,
-            external_lookup=_lookup(feed),
+            external_lookup=_LOOKUP,
             print_callback=feed.printed,
         )
         return _advance(snapshot, feed)
@@ -72,7 +82,7 @@ def proceed(
     """The next turn: `answer` is `{return_value}` or `{exc_type, message}`."""
     with _checkout(pool, feed) as session:
         snapshot = session.load_snapshot(
-            paused, external_lookup=_lookup(feed), print_callback=feed.printed
+            paused, external_lookup=_LOOKUP, print_callback=feed.printed
         )
         return _advance(cast(Any, snapshot).resume(answer), feed)
 
@@ -82,13 +92,41 @@ def _advance(snapshot: pydantic_monty.SyncSnapshot, feed: Feed) -> HostCall | Do
 
     while not isinstance(snapshot, pydantic_monty.MontyComplete):
         if isinstance(snapshot, pydantic_monty.FunctionSnapshot) and not snapshot.is_os_function:
-            name = snapshot.function_name
-            if name in feed.functions:
-                return HostCall(name, snapshot.args, snapshot.kwargs, snapshot.dump())
+            outcome = _left(snapshot, feed)
+            if outcome is not None:
+                return outcome
+            # An unknown name. Not by `resume_auto`: nobody may look at what it was called with.
+            says = f"name '{snapshot.function_name}' is not defined"
+            refusal: Any = {"exc_type": "NameError", "message": says}
+            snapshot = snapshot.resume(refusal)
+            continue
         # Everything else (clock, files, environment, imports, unknown names) gets the interpreter's
         # own refusal, because no handler was given.
         snapshot = snapshot.resume_auto()
-    return Done(snapshot.output)
+    # Its output is never asked for: what is worth having left by a call.
+    problem = leaving(feed.code).problem
+    if problem:
+        raise SandboxError(problem, reason="syntax")
+    return Done(None)
+
+
+def _left(snapshot: pydantic_monty.FunctionSnapshot, feed: Feed) -> HostCall | Done | None:
+    """What was handed over; None, and nothing looked at, if it did not come by way of a check."""
+    where = snapshot.position
+    if feed.functions and (where.filename, where.start) == (PRELUDE_FILE, CALL_AT):
+        name, args, kwargs = snapshot.args
+        if isinstance(name, str) and name in feed.functions:
+            return HostCall(name, args, kwargs, snapshot.dump())
+        return None
+    if where.filename != feed.file:
+        return None
+    program = leaving(feed.code)
+    if where.start == program.value_at:
+        return Done(snapshot.args[1])
+    if where.start == program.why_at:
+        problem = f"the result can't leave the sandbox: {snapshot.args[1]}"[:500]
+        raise SandboxError(problem, reason="output")
+    return None
 
 
 def _checkout(pool: pydantic_monty.Monty, feed: Feed) -> pydantic_monty.MontySession:
@@ -113,10 +151,8 @@ def _checkout(pool: pydantic_monty.Monty, feed: Feed) -> pydantic_monty.MontySes
     )
 
 
-def _lookup(feed: Feed) -> dict[str, Any]:
-    """Stand-ins that make the names of the host's functions known inside."""
-    return dict.fromkeys(feed.functions, _never)
-
-
 def _never(*args: Any, **kwargs: Any) -> None:
     raise AssertionError("a host function is answered between turns, never within one")
+
+
+_LOOKUP = {HOST: _never}

@@ -21,17 +21,24 @@ _UNSUPPORTED = re.compile(
 )
 
 
-def judge(error: pydantic_monty.MontyError, *, code: str, limits: SandboxLimits) -> SandboxError:
-    """What an interpreter error means to the caller; never holds paths or traces of the host."""
+def judge(
+    error: pydantic_monty.MontyError, *, code: str, limits: SandboxLimits, file: str = ""
+) -> SandboxError:
+    """What an interpreter error means to the caller; never holds paths or traces of the host.
+
+    Shapes: `file` is what the interpreter calls the code, so that lines of other texts are not told as its.
+    """
     import pydantic_monty
 
     if isinstance(error, pydantic_monty.MontySyntaxError):
-        return _with_advice("syntax", error.display("msg"), code=code, line=_line(error))
+        return _with_advice(
+            "syntax", error.display("msg"), code=code, line=_line(error, code, file)
+        )
     if isinstance(error, pydantic_monty.MontyCrashedError):
         return _crash(error, limits=limits)
     if not isinstance(error, pydantic_monty.MontyRuntimeError):
         return SandboxError("the sandbox broke its own rules", reason="crashed")
-    return _raised(error, code=code, limits=limits)
+    return _raised(error, code=code, limits=limits, line=_line(error, code, file))
 
 
 def _crash(error: pydantic_monty.MontyCrashedError, *, limits: SandboxLimits) -> SandboxError:
@@ -53,9 +60,13 @@ def timed_out(limits: SandboxLimits, *, line: int | None = None) -> SandboxError
 
 
 def _raised(
-    error: pydantic_monty.MontyRuntimeError, *, code: str, limits: SandboxLimits
+    error: pydantic_monty.MontyRuntimeError,
+    *,
+    code: str,
+    limits: SandboxLimits,
+    line: int | None,
 ) -> SandboxError:
-    raised, line = error.exception(), _line(error)
+    raised = error.exception()
     text = str(raised)
     if isinstance(raised, TimeoutError) and text.startswith(("feed time limit", "turn time limit")):
         return timed_out(limits, line=line)
@@ -99,6 +110,14 @@ def _where(text: str, line: int | None) -> str:
     return cut if line is None else f"line {line}: {cut}"
 
 
-def _line(error: pydantic_monty.MontyRuntimeError | pydantic_monty.MontySyntaxError) -> int | None:
+def _line(
+    error: pydantic_monty.MontyRuntimeError | pydantic_monty.MontySyntaxError, code: str, file: str
+) -> int | None:
+    """The innermost line of the code itself, not of what was put around it."""
     frames = error.traceback()
-    return frames[-1].line if frames else None
+    lines = len(code.splitlines()) + 1
+    for frame in reversed(frames):
+        around = frame.filename.startswith("<python-input-") and frame.filename != file
+        if not (file and around) and (frame.filename != file or frame.line <= lines):
+            return frame.line
+    return None
