@@ -8,8 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from artelier.artifacts import MOVING, Artifacts, account_of, artifacts_view
-from artelier.ledger import Moving, Posting, ledger_view
+from artelier.artifacts import (
+    MOVING,
+    Artifacts,
+    Decisions,
+    Interpreter,
+    InvocationLimits,
+    account_of,
+    artifacts_view,
+)
+from artelier.ledger import MoneyTransferred, Moving, Posting, ledger_view
 from artelier.log import Batch, Draft, SqliteStore, Stream, StreamAppend, event
 
 T = TypeVar("T")
@@ -20,7 +28,7 @@ class Funded(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """Money out of nowhere, for tests of prices."""
 
 
-LEDGER = ledger_view([*MOVING, Funded], [])
+LEDGER = ledger_view([*MOVING, MoneyTransferred, Funded], [])
 VIEWS = (LEDGER, artifacts_view)
 
 
@@ -43,6 +51,7 @@ class Place:
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self.clock = HandClock()
+        self.interpreter: Interpreter | None = None
 
     def as_(
         self,
@@ -51,8 +60,13 @@ class Place:
         tenant: str = "acme",
         space: str = "main",
         main: Artifacts | None = None,
+        decisions: Decisions | None = None,
+        limits: InvocationLimits | None = None,
     ) -> Artifacts:
-        return Artifacts(self.store, self.clock, tenant, space, principal, main=main)
+        return Artifacts(
+            self.store, self.clock, tenant, space, principal, main=main,
+            interpreter=self.interpreter, decisions=decisions, limits=limits,
+        )  # fmt: skip
 
     async def fund(self, principal: str, amount: int, *, space: str = "main") -> None:
         posting = Posting("source:test", account_of(principal), "scrip", amount)
@@ -77,11 +91,31 @@ def place(path: Path) -> Iterator[Place]:
         store.close()
 
 
-def in_place(path: Path, story: Callable[[Place], Awaitable[T]]) -> T:
+def in_place(
+    path: Path,
+    story: Callable[[Place], Awaitable[T]],
+    *,
+    interpreter: Interpreter | None = None,
+) -> T:
     """Run a story over a fresh store below `path`, which stays there to be verified."""
 
     async def tell() -> T:
         with place(path) as here:
+            here.interpreter = interpreter
             return await story(here)
 
     return asyncio.run(tell())
+
+
+async def total(here: Place) -> int:
+    """The sum over all accounts, which no event may change."""
+    rows = await here.store.query("SELECT COALESCE(SUM(balance), 0) FROM accounts")
+    return rows[0][0]
+
+
+async def held(here: Place) -> int:
+    """Scrip that waits for the end of invocations."""
+    rows = await here.store.query(
+        "SELECT COALESCE(SUM(balance), 0) FROM accounts WHERE account LIKE 'hold:invoke:%'"
+    )
+    return rows[0][0]

@@ -122,7 +122,7 @@ def test_an_unknown_kind_names_the_known_ones(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         with pytest.raises(InvalidArtifact, match="document, library, membrane"):
             await here.as_("alice").write("x", kind="promt", content="x")
-        with pytest.raises(InvalidArtifact, match="unknown kind"):
+        with pytest.raises(InvalidArtifact, match="needs a kind"):
             await here.as_("alice").write("x", content="x")
 
     in_place(tmp_path, story)

@@ -3,49 +3,93 @@
 from artelier.artifacts.access import Access, Decision, check_principal
 from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
 from artelier.artifacts.bill import Bill, Prices, account_of
+from artelier.artifacts.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.diff import Change, Diff
+from artelier.artifacts.door import Taken
 from artelier.artifacts.events import (
     MOVING,
+    Act,
     ArtifactCharged,
     ArtifactDeleted,
+    ArtifactHeld,
+    ArtifactInvoked,
     ArtifactPruned,
     ArtifactTransferred,
     ArtifactWritten,
     artifact_stream,
+    money_stream,
 )
+from artelier.artifacts.invocation import (
+    Call,
+    InvocationFailed,
+    InvocationLimits,
+    MemorySearch,
+    Service,
+    Tree,
+    principal_of,
+)
+from artelier.artifacts.invoking import Outcome
 from artelier.artifacts.kinds import Kind, known_kinds, register_kind
 from artelier.artifacts.ref import Ref
+from artelier.artifacts.scope import in_scope
 from artelier.artifacts.space import Money, Space
+from artelier.artifacts.stage import Decided, Licence, Royalty, Stage, StoreStage, Working
 from artelier.artifacts.store import Artifacts
+from artelier.artifacts.verdict import Verdict, judge
 from artelier.artifacts.view import artifacts_view
 
 __all__ = [
     "MOVING",
     "Access",
+    "Act",
     "Artifact",
     "ArtifactCharged",
     "ArtifactDeleted",
+    "ArtifactHeld",
+    "ArtifactInvoked",
     "ArtifactPruned",
     "ArtifactTransferred",
     "ArtifactWritten",
     "Artifacts",
     "Bill",
+    "Call",
     "Change",
+    "Decided",
     "Decision",
+    "Decisions",
     "Diff",
+    "Gate",
+    "Interpreter",
+    "InvocationFailed",
+    "InvocationLimits",
     "Kind",
+    "Licence",
     "Lineage",
+    "MemorySearch",
     "Money",
+    "Outcome",
     "Prices",
     "Provenance",
     "Ref",
+    "Royalty",
+    "Service",
     "Space",
+    "Stage",
+    "StoreStage",
     "Summary",
+    "Taken",
+    "Tree",
+    "Verdict",
     "VersionInfo",
+    "Working",
     "account_of",
     "artifact_stream",
     "artifacts_view",
     "check_principal",
+    "in_scope",
+    "judge",
     "known_kinds",
+    "money_stream",
+    "principal_of",
     "register_kind",
 ]

@@ -35,6 +35,12 @@ _RIGHTS = {
 }
 """Which right an action needs. `govern` is to change policy and prices: the owner's alone."""
 
+RULED = frozenset(_RIGHTS) - {"govern"}
+"""The actions that a contract is asked about."""
+
+CHANGING = frozenset(("write", "delete", "transfer", "govern"))
+"""The actions that leave an artifact other than it was."""
+
 _OTHERS: dict[str, frozenset[str]] = {
     "private": frozenset(),
     "owner_writes": frozenset(("read", "invoke")),
@@ -150,7 +156,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return Decision(True, "owner")
         if access is None:
             return Decision(False, "its access policy is missing or broken")
-        if access.policy == "contract":
+        if access.policy == "contract" and right != "govern":
+            # Only `contracts.Gate` can ask it; whoever cannot must not guess.
             return Decision(False, f"its contract {access.contract} cannot be asked")
         if access.policy not in POLICIES:
             return Decision(False, f"its access policy {access.policy} is unknown")

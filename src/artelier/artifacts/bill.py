@@ -18,6 +18,11 @@ _PRICED = {"read": "read", "invoke": "invoke", "include": "inclusion"}
 """Which price an action costs; all other actions are free."""
 
 
+def is_priced(action: str) -> bool:
+    """Whether an access of this kind can cost anything."""
+    return action in _PRICED
+
+
 class Prices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the owner asks of others per access, in whole scrip."""
 
@@ -70,13 +75,32 @@ class Bill:
     @staticmethod
     def price(action: str, artifact: Priced, payer: str) -> int:
         """Scrip that one access costs; owners use their own for free."""
+        return 0 if payer == artifact.owner else Bill.posted(action, artifact)
+
+    @staticmethod
+    def posted(action: str, artifact: Priced) -> int:
+        """Scrip that the artifact itself asks of others, for all to see."""
         name = _PRICED.get(action)
-        return 0 if name is None or payer == artifact.owner else getattr(artifact.prices, name)
+        return 0 if name is None else getattr(artifact.prices, name)
+
+    @staticmethod
+    def movement(
+        payer: str, owner: str, price: int, royalty: tuple[str, int] | None = None
+    ) -> tuple[Posting, ...]:
+        """The postings of a decided price; empty if there is nothing to pay.
+
+        `royalty` is who has a share in it, and how many percent: rounded down, the owner keeps the rest.
+        """
+        if price == 0 or payer == owner:
+            return ()
+        paid = Posting(account_of(payer), account_of(owner), SCRIP, price)
+        to, percent = royalty or ("", 0)
+        share = price * percent // 100
+        if not share or to == owner:
+            return (paid,)
+        return (paid, Posting(account_of(owner), account_of(to), SCRIP, share))
 
     @staticmethod
     def postings(action: str, artifact: Priced, payer: str) -> tuple[Posting, ...]:
         """The movement from payer to owner; empty if there is nothing to pay."""
-        price = Bill.price(action, artifact, payer)
-        if price == 0:
-            return ()
-        return (Posting(account_of(payer), account_of(artifact.owner), SCRIP, price),)
+        return Bill.movement(payer, artifact.owner, Bill.price(action, artifact, payer))

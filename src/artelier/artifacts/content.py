@@ -97,8 +97,17 @@ def check_json(value: object) -> None:
                     raise InvalidArtifact(
                         "a key of JSON content is no text", expected="text", got=shown(key)
                     )
-                _utf8(key)
-            stack.extend((member, depth + 1) for member in members.values())
+                if not key.isascii():
+                    _utf8(key)
+            for member in members.values():
+                # Most of it is plain and costs no turn of the loop.
+                if depth < JSON_DEPTH_MAX and (
+                    (type(member) is str and member.isascii())
+                    or (type(member) is int and -_INT_MAX <= member <= _INT_MAX)
+                    or member is None
+                ):
+                    continue
+                stack.append((member, depth + 1))
         elif isinstance(item, list | tuple):
             stack.extend((member, depth + 1) for member in cast("list[object]", item))
         else:

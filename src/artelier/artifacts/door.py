@@ -6,28 +6,35 @@ Everything the handle does passes here, so that permission and payment are asked
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol
 
-from artelier.artifacts.access import Access
 from artelier.artifacts.artifact import Artifact, Provenance
-from artelier.artifacts.bill import Bill
 from artelier.artifacts.content import decode_content
+from artelier.artifacts.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
-from artelier.artifacts.kinds import kind_named
 from artelier.artifacts.ref import Ref
-from artelier.artifacts.rows import Standing, VersionRow, load, sources_of
+from artelier.artifacts.rows import Standing, load, sources_of
+from artelier.artifacts.stage import Stage, StoreStage
+from artelier.artifacts.verdict import Verdict, judge, part_of, permit, version_at
 from artelier.clock import Clock
-from artelier.errors import (
-    AccessDenied,
-    InvalidArtifact,
-    NotFound,
-    SequenceConflict,
-    VersionConflict,
-)
+from artelier.errors import CorruptStore, NotFound, SequenceConflict, VersionConflict
 from artelier.log import Batch, Draft, EventData, Store, StreamAppend, blob_name
 
 ATTEMPTS_MAX = 100
 """How often something is decided anew because somebody else was faster (50 writers at once need 50)."""
+
+
+class Stages(Protocol):
+    def __call__(self, store: Store, *, tenant: str, space: str, at_us: int) -> StoreStage: ...
+
+
+class Taken(NamedTuple):
+    """An access that does not raise: content and charge, or a verdict that says why not."""
+
+    verdict: Verdict
+    artifact: Artifact | None
+    charge: ArtifactCharged | None
+    """Append it in the batch of whatever uses the content; None if that is free."""
 
 
 class Door(NamedTuple):
@@ -38,85 +45,113 @@ class Door(NamedTuple):
     tenant: str
     space: str
     principal: str
+    interpreter: Interpreter | None = None
+    """Runs contracts and executable artifacts; without one, contracts deny."""
+    decisions: Decisions | None = None
+    """Of the step that this is part of; without them each access asks its contract anew."""
+    stages: Stages = StoreStage
+    """What makes the stage of a decision; a world's knows licences and royalties too."""
 
     async def find(self, id: str, *, version: int | None = None) -> Standing | None:
         return await load(self.store, self.tenant, self.space, id, version=version)
 
+    def stage(self) -> StoreStage:
+        """What stands now, to decide something over."""
+        return self.stages(
+            self.store, tenant=self.tenant, space=self.space, at_us=self.clock.now_us()
+        )
+
+    def gate(self, stage: Stage) -> Gate:
+        return Gate(stage, self.interpreter, self.decisions)
+
     async def permitted(self, id: str, action: str, *, version: int | None = None) -> Standing:
         """What stands under an id. Errors: `NotFound`, `AccessDenied`."""
-        standing = await self.find(id, version=version)
-        if standing is None:
-            raise NotFound(f"no artifact {id}")
-        if standing.deleted:
-            raise NotFound(f"artifact {id} was deleted")
-        decision = Access.check(action, self.principal, standing)
-        if not decision.allowed:
-            raise AccessDenied(
-                f"{self.principal} may not {action} artifact {id}: {decision.reason}", artifact=id
-            )
-        return standing
+        stage = self.stage()
+        verdict = await permit(stage, self.gate(stage), Ref(id, version), action, self.principal)
+        return verdict.granted()
 
     async def may(self, action: str, id: str) -> bool:
-        try:
-            await self.permitted(id, action)
-        except (NotFound, AccessDenied):
-            return False
-        return True
+        stage = self.stage()
+        return (await permit(stage, self.gate(stage), Ref(id), action, self.principal)).allowed
 
-    async def read(self, ref: Ref, *, price_max: int | None) -> Artifact:
-        """A version, or a part of it, paid for if it has a price."""
-        standing = await self.permitted(ref.id, "read", version=ref.version)
-        artifact = await self._content(standing, ref)
-        if Bill.price("read", standing, self.principal) == 0:
-            return artifact
+    async def access(self, ref: Ref, action: str, *, price_max: int | None = None) -> Verdict:
+        """Whether an access may be, and at which price; a refusal is a value, and nothing is moved."""
+        stage = self.stage()
+        return await judge(
+            stage, self.gate(stage), ref, action, self.principal, price_max=price_max
+        )
+
+    async def take(self, ref: Ref, action: str, *, price_max: int | None = None) -> Taken:
+        """Content together with what it costs; the charge is the caller's to append with its use."""
+        verdict = await self.access(ref, action, price_max=price_max)
+        if not verdict.allowed:
+            return Taken(verdict, None, None)
+        try:
+            artifact = await self._content(verdict.granted(), ref)
+        except (NotFound, CorruptStore) as error:  # no such part, or erased
+            missing = verdict._replace(refusal="missing", reason=error.message, error=error)
+            return Taken(missing, None, None)
+        return Taken(verdict, artifact, verdict.charge())
+
+    async def read(
+        self, ref: Ref, *, price_max: int | None = None, is_whole: bool = True
+    ) -> Artifact:
+        """A version, or a part of it, paid for if it has a price.
+
+        `is_whole`: with what belongs to it and is kept elsewhere; else its content as it was written.
+        """
         bought: list[Artifact] = []
 
-        async def pay(standing: Standing) -> ArtifactCharged:
-            price = Bill.price("read", standing, self.principal)
-            if price_max is not None and price > price_max:
-                raise AccessDenied(
-                    f"artifact {ref.id} costs more than agreed",
-                    expected=f"at most {price_max} scrip",
-                    got=f"{price} scrip",
-                )
-            bought.append(await self._content(standing, ref))
-            return ArtifactCharged(
-                id=ref.id,
-                version=bought[-1].version,
-                action="read",
-                payer=self.principal,
-                postings=Bill.postings("read", standing, self.principal),
-            )
+        async def pay(verdict: Verdict) -> EventData | None:
+            bought.append(await self._content(verdict.granted(), ref, is_whole=is_whole))
+            return verdict.charge()
 
-        await self.change(ref.id, "read", pay, version=ref.version)
+        if await pay(await self.access(ref, "read", price_max=price_max)) is not None:
+            await self._decided(ref, "read", pay, price_max=price_max)
         return bought[-1]
 
     async def change(
-        self,
-        id: str,
-        action: str,
-        decide: Callable[[Standing], Awaitable[EventData | None]],
-        *,
-        version: int | None = None,
+        self, id: str, action: str, decide: Callable[[Standing], Awaitable[EventData | None]]
     ) -> None:
         """Append what `decide` makes of an artifact as it stands; None leaves it.
 
         Errors: `NotFound`, `AccessDenied`, those of `decide`, `VersionConflict` if it never stands still.
         """
-        stream = artifact_stream(self.tenant, self.space, id)
+
+        async def over(verdict: Verdict) -> EventData | None:
+            return await decide(verdict.granted())
+
+        await self._decided(Ref(id), action, over)
+
+    async def _decided(
+        self,
+        ref: Ref,
+        action: str,
+        decide: Callable[[Verdict], Awaitable[EventData | None]],
+        *,
+        price_max: int | None = None,
+    ) -> None:
+        stream = artifact_stream(self.tenant, self.space, ref.id)
         for _ in range(ATTEMPTS_MAX):
             # The head before the row: whatever comes between makes the append fail, never pass unseen.
             seq, _hash = await self.store.head(stream)
-            data = await decide(await self.permitted(id, action, version=version))
+            stage = self.stage()
+            verdict = await judge(
+                stage, self.gate(stage), ref, action, self.principal, price_max=price_max
+            )
+            data = await decide(verdict)
             if data is None:
                 return
             draft = Draft(data, self.clock.now_us(), self.principal)
+            # With a contract the decision rests on more than one artifact.
+            guard = stage.unchanged(stage.seen) if len(stage.seen) > 1 else None
             try:
-                await self.store.append(Batch(appends=(StreamAppend(stream, (draft,), seq),)))
+                append = StreamAppend(stream, (draft,), seq)
+                await self.store.append(Batch(appends=(append,), guard=guard))
                 return
             except SequenceConflict:
                 continue
-        raise too_busy(id)
+        raise too_busy(ref.id)
 
     async def extra(self, ref: str | None) -> Any:
         """Metadata or an interface; None if there is none."""
@@ -124,12 +159,14 @@ class Door(NamedTuple):
             return None
         return decode_content("json", await self.store.blob(self.tenant, blob_name(ref)))
 
-    async def _content(self, standing: Standing, ref: Ref) -> Artifact:
+    async def _content(self, standing: Standing, ref: Ref, *, is_whole: bool = True) -> Artifact:
         """The artifact with its content. Errors: `NotFound` for a version or part that is not there."""
-        at = _version(standing, ref)
+        at = version_at(standing, ref)
         content = decode_content(
             at.media, await self.store.blob(self.tenant, blob_name(at.content))
         )
+        if is_whole:
+            content = await self.stage().whole(standing, content, part=ref.part)
         sources = (
             await sources_of(
                 self.store, self.tenant, self.space, ref.id, version=at.version, limit=at.sources
@@ -140,7 +177,7 @@ class Door(NamedTuple):
         return Artifact(
             id=standing.id,
             kind=standing.kind,
-            content=content if ref.part is None else _part(standing, content, ref.part),
+            content=part_of(standing, content, ref.part),
             version=at.version,
             creator=standing.creator,
             owner=standing.owner,
@@ -154,32 +191,7 @@ class Door(NamedTuple):
         )
 
 
-def too_busy(id: str) -> VersionConflict:
+def too_busy(id: str, *, attempts: int = ATTEMPTS_MAX) -> VersionConflict:
     return VersionConflict(
-        f"artifact {id} changes faster than this can be decided", got=f"{ATTEMPTS_MAX} attempts"
+        f"artifact {id} changes faster than this can be decided", got=f"{attempts} attempts"
     )
-
-
-def _version(standing: Standing, ref: Ref) -> VersionRow:
-    at = standing.at
-    if at is None:
-        raise NotFound(
-            f"artifact {ref.id} has no version {ref.version}", expected=f"1 to {standing.version}"
-        )
-    if at.version < standing.kept_from:
-        raise NotFound(
-            f"version {at.version} of artifact {ref.id} was pruned",
-            expected=f"{standing.kept_from} to {standing.version}",
-        )
-    return at
-
-
-def _part(standing: Standing, content: Any, part: str) -> Any:
-    try:
-        holder = kind_named(standing.kind).parts
-    except InvalidArtifact:
-        holder = None  # a kind that nobody registered here has no parts that we know of
-    parts: object = content.get(holder) if holder and isinstance(content, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
-    if not isinstance(parts, dict) or part not in parts:
-        raise NotFound(f"artifact {standing.id} has no part {part}")
-    return cast("dict[str, Any]", parts)[part]

@@ -4,39 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.artifacts.artifact import Artifact
 from artelier.artifacts.content import canonical_json, decode_content, media_of
 from artelier.artifacts.shown import shown
 from artelier.errors import CorruptStore, InvalidArtifact
 
 
-def edited(artifact: Artifact, old: str, new: str) -> Any:
+def replaced(id: str, content: Any, old: str, new: str) -> Any:
     """Content with `old` replaced. Errors: `InvalidArtifact` unless `old` occurs exactly once."""
-    media = media_of(artifact.content)
+    media = media_of(content)
     if media == "bytes":
         raise InvalidArtifact("bytes cannot be edited", hint="Write new content.")
-    text: str = artifact.content if media == "text" else canonical_json(artifact.content).decode()
+    text: str = content if media == "text" else canonical_json(content).decode()
     first = text.find(old) if old else -1
     if first < 0:
         raise InvalidArtifact(
-            f"the string to replace does not occur in {artifact.id}",
+            f"the string to replace does not occur in {id}",
             expected="text that occurs exactly once",
             got=shown(old),
         )
     # Overlapping occurrences count: which of them is meant cannot be known either.
     if text.find(old, first + 1) >= 0:
         raise InvalidArtifact(
-            f"the string to replace occurs more than once in {artifact.id}",
+            f"the string to replace occurs more than once in {id}",
             expected="text that occurs exactly once",
             got=shown(old),
             hint="Give more of the text around it.",
         )
-    replaced = text[:first] + new + text[first + len(old) :]
+    changed = text[:first] + new + text[first + len(old) :]
     if media == "text":
-        return replaced
+        return changed
     try:
-        return decode_content(media, replaced.encode())
+        return decode_content(media, changed.encode())
     except (CorruptStore, UnicodeError):
-        raise InvalidArtifact(
-            f"after this edit {artifact.id} would be no JSON", got=shown(new)
-        ) from None
+        raise InvalidArtifact(f"after this edit {id} would be no JSON", got=shown(new)) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from artelier.artifacts import checks
 from artelier.artifacts.content import Media, media_of
+from artelier.artifacts.program import check_entry, code_of
 from artelier.artifacts.shown import shown
 from artelier.errors import InvalidArtifact, InvalidConfig
 
@@ -28,6 +29,12 @@ class Kind:
     default_access: str = "owner_writes"
     parts: str | None = None
     """The key of the JSON content that holds the named parts which `id#part` reads."""
+    entry: str | None = None
+    """The function that its code defines; `run` makes it one that can be invoked."""
+    positional: tuple[str, ...] | None = None
+    """What the entry is called with; None: arguments by name."""
+    code_needed: bool = True
+    """Whether an entry must be there; else content without code is only described."""
 
 
 _kinds: dict[str, Kind] = {}
@@ -72,6 +79,22 @@ def check_content(kind: Kind, content: object) -> None:
             got=media,
         )
     kind.check(content)
+    if kind.entry is not None and (kind.code_needed or is_executable(kind, content)):
+        check_entry(content, entry=kind.entry, positional=kind.positional)
+
+
+def runnable_code(name: str, content: object) -> str | None:
+    """Code that can be invoked; None for everything else, and for kinds that nobody registered."""
+    kind = _kinds.get(name)
+    if kind is None or kind.entry != "run" or not is_executable(kind, content):
+        return None
+    return code_of(content)
+
+
+def is_executable(kind: Kind, content: object) -> bool:
+    """Whether this content has code that the kind's entry is looked for in."""
+    is_described = kind.entry is None or (not kind.code_needed and isinstance(content, str))
+    return not is_described and code_of(content) is not None
 
 
 # What can be read for free cannot be sold: what an agent thinks with is private unless it says otherwise.
@@ -79,7 +102,6 @@ for _name, _media, _check in (
     ("prompt", TEXT_OR_JSON, checks.prompt),
     ("personality", TEXT_OR_JSON, checks.prompt),
     ("workflow", JSON, checks.workflow),
-    ("reflex", TEXT_OR_JSON, checks.code),
     ("memory_store", JSON, checks.memory_store),
     ("steering", JSON, checks.json_object),
 ):
@@ -87,7 +109,6 @@ for _name, _media, _check in (
 
 for _name, _media, _check in (
     ("agent", JSON, checks.agent),
-    ("contract", TEXT_OR_JSON, checks.code),
     ("dataset", ANY, checks.anything),
     ("document", ANY, checks.anything),
     ("membrane", JSON, checks.json_object),
@@ -95,8 +116,27 @@ for _name, _media, _check in (
     ("report", ANY, checks.anything),
     ("skill", TEXT_OR_JSON, checks.text_or_object),
     ("task", JSON, checks.json_object),
-    ("tool", TEXT_OR_JSON, checks.text_or_object),
 ):
     register_kind(Kind(name=_name, media=_media, check=_check))
 
 register_kind(Kind(name="library", media=JSON, check=checks.library, parts="prompts"))
+
+register_kind(
+    Kind(
+        name="contract", media=TEXT_OR_JSON, check=checks.code, entry="check",
+        positional=("caller", "action", "target", "context"),
+    )
+)  # fmt: skip
+register_kind(
+    Kind(
+        name="reflex", media=TEXT_OR_JSON, check=checks.code, default_access="private",
+        entry="reflex", positional=("context",),
+    )
+)  # fmt: skip
+# A tool as text is a description of one; with `code` it can be invoked.
+register_kind(
+    Kind(
+        name="tool", media=TEXT_OR_JSON, check=checks.text_or_object, entry="run",
+        code_needed=False,
+    )
+)  # fmt: skip

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from artelier.artifacts.access import Access
+from artelier.artifacts.access import Access, Decision
 from artelier.artifacts.artifact import Artifact, Provenance
 from artelier.artifacts.bill import Prices, check_prices
 from artelier.artifacts.content import Media, encode_content
 from artelier.artifacts.events import ArtifactWritten
-from artelier.artifacts.kinds import Kind, check_content, kind_named
+from artelier.artifacts.kinds import Kind, check_content, is_executable, kind_named, known_kinds
+from artelier.artifacts.program import check_interface
 from artelier.artifacts.retention import Retention
 from artelier.artifacts.rows import Standing
 from artelier.artifacts.shown import shown
@@ -82,35 +83,48 @@ def check_expected(wish: Wish, standing: Standing | None) -> None:
         )
 
 
-def check_allowed(wish: Wish, standing: Standing, principal: str) -> None:
-    """Errors: `NotFound` for a deleted artifact, `AccessDenied`.
+def asked_right(wish: Wish) -> str:
+    """What a wish needs: to set policy or prices is the owner's right, and needs no other."""
+    return "write" if wish.access is None and wish.prices is None else "govern"
 
-    To set policy or prices is the owner's right, and needs no other.
-    """
+
+def check_allowed(
+    wish: Wish, standing: Standing, principal: str, decision: Decision | None
+) -> None:
+    """Errors: `NotFound` for a deleted artifact, `AccessDenied`, also for what nobody decided."""
     if standing.deleted:
         raise NotFound(f"artifact {wish.id} was deleted", hint="Write under another id.")
-    governs = wish.access is not None or wish.prices is not None
-    decision = Access.check("govern" if governs else "write", principal, standing)
-    if not decision.allowed:
+    if decision is None or not decision.allowed:
+        reason = decision.reason if decision else "nobody decided"
         raise AccessDenied(
-            f"{principal} may not write artifact {wish.id}: {decision.reason}", artifact=wish.id
+            f"{principal} may not write artifact {wish.id}: {reason}", artifact=wish.id
         )
 
 
 def decide_write(
-    wish: Wish, standing: Standing | None, *, tenant: str, principal: str, key: DataKey
+    wish: Wish,
+    standing: Standing | None,
+    decision: Decision | None,
+    *,
+    tenant: str,
+    principal: str,
+    key: DataKey,
 ) -> tuple[ArtifactWritten, list[Blob]]:
     """The event of the next version and the blobs it names, its content first.
+
+    `decision` is the gate's on `asked_right` over what stands; for a new id there is none.
 
     Errors: `InvalidArtifact`, `InvalidRequest`, `AccessDenied`, `VersionConflict`, `NotFound`.
     """
     if standing is not None:
-        check_allowed(wish, standing, principal)
+        check_allowed(wish, standing, principal, decision)
     check_expected(wish, standing)
     kind = kind_named(_kind(wish, standing))
     encoded = encode(wish)
     Retention.parse((wish.metadata or {}).get("retention", {}))
     check_content(kind, wish.content)
+    if wish.interface is not None and is_executable(kind, wish.content):
+        check_interface(wish.interface)
     access, prices = _rights(wish, standing, kind)
     provenance = (wish.provenance or Provenance()).checked()
     blobs: list[Blob] = []
@@ -160,6 +174,11 @@ def _rights(wish: Wish, standing: Standing | None, kind: Kind) -> tuple[Access, 
 
 def _kind(wish: Wish, standing: Standing | None) -> str | None:
     if standing is None:
+        if wish.kind is None:
+            raise InvalidArtifact(
+                f"{wish.id} is new, and a new artifact needs a kind",
+                expected=f"`kind`: {', '.join(known_kinds())}",
+            )
         return wish.kind
     if wish.kind not in (None, standing.kind):
         raise InvalidArtifact(

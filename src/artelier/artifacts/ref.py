@@ -14,6 +14,10 @@ MAIN_PREFIX = "main:"
 RESERVED = (MAIN_PREFIX, "b:")
 """What no id begins with: in an event, `b:` and 43 characters would be a reference to content."""
 
+ACTORS = "artifact:"
+"""What the principals of executable artifacts begin with, and no id: an artifact of such an id, as the
+principal that some artifacts are, would be another artifact."""
+
 # 15 digits: every version fits in 64 bits, and no text can be a number without end.
 _VERSION = re.compile(r"[1-9][0-9]{0,14}")
 _PART = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
@@ -73,9 +77,9 @@ class Ref(NamedTuple):
 def check_new_id(value: object) -> str:
     """An id that an artifact may have. Errors: `InvalidRequest`."""
     id_ = check_artifact_id(value)
-    if id_.startswith(RESERVED):
+    if id_.startswith((*RESERVED, ACTORS)):
         raise InvalidRequest(
-            "ids that begin with `main:` or `b:` are reserved",
+            "ids that begin with `main:`, `b:` or `artifact:` are reserved",
             expected="another id",
             got=shown(id_),
         )

@@ -26,6 +26,8 @@ class VersionRow(NamedTuple):
     written_us: int
     run_id: str | None
     step: str | None
+    writer: str
+    """Who wrote it, as its event says."""
 
 
 class Standing(NamedTuple):
@@ -66,7 +68,7 @@ COLUMNS = (
     "SELECT a.id, a.kind, a.version, a.kept_from, a.deleted, a.creator, a.owner, a.access,"
     " a.price_read, a.price_invoke, a.price_inclusion, a.created_us, a.position,"
     " v.version, v.content, v.media, v.size_bytes, v.interface, v.metadata, v.sources,"
-    " v.written_us, v.run_id, v.step"
+    " v.written_us, v.run_id, v.step, v.writer"
     " FROM artifacts a LEFT JOIN artifact_versions v"
     " ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id AND v.version = "
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.artifacts.access import Access
 from artelier.artifacts.artifact import Summary
+from artelier.artifacts.contracts import Decisions, Gate
 from artelier.artifacts.door import Door
 from artelier.artifacts.rows import COLUMNS, Standing, standing_from
 from artelier.errors import CorruptStore, NotFound
@@ -22,14 +22,21 @@ CANDIDATES_MAX = 1000
 CONTENT_BYTES_MAX = 256 * 1024
 """Content larger than this is not looked into (guess: a long document; bounds the time of a search)."""
 
+CONTRACTS_MAX = 50
+"""Contracts asked for one page; what others govern is left out of it."""
+
+CONTRACTS_MS_MAX = 2_000
+"""Wall time of all contracts of one page."""
+
 _PAGE_ROWS = 100
 _POSITION_MAX = 2**62
 
 
-# The SQL form of static policies only narrows the candidates; `Access.check` decides each of them. A list
-# is searched as text: ids hold no quotes, so a principal's quoted name occurs in it or is not there.
+# The SQL form of static policies only narrows the candidates; the gate decides each of them, and asks
+# contracts only for those of the page. A list is searched as text: ids hold no quotes, so a principal's
+# quoted name occurs in it or is not there.
 _MAY_READ = (
-    " AND (a.owner = ? OR a.policy IN ('owner_writes', 'public')"
+    " AND (a.owner = ? OR a.policy IN ('owner_writes', 'public', ?)"
     " OR (a.policy = 'allow' AND (instr(a.access, ?) > 0 OR instr(a.access, '\"*\"') > 0)))"
 )
 
@@ -42,6 +49,7 @@ async def _page(
     position: int,
     newest_first: bool,
     limit: int,
+    asks: Decisions,
 ) -> list[Standing]:
     """Living artifacts beyond a position that static policies do not hide from the principal."""
     where = " WHERE a.tenant = ? AND a.space = ? AND a.deleted = 0"
@@ -54,7 +62,15 @@ async def _page(
     order = f" ORDER BY a.position{' DESC' if newest_first else ''} LIMIT ?"
     rows = await door.store.query(
         f"{COLUMNS}a.version{where}{order}",
-        (*parameters, door.principal, f'"{door.principal}"', position, limit),
+        # Once no contract is asked any more, what they govern is no candidate.
+        (
+            *parameters,
+            door.principal,
+            "contract" if asks.asks_left > 0 else "",
+            f'"{door.principal}"',
+            position,
+            limit,
+        ),
     )
     return [standing_from(row) for row in rows]
 
@@ -65,18 +81,20 @@ async def find(
     """What a principal may read and the words match, newest first."""
     words = text.casefold().split()
     found: list[Summary] = []
-    position, seen = _POSITION_MAX, 0
+    position, seen, asks = _POSITION_MAX, 0, bounded_asks(door)
+    look = _Look(door, asks)
     while len(found) < limit and seen < CANDIDATES_MAX:
         candidates = await _page(
-            door, kind=kind, owner=owner, position=position, newest_first=True, limit=_PAGE_ROWS
-        )
+            door, kind=kind, owner=owner, position=position, newest_first=True,
+            limit=_PAGE_ROWS, asks=asks,
+        )  # fmt: skip
         for standing in candidates:
-            if await _matches(door, standing, words):
+            if len(found) < limit and await look.matches(standing, words):
                 found.append(standing.summary())
         if len(candidates) < _PAGE_ROWS:
             break
         position, seen = candidates[-1].position, seen + len(candidates)
-    return found[:limit]
+    return found
 
 
 async def following(
@@ -84,45 +102,68 @@ async def following(
 ) -> list[Summary]:
     """What a principal may read beyond a position, in the order of making."""
     found: list[Summary] = []
+    asks = bounded_asks(door)
+    look = _Look(door, asks)
     while len(found) < limit:
         candidates = await _page(
-            door, kind=kind, owner=owner, position=position, newest_first=False, limit=limit
-        )
-        found += [standing.summary() for standing in candidates if _visible(door, standing)]
+            door, kind=kind, owner=owner, position=position, newest_first=False, limit=limit,
+            asks=asks,
+        )  # fmt: skip
+        for standing in candidates:
+            if len(found) < limit and await look.visible(standing):
+                found.append(standing.summary())
         if len(candidates) < limit:
             break
         position = candidates[-1].position
-    return found[:limit]
+    return found
 
 
-def _visible(door: Door, standing: Standing) -> bool:
-    return Access.check("search", door.principal, standing).allowed
+def bounded_asks(door: Door) -> Decisions:
+    """The decisions of one page: so many contracts at most, and so long."""
+    step = door.decisions or Decisions()
+    return step.bounded(asks_max=CONTRACTS_MAX, time_ms=CONTRACTS_MS_MAX)
 
 
-async def _matches(door: Door, standing: Standing, words: list[str]) -> bool:
-    if not _visible(door, standing):
-        return False
-    named = f"{standing.id}\n{standing.kind}".casefold()
-    missing = [word for word in words if word not in named]
-    if not missing:
-        return True
-    text = await _readable_text(door, standing)
-    return all(word in text for word in missing)
+class _Look:
+    """What one principal sees of candidates."""
 
+    def __init__(self, door: Door, asks: Decisions) -> None:
+        self._door = door
+        self._gate = Gate(door.stage(), door.interpreter, asks)
 
-async def _readable_text(door: Door, standing: Standing) -> str:
-    at = standing.at
-    if at is None:
-        return ""
-    refs = [at.metadata] if at.metadata else []
-    is_free = Access.check("read", door.principal, standing).price == 0
-    if is_free and at.media != "bytes" and at.size_bytes <= CONTENT_BYTES_MAX:
-        refs.append(at.content)
-    texts: list[str] = []
-    for ref in refs:
+    async def visible(self, standing: Standing) -> bool:
+        return (await self._gate.decide("search", self._door.principal, standing)).allowed
+
+    async def matches(self, standing: Standing, words: list[str]) -> bool:
+        is_ruled = standing.access is not None and standing.access.policy == "contract"
+        # A contract is asked last: most candidates are none of the page's.
+        if not is_ruled and not await self.visible(standing):
+            return False
+        named = f"{standing.id}\n{standing.kind}".casefold()
+        missing = [word for word in words if word not in named]
+        if missing and standing.at is not None:
+            about = await self._text(standing.at.metadata)
+            missing = [word for word in missing if word not in about]
+        if missing and not await self._content_has(standing, missing):
+            return False
+        return not is_ruled or await self.visible(standing)
+
+    async def _content_has(self, standing: Standing, words: list[str]) -> bool:
+        """Whether content that may be read for free holds all these words."""
+        at = standing.at
+        if at is None or at.media == "bytes" or at.size_bytes > CONTENT_BYTES_MAX:
+            return False
+        text = await self._text(at.content)
+        if not all(word in text for word in words):
+            return False
+        read = await self._gate.decide("read", self._door.principal, standing)
+        return read.allowed and read.price == 0
+
+    async def _text(self, ref: str | None) -> str:
+        if ref is None:
+            return ""
         try:
-            content = await door.store.blob(door.tenant, blob_name(ref))
+            content = await self._door.store.blob(self._door.tenant, blob_name(ref))
         except (NotFound, CorruptStore):
-            continue  # erased or damaged content matches nothing; `verify` is who names it
-        texts.append(content.decode(errors="replace").casefold())
-    return "\n".join(texts)
+            return ""  # erased or damaged content matches nothing; `verify` is who names it
+        return content.decode(errors="replace").casefold()

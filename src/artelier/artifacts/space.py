@@ -6,11 +6,12 @@ from typing import cast
 
 from artelier.artifacts.access import check_principal
 from artelier.artifacts.bill import account_of
+from artelier.artifacts.events import money_stream
 from artelier.artifacts.store import Artifacts
 from artelier.clock import Clock
 from artelier.errors import InvalidRequest
 from artelier.ledger import MoneyTransferred, Posting
-from artelier.log import Batch, Draft, Store, Stream, StreamAppend
+from artelier.log import Batch, Draft, Store, StreamAppend
 
 
 class Space:
@@ -61,5 +62,5 @@ class Money:
             raise InvalidRequest("a transfer needs two principals", got=to)
         posting = Posting(account_of(self._principal), target, asset, amount)
         draft = Draft(MoneyTransferred(postings=(posting,)), self._clock.now_us(), self._principal)
-        stream = Stream(self._tenant, self._space, f"tenant:{self._tenant}")
+        stream = money_stream(self._tenant, self._space)
         await self._store.append(Batch(appends=[StreamAppend(stream, [draft])]))

@@ -12,20 +12,32 @@ from typing import Any
 from artelier.artifacts import search as text_search
 from artelier.artifacts.access import check_principal
 from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
+from artelier.artifacts.bill import Bill, account_of
 from artelier.artifacts.content import Content, decode_content
+from artelier.artifacts.contracts import Decisions, Interpreter
 from artelier.artifacts.diff import Diff, diff
-from artelier.artifacts.door import ATTEMPTS_MAX, Door, too_busy
-from artelier.artifacts.edit import edited
+from artelier.artifacts.door import ATTEMPTS_MAX, Door, Stages, Taken, too_busy
+from artelier.artifacts.edit import replaced
 from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactPruned,
     ArtifactTransferred,
     artifact_stream,
 )
-from artelier.artifacts.plan import Wish, decide_write, written
+from artelier.artifacts.invocation import (
+    InvocationLimits,
+    MemorySearch,
+    Service,
+    check_price_max,
+    principal_of,
+)
+from artelier.artifacts.invoking import Invoker, Outcome
+from artelier.artifacts.plan import Wish, asked_right, decide_write, written
 from artelier.artifacts.ref import Ref, check_new_id
 from artelier.artifacts.retention import Retention, first_kept
 from artelier.artifacts.rows import Standing, sources_of
+from artelier.artifacts.stage import StoreStage
+from artelier.artifacts.verdict import Verdict
 from artelier.clock import Clock
 from artelier.errors import (
     AccessDenied,
@@ -56,12 +68,28 @@ class Artifacts:
         principal: str,
         *,
         main: Artifacts | None = None,
+        interpreter: Interpreter | None = None,
+        decisions: Decisions | None = None,
+        limits: InvocationLimits | None = None,
+        search_memory: MemorySearch | None = None,
+        services: Mapping[str, Service] | None = None,
+        stages: Stages = StoreStage,
     ) -> None:
-        """`main` is a world's grant: the handle through which its `main:` refs are read."""
+        """`main` is a world's grant: the handle through which its `main:` refs are read.
+
+        Without an `interpreter` contracts deny and nothing can be invoked. `decisions` are those of a step:
+        within it, each contract is asked once. `limits` bound each invocation; `search_memory` is what
+        executable code finds under that name; `services` are invoked like programs. `stages` makes what
+        decisions are made over.
+        """
         self._door = Door(
-            store, clock, check_tenant(tenant), check_space(space), check_principal(principal)
-        )
+            store, clock, check_tenant(tenant), check_space(space), check_principal(principal),
+            interpreter, decisions, stages,
+        )  # fmt: skip
         self._main = main
+        self._limits = limits
+        self._search_memory = search_memory
+        self._services = services
 
     # -- reading
 
@@ -145,12 +173,50 @@ class Artifacts:
             " ORDER BY id, version LIMIT ?",
             (door.tenant, door.space, id, door.space, PAGE_MAX),
         )
-        readable = {heir: await door.may("read", heir) for heir in {row[0] for row in rows}}
+        page = door._replace(decisions=text_search.bounded_asks(door))
+        readable = {heir: await page.may("read", heir) for heir in {row[0] for row in rows}}
         return Lineage(
             id=id,
             sources=tuple(dict.fromkeys(sources)),
             derived=tuple(f"{heir}@{version}" for heir, version in rows if readable[heir]),
         )
+
+    # -- access as a value, and invocation
+
+    async def access(self, ref: str, action: str, *, price_max: int | None = None) -> Verdict:
+        """Whether `read`, `write`, `delete`, `transfer`, `invoke`, `include`, `subscribe` or `search` may be
+        done, at which price and who pays. Nothing moves; a refusal is `missing`, `denied` or `no_funds`."""
+        return await self._door.access(Ref.parse(ref), action, price_max=price_max)
+
+    async def take(
+        self, ref: str, action: str = "include", *, price_max: int | None = None
+    ) -> Taken:
+        """Content for a prompt: `(verdict, artifact, charge)`, without raising what policy refuses.
+
+        The `charge` belongs into the batch of the step that uses the content; nothing moves before.
+        Errors: `InvalidRequest` for what is no ref.
+        """
+        return await self._door.take(Ref.parse(ref), action, price_max=price_max)
+
+    async def invoke(self, id: str, /, *, price_max: int | None = None, **args: Any) -> Outcome:
+        """Run an executable artifact in the sandbox; what it does is appended as one batch, or not at all.
+
+        Units:  `price_max` is the scrip the caller agrees to; None is the price that the artifact posts.
+        Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArtifact` for what is no program,
+        `InvalidArguments`; `InvocationFailed` when the code failed: its price was given back;
+        `VersionConflict` if what it looks at never stands still.
+        """
+        return await self._invoker().invoke(id, args, price_max=check_price_max(price_max))
+
+    async def release_abandoned(self) -> int:
+        """Take back what was held for invocations of a process that died; how many were found."""
+        return await self._invoker().release_abandoned()
+
+    def _invoker(self) -> Invoker:
+        return Invoker(
+            self._door, limits=self._limits, search_memory=self._search_memory,
+            services=self._services,
+        )  # fmt: skip
 
     # -- changing
 
@@ -214,8 +280,8 @@ class Artifacts:
         Errors: `InvalidArtifact` if `old` does not occur, or more than once; those of `read` and `write`.
         """
         for _ in range(ATTEMPTS_MAX):
-            artifact = await self.read(check_new_id(id))
-            content = edited(artifact, old, new)
+            artifact = await self._door.read(Ref(check_new_id(id)), is_whole=False)
+            content = replaced(id, artifact.content, old, new)
             try:
                 return await self._write(
                     Wish(id=id, content=content, expected_version=artifact.version)
@@ -225,12 +291,17 @@ class Artifacts:
         raise too_busy(id)
 
     async def delete(self, id: str) -> None:
-        """Leave a tombstone: no version is readable, and the id stays taken."""
+        """Leave a tombstone: no version is readable, and the id stays taken. Its scrip goes to its owner."""
+        door = self._door
 
         async def bury(standing: Standing) -> ArtifactDeleted:
-            return ArtifactDeleted(id=standing.id)
+            actor = principal_of(standing.id)
+            left = await door.stage().balance(account_of(actor))
+            return ArtifactDeleted(
+                id=standing.id, postings=Bill.movement(actor, standing.owner, left)
+            )
 
-        await self._door.change(check_new_id(id), "delete", bury)
+        await door.change(check_new_id(id), "delete", bury)
 
     async def transfer(self, id: str, to: str) -> None:
         """Give an artifact to another principal, without payment. Its policy and prices go with it."""
@@ -287,8 +358,14 @@ class Artifacts:
         # The head before the row: whatever comes between makes the append fail, never pass unseen.
         seq, _hash = await door.store.head(stream)
         standing = await door.find(wish.id)
+        stage = door.stage()
+        stage.seen[wish.id] = standing
+        decision = None
+        if standing is not None:
+            gate = door.gate(stage)
+            decision = await gate.decide(asked_right(wish), door.principal, standing)
         event, blobs = decide_write(
-            wish, standing, tenant=door.tenant, principal=door.principal, key=key
+            wish, standing, decision, tenant=door.tenant, principal=door.principal, key=key
         )
         at_us = door.clock.now_us()
         draft = Draft(event, at_us, actor or door.principal, cause)

@@ -10,6 +10,8 @@ import msgspec
 
 from artelier.artifacts.events import (
     ArtifactDeleted,
+    ArtifactHeld,
+    ArtifactInvoked,
     ArtifactPruned,
     ArtifactTransferred,
     ArtifactWritten,
@@ -22,8 +24,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 artifacts_view = View(
     name="artifacts",
-    version=1,
-    tables=("artifacts", "artifact_versions", "artifact_sources"),
+    version=2,
+    tables=("artifacts", "artifact_versions", "artifact_sources", "artifact_holds"),
     schema=(
         # `position` is that of the event that made it: the order of lists and searches, which no later
         # write changes, so that a write touches one index row at most.
@@ -52,6 +54,12 @@ artifacts_view = View(
             PRIMARY KEY(tenant, space, id, version, n)) STRICT, WITHOUT ROWID""",
         "CREATE INDEX artifact_sources_by_source"
         " ON artifact_sources(tenant, source_space, source_id)",
+        """CREATE TABLE artifact_holds(
+            tenant TEXT NOT NULL, space TEXT NOT NULL, hold TEXT NOT NULL, id TEXT NOT NULL,
+            caller TEXT NOT NULL, payer TEXT NOT NULL, amount INTEGER NOT NULL,
+            until_us INTEGER NOT NULL,
+            PRIMARY KEY(tenant, space, hold)) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX artifact_holds_by_payer ON artifact_holds(tenant, space, payer, until_us)",
     ),
 )
 
@@ -128,10 +136,14 @@ def show_deleted(event: Applied, tx: Tx) -> None:
 def show_transferred(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, ArtifactTransferred)
+    policy = access = None
+    if data.access is not None:
+        policy, access = data.access.policy, _encode(data.access).decode()
     done = tx.execute(
-        "UPDATE artifacts SET owner = ?"
+        "UPDATE artifacts SET owner = ?, policy = COALESCE(?, policy),"
+        " access = COALESCE(?, access)"
         " WHERE tenant = ? AND space = ? AND id = ? AND owner = ? AND deleted = 0",
-        (data.to, event.stream.tenant, event.stream.space, data.id, data.giver),
+        (data.to, policy, access, event.stream.tenant, event.stream.space, data.id, data.giver),
     )
     if done.rowcount != 1:
         raise Conflict(f"artifact {data.id} does not belong to {data.giver} any more")
@@ -147,3 +159,29 @@ def show_pruned(event: Applied, tx: Tx) -> None:
         (data.kept_from, event.stream.tenant, event.stream.space, data.id,
          data.kept_from, data.kept_from),
     )  # fmt: skip
+
+
+@artifacts_view.on(ArtifactHeld)
+def show_held(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, ArtifactHeld)
+    tx.execute(
+        "INSERT INTO artifact_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (event.stream.tenant, event.stream.space, data.hold, data.id, data.caller, data.payer,
+         data.amount, data.until_us),
+    )  # fmt: skip
+
+
+@artifacts_view.on(ArtifactInvoked)
+def show_invoked(event: Applied, tx: Tx) -> None:
+    """What was held is given out once."""
+    data = event.data
+    assert isinstance(data, ArtifactInvoked)
+    if not data.hold:
+        return
+    done = tx.execute(
+        "DELETE FROM artifact_holds WHERE tenant = ? AND space = ? AND hold = ?",
+        (event.stream.tenant, event.stream.space, data.hold),
+    )
+    if done.rowcount != 1:
+        raise Conflict(f"the price of {data.id} is not held any more")

@@ -1,0 +1,313 @@
+"""Contracts: executable artifacts that decide who may do what with other artifacts.
+
+A contract is pure: it gets facts by value and no function of the host. What is missing, broken, too slow, of
+another kind or answers in another shape denies (I10). The interpreter runs it between two host decisions, so
+contracts over contracts hold no worker while they wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol, cast
+
+from artelier.artifacts.access import CHANGING, RULED, Access, Decision, check_principal
+from artelier.artifacts.bill import PRICE_MAX, Bill, is_priced
+from artelier.artifacts.content import decode_content
+from artelier.artifacts.program import CONTRACT, code_of
+from artelier.artifacts.rows import Standing
+from artelier.artifacts.shown import shown
+from artelier.artifacts.stage import Stage, facts_of
+from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.ports.sandbox import SandboxLimits, SandboxResult
+from artelier.sandbox import SandboxError
+
+DEPTH_MAX = 10
+"""Contracts over each other."""
+
+ASKS_MAX = 1_000
+"""Contracts run within one step (guess: more than any prompt has parts); from then on they deny."""
+
+TIME_MS_MAX = 10_000
+"""Wall time of all contracts of one step: those of strangers must not stop a step that only looks around."""
+
+LIMITS = SandboxLimits(
+    time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=16 * 1024, depth=100
+)
+"""Of one contract (guess: a rule needs far less than a tool)."""
+
+REASON_CHARS_MAX = 200
+
+PLACE_CHARS_MAX = 60
+
+WALL = ("timeout", "crashed")
+"""Ends of a run that another machine might not see: these are facts to be recorded."""
+
+_CALL = "\ncheck(caller, action, target, context)\n"
+_KEYS = frozenset(("allow", "price", "payer", "reason"))
+
+
+class Interpreter(Protocol):
+    """What runs untrusted code; `MontySandbox` is one."""
+
+    async def run(
+        self,
+        code: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        functions: Mapping[str, Any] | None = None,
+        limits: SandboxLimits | None = None,
+        at_us: int | None = None,
+        seed: int | str = 0,
+    ) -> SandboxResult: ...
+
+
+class Decisions:
+    """What contracts said within one step, so that each is asked once, and what ended by the wall clock."""
+
+    def __init__(
+        self,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        asks_max: int = ASKS_MAX,
+        time_ms: int = TIME_MS_MAX,
+        recorded: Mapping[str, str] | None = None,
+    ) -> None:
+        """`facts` go into every contract's `context` and must not change within the step. `recorded` is
+        the `wall` of an earlier, recorded step: with it, what ended then ends again and nothing else does."""
+        self.facts = dict(facts or {})
+        self.asks_left = asks_max
+        self.time_left_s = time_ms / 1_000
+        self.wall: dict[str, str] = {}
+        self.recorded = recorded
+        self.known: dict[_Question, _Answer] = {}
+
+    def bounded(self, *, asks_max: int, time_ms: int) -> Decisions:
+        """The same step, and what is known in it, with tighter bounds for one page of answers."""
+        page = Decisions(facts=self.facts, asks_max=asks_max, time_ms=time_ms)
+        page.wall, page.recorded, page.known = self.wall, self.recorded, self.known
+        return page
+
+    def apart(self) -> Decisions:
+        """Another step of the same facts, with bounds and a `wall` of its own: what is known is shared.
+
+        So nobody can use up what somebody else may ask.
+        """
+        step = Decisions(facts=self.facts)
+        step.known = self.known
+        return step
+
+    def answer(self, question: _Question, place: str) -> Decision | None:
+        """What is known already. If that ended by the wall clock, it is in the `wall` of this step too."""
+        known = self.known.get(question)
+        if known is None:
+            return None
+        if known.wall:
+            self.wall[place] = known.wall
+        return known.decision
+
+
+class _Answer(NamedTuple):
+    """What a contract said, or how it ended by the wall clock."""
+
+    decision: Decision
+    wall: str
+
+
+class _Question(NamedTuple):
+    """All that a contract's answer may depend on within a step.
+
+    The rule is named by its content: a version may be written, dropped with a failed invocation, and
+    written anew with other code.
+    """
+
+    action: str
+    principal: str
+    target: str
+    version: int
+    kind: str
+    creator: str
+    owner: str
+    prices: tuple[int, int, int]
+    contract: str
+    rule: str
+    contract_owner: str
+    contract_writer: str
+
+    @classmethod
+    def about(cls, action: str, principal: str, target: Standing, contract: Standing) -> _Question:
+        at, prices = contract.at, target.prices
+        assert at is not None
+        return cls(
+            action, principal, target.id, target.version, target.kind, target.creator,
+            target.owner, (prices.read, prices.invoke, prices.inclusion),
+            contract.id, at.content, contract.owner, at.writer,
+        )  # fmt: skip
+
+
+class Gate:
+    """Decides accesses over a stage. A static policy costs no more than looking at its row."""
+
+    def __init__(
+        self, stage: Stage, interpreter: Interpreter | None, decisions: Decisions | None = None
+    ) -> None:
+        self._stage = stage
+        self._interpreter = interpreter
+        self._decisions = decisions or Decisions()
+
+    async def decide(self, action: str, principal: str, target: Standing) -> Decision:
+        """Whether a principal may do something with an artifact as it stands, and at which price."""
+        locked = self._stage.locked(target)
+        if locked and action in CHANGING:
+            return Decision(False, locked)
+        decision = await self._decide(action, principal, target, depth=0)
+        if locked and decision.price:
+            return Decision(False, locked)  # whoever owns it for now must not earn with it
+        return decision
+
+    async def _decide(
+        self, action: str, principal: str, target: Standing, *, depth: int
+    ) -> Decision:
+        access = target.access
+        if access is None or access.policy != "contract" or action not in RULED:
+            return Access.check(action, principal, target)
+        name = access.contract or ""
+        if depth >= DEPTH_MAX:
+            return Decision(False, f"contracts are nested deeper than {DEPTH_MAX}")
+        if self._interpreter is None:
+            return Access.check(action, principal, target)
+        contract = await self._stage.standing(name)
+        problem = _unusable(contract)
+        if contract is None or problem:
+            return Decision(False, f"its contract {name} {problem}")
+        # Whoever put the artifact under this contract must be allowed to use it.
+        use = await self._decide("invoke", target.owner, contract, depth=depth + 1)
+        if not use.allowed:
+            return Decision(False, f"its contract {name} is not for its owner: {use.reason}")
+        if use.price:
+            return Decision(False, f"its contract {name} asks a price to be asked")
+        return await self._ask(action, principal, target, contract)
+
+    async def _ask(
+        self, action: str, principal: str, target: Standing, contract: Standing
+    ) -> Decision:
+        step, price = self._decisions, Bill.price(action, target, principal)
+        question = _Question.about(action, principal, target, contract)
+        place = _place(question, contract.version)
+        known = step.answer(question, place)
+        if known is not None:
+            return known
+        if step.asks_left <= 0:
+            return Decision(False, "too many contracts were asked in this step")
+        step.asks_left -= 1
+        if step.recorded is None and step.time_left_s <= 0:
+            # That is about this step, not about the contract: no other step may know it.
+            step.wall[place] = "timeout"
+            return Decision(False, "the contracts of this step took too long")
+        wall, started = "", time.perf_counter()
+        try:
+            reply = await self._run(action, principal, target, contract, price=price, place=place)
+            decision = _judged(reply, action, principal, target, contract)
+        except SandboxError as error:
+            if error.reason in WALL:
+                wall = step.wall[place] = error.reason
+            decision = Decision(False, f"its contract {contract.id} failed: {error.reason}")
+        except (NotFound, CorruptStore, InvalidRequest) as error:
+            decision = Decision(False, f"its contract {contract.id} is broken: {error.code}")
+        step.time_left_s -= time.perf_counter() - started
+        step.known[question] = _Answer(decision, wall)
+        return decision
+
+    async def _run(
+        self, action: str, principal: str, target: Standing, contract: Standing,
+        *, price: int, place: str,
+    ) -> Any:  # fmt: skip
+        step, at = self._decisions, contract.at
+        assert at is not None and self._interpreter is not None
+        if step.recorded is not None and place in step.recorded:
+            raise SandboxError("as recorded", reason=cast(Any, step.recorded[place]))
+        code = code_of(decode_content(at.media, await self._stage.blob(at.content)))
+        if code is None:
+            raise SandboxError("it holds no code", reason="syntax")
+        context = {
+            **step.facts,
+            "at": self._stage.at_us,
+            "space": self._stage.space,
+            "price": price,
+        }
+        inputs = {
+            "caller": principal, "action": action, "target": facts_of(target), "context": context
+        }  # fmt: skip
+        limits = LIMITS if step.recorded is None else UNHURRIED
+        return (await self._interpreter.run(code + _CALL, inputs=inputs, limits=limits)).value
+
+
+UNHURRIED = SandboxLimits(
+    time_ms=10_000, memory_bytes=LIMITS.memory_bytes, output_bytes=LIMITS.output_bytes,
+    depth=LIMITS.depth,
+)  # fmt: skip
+"""For a replay: what did not time out then must not now."""
+
+
+def _place(question: _Question, contract_version: int) -> str:
+    """A question in `wall`, the same in a replay; short, since there may be many."""
+    asked = f"{question.action}:{question.principal}:{question.target}@{question.version}"
+    if len(asked) > PLACE_CHARS_MAX:
+        asked = sha256(asked.encode()).hexdigest()[:PLACE_CHARS_MAX]
+    return f"{question.contract}@{contract_version}?{asked}"
+
+
+def _unusable(contract: Standing | None) -> str:
+    if contract is None or contract.deleted or contract.at is None:
+        return "is missing"
+    return "" if contract.kind == CONTRACT else f"is a {contract.kind}, no contract"
+
+
+def _judged(
+    reply: object, action: str, principal: str, target: Standing, contract: Standing
+) -> Decision:
+    """A contract's reply as a decision. Every shape but the declared ones denies."""
+    name = contract.id
+    if isinstance(reply, bool):
+        reply = {"allow": reply}
+    if not isinstance(reply, dict):
+        return Decision(False, f"its contract {name} answers {shown(reply)}, not a boolean or dict")
+    ruling = cast("dict[str, Any]", reply)
+    allow, reason = ruling.get("allow"), ruling.get("reason", "")
+    price = ruling.get("price", Bill.price(action, target, principal))
+    payer = ruling.get("payer", principal)
+    if (
+        not set(ruling) <= _KEYS
+        or not isinstance(allow, bool)
+        or not isinstance(reason, str)
+        or type(price) is not int
+        or not 0 <= price <= PRICE_MAX
+        or not _is_principal(payer)
+    ):
+        return Decision(
+            False, f"its contract {name} answers in no known shape: {shown(cast(object, ruling))}"
+        )
+    said = f"contract {name}" + (f": {reason[:REASON_CHARS_MAX]}" if reason else "")
+    if not allow:
+        return Decision(False, f"its {said} says no" if not reason else f"its {said}")
+    if payer != principal and not ("price" in ruling and _has_agreed(payer, contract)):
+        return Decision(False, f"its contract {name} names a payer who has not agreed")
+    if price and not is_priced(action):
+        return Decision(False, f"its contract {name} asks a price for {action}, which has none")
+    price = 0 if payer == target.owner else price
+    return Decision(True, said, price, payer)
+
+
+def _is_principal(value: object) -> bool:
+    try:
+        check_principal(value)
+    except InvalidRequest:
+        return False
+    return True
+
+
+def _has_agreed(payer: str, contract: Standing) -> bool:
+    """The owner agrees by having written the rule, with a price of its own (what the artifact asks is up to
+    somebody else). To be given a contract is no agreement to its rules."""
+    return payer == contract.owner and contract.at is not None and contract.at.writer == payer

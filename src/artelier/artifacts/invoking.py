@@ -1,0 +1,316 @@
+"""Invocations on the store: the price is held first, and everything the code did is appended as one batch.
+
+A guard lets the batch through only if all that the code looked at still stands as it was seen; else the code
+is run again, a few times at most. What a process that died had held is given back when its payer comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from artelier.artifacts.bill import Bill
+from artelier.artifacts.content import canonical_json
+from artelier.artifacts.contracts import Decisions
+from artelier.artifacts.door import Door, too_busy
+from artelier.artifacts.events import (
+    ArtifactHeld,
+    ArtifactInvoked,
+    artifact_stream,
+    money_stream,
+)
+from artelier.artifacts.invocation import (
+    Admitted,
+    Call,
+    InvocationFailed,
+    InvocationLimits,
+    MemorySearch,
+    Service,
+    Spent,
+    Tree,
+    from_hold,
+    to_hold,
+)
+from artelier.artifacts.scope import in_scope
+from artelier.artifacts.stage import Decided, StoreStage, Working
+from artelier.errors import Conflict, InsufficientFunds
+from artelier.ids import MAIN_SPACE, fresh_secret
+from artelier.ledger import Posting
+from artelier.log import Batch, Blob, BlobRef, Draft, Stream, StreamAppend, make_blob
+
+ATTEMPTS_MAX = 3
+"""How often an invocation is run anew because what it looked at was changed meanwhile."""
+
+SERVICE_ATTEMPTS_MAX = 100
+"""Of a service: it runs in microseconds, and fifty callers at once need fifty."""
+
+HOLD_US = 120 * 1_000_000
+"""How long a price stays held at most; far above what limits of time and waits for workers add up to."""
+
+RELEASES_MAX = 10
+"""Abandoned holds that one invocation gives back."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A successful invocation."""
+
+    result: Any
+    """JSON data."""
+    version: int
+    price: int
+    """Scrip that went to the owner."""
+    payer: str
+    calls: int
+    """Calls of helpers over the whole tree."""
+    wall: dict[str, str]
+    """What ended by the wall clock within the tree, by place; give it to a replay as `recorded`."""
+
+
+class Held(NamedTuple):
+    """A price on its way."""
+
+    id: str
+    amount: int
+
+
+class Invoker:
+    """Invokes as the principal of a door."""
+
+    def __init__(
+        self,
+        door: Door,
+        *,
+        limits: InvocationLimits | None = None,
+        search_memory: MemorySearch | None = None,
+        services: Mapping[str, Service] | None = None,
+    ) -> None:
+        self._door = door
+        self._services = services
+        self._limits = limits
+        self._search_memory = search_memory
+
+    async def invoke(
+        self,
+        id: str,
+        args: Mapping[str, Any],
+        *,
+        price_max: int | None = None,
+        recorded: Mapping[str, str] | None = None,
+    ) -> Outcome:
+        """Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArtifact`, `InvalidArguments`;
+        `InvocationFailed`; `VersionConflict` if what the code looks at never stands still."""
+        await self.release_abandoned()
+        call = Call(caller=self._door.principal, id=id, args=args, price_max=price_max)
+        is_service = id in (self._services or {})
+        for _ in range(SERVICE_ATTEMPTS_MAX if is_service else ATTEMPTS_MAX):
+            outcome = await self._attempt(call, recorded)
+            if outcome is not None:
+                return outcome
+        raise too_busy(id, attempts=SERVICE_ATTEMPTS_MAX if is_service else ATTEMPTS_MAX)
+
+    async def _attempt(self, call: Call, recorded: Mapping[str, str] | None) -> Outcome | None:
+        """None if something was changed meanwhile; then nothing is left of the attempt."""
+        stage, step = self._door.stage(), self._door.decisions
+        limits = self._limits or InvocationLimits()
+        decisions = Decisions(
+            facts=step.facts if step else None,
+            asks_max=limits.calls,
+            time_ms=limits.time_ms,
+            recorded=recorded,
+        )
+        tree = Tree(
+            self._door.interpreter, in_scope, limits=limits,
+            decisions=decisions, search_memory=self._search_memory, services=self._services,
+            seed=call.id,
+        )  # fmt: skip
+        admitted = await tree.admit(stage, call)
+        grounds = tuple(stage.seen)
+        held = hold_of(admitted)
+        working = Working(stage)
+        is_decided = False
+        try:
+            await self._hold(admitted, held)
+            result = await tree.run(working, admitted)
+            is_decided = True
+            await self._append(
+                stage, tree, admitted, held, working=working, result=result, grounds=grounds
+            )
+        except (InvocationFailed, Spent) as error:
+            failure = tree.failure(error, call)
+            await self._fail(stage, tree, admitted, held, failure)
+            raise failure from None
+        except (Conflict, InsufficientFunds):
+            if tree.started:
+                await self._release(admitted, held, "conflict")
+            if is_decided:
+                return None
+            raise  # what a service says is an answer, and would be the same again
+        except BaseException:
+            # The host cannot go on, or the caller was cancelled; its money must not stay behind.
+            await self._release(admitted, held, "cancelled")
+            raise
+        verdict = admitted.verdict
+        return Outcome(
+            result=result, version=admitted.standing.version, price=verdict.price,
+            payer=verdict.payer, calls=tree.calls, wall=dict(tree.decisions.wall),
+        )  # fmt: skip
+
+    def _hold_us(self) -> int:
+        """How long a price stays held: in a world, whose time is the tick, until the tick after next."""
+        return HOLD_US if self._door.space == MAIN_SPACE else 1
+
+    async def _hold(self, admitted: Admitted, held: Held | None) -> None:
+        """Errors: `InsufficientFunds`, and nothing moved."""
+        if held is None:
+            return
+        verdict, call = admitted.verdict, admitted.call
+        event = ArtifactHeld(
+            id=call.id,
+            hold=held.id,
+            caller=call.caller,
+            payer=verdict.payer,
+            amount=held.amount,
+            until_us=self._door.clock.now_us() + self._hold_us(),
+            postings=(to_hold(verdict.payer, held.amount),),
+        )
+        await self._send([Decided(event, call.caller)], call.id)
+
+    async def _fail(
+        self,
+        stage: StoreStage,
+        tree: Tree,
+        admitted: Admitted,
+        held: Held | None,
+        failure: InvocationFailed,
+    ) -> None:
+        try:
+            await self._append(stage, tree, admitted, held, failure=failure)
+        except BaseException:
+            await self._release(admitted, held, "cancelled")
+            raise
+
+    async def _append(
+        self,
+        stage: StoreStage,
+        tree: Tree,
+        admitted: Admitted,
+        held: Held | None,
+        *,
+        working: Working | None = None,
+        result: Any = None,
+        failure: InvocationFailed | None = None,
+        grounds: tuple[str, ...] = (),
+    ) -> None:
+        """Everything the code did and its end, as one batch; of a failure the end alone."""
+        call, verdict = admitted.call, admitted.verdict
+        blobs: list[Blob] = list(working.blobs) if working else []
+        said = failure.message if failure else result
+        key = await stage.key()
+
+        def keep(value: Any) -> BlobRef | None:
+            if value is None or value == {}:
+                return None
+            ref, blob = make_blob(self._door.tenant, key, canonical_json(value))
+            blobs.append(blob)
+            return ref
+
+        owner = admitted.standing.owner
+        receiver = verdict.payer if failure else owner
+        postings: tuple[Posting, ...] = ()
+        if held is not None:
+            postings = (from_hold(verdict.payer, receiver, held.amount),)
+        if not failure:
+            postings += Bill.movement(verdict.payer, owner, verdict.price, verdict.royalty)[1:]
+        event = ArtifactInvoked(
+            id=call.id, version=admitted.standing.version, caller=call.caller,
+            outcome="failed" if failure else "done", reason=failure.reason if failure else "",
+            arguments=keep(admitted.args), result=keep(said), price=0 if failure else verdict.price,
+            payer=verdict.payer if held else "", hold=held.id if held else "", calls=tree.calls,
+            wall=dict(tree.decisions.wall), postings=postings,
+        )  # fmt: skip
+        changes = list(working.changes) if working else []
+        if verdict.licence is not None and not failure and (used := verdict.charge()) is not None:
+            changes.append(Decided(used, call.caller))
+        # Without effects, it depends only on what let it begin.
+        ids = stage.seen if changes else grounds
+        await self._send(
+            [*changes, Decided(event, call.caller)], call.id,
+            blobs=blobs, stage=None if failure else stage, ids=ids,
+        )  # fmt: skip
+
+    async def _release(self, admitted: Admitted, held: Held | None, reason: str) -> None:
+        """Batches are applied in order: a price that is not held was never held, or is settled."""
+        if held is not None:
+            call, payer = admitted.call, admitted.verdict.payer
+            with suppress(Conflict, InsufficientFunds):
+                await self._give_back(
+                    held, id=call.id, caller=call.caller, payer=payer, reason=reason
+                )
+
+    async def _give_back(
+        self, held: Held, *, id: str, caller: str, payer: str, reason: str
+    ) -> None:
+        event = ArtifactInvoked(
+            id=id, version=0, caller=caller, outcome="failed", reason=reason, payer=payer,
+            hold=held.id, postings=(from_hold(payer, payer, held.amount),),
+        )  # fmt: skip
+        await self._send([Decided(event, self._door.principal)], id)
+
+    async def release_abandoned(self) -> int:
+        """Give back what this principal has held for invocations that cannot be at work any more."""
+        door = self._door
+        rows = await door.store.query(
+            "SELECT hold, id, caller, payer, amount FROM artifact_holds"
+            " WHERE tenant = ? AND space = ? AND payer = ? AND until_us < ? LIMIT ?",
+            (door.tenant, door.space, door.principal, door.clock.now_us(), RELEASES_MAX),
+        )
+        for hold, id_, caller, payer, amount in rows:
+            try:
+                await self._give_back(
+                    Held(hold, amount), id=id_, caller=caller, payer=payer, reason="abandoned"
+                )
+            except (Conflict, InsufficientFunds):
+                continue  # somebody else has just given it back
+        return len(rows)
+
+    async def _send(
+        self,
+        changes: list[Decided],
+        id: str,
+        *,
+        blobs: list[Blob] | None = None,
+        stage: StoreStage | None = None,
+        ids: Any = (),
+    ) -> None:
+        door, at_us = self._door, self._door.clock.now_us()
+        appends: list[StreamAppend] = []
+        for stream, drafts in _by_stream(changes, door.tenant, door.space, at_us):
+            appends.append(StreamAppend(stream, drafts))
+        guard = stage.unchanged(ids) if stage is not None else None
+        await door.store.append(Batch(appends=appends, blobs=blobs or (), guard=guard))
+
+
+def hold_of(admitted: Admitted) -> Held | None:
+    """What must be set aside before an invocation; None if it is free."""
+    price = admitted.verdict.price
+    return Held(fresh_secret(9).hex(), price) if price else None
+
+
+def _by_stream(
+    changes: list[Decided], tenant: str, space: str, at_us: int
+) -> list[tuple[Stream, list[Draft]]]:
+    """Each event in the stream of its artifact, payments in the tenant's; the order stays."""
+    found: list[tuple[Stream, list[Draft]]] = []
+    for change in changes:
+        id_ = getattr(change.data, "id", None)
+        if isinstance(id_, str):
+            stream = artifact_stream(tenant, space, id_)
+        else:
+            stream = money_stream(tenant, space)
+        if not found or found[-1][0] != stream:
+            found.append((stream, []))
+        found[-1][1].append(Draft(change.data, at_us, change.actor))
+    return found

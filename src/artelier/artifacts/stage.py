@@ -1,0 +1,427 @@
+"""What decisions are made over: a state that can be asked, and a working state with pending changes.
+
+`Stage` is all that permission, payment and executable artifacts know of the world around them. `StoreStage`
+reads the views; `Working` lays pending changes over any stage, another `Working` included. So one invocation,
+a tree of them or all actions of a tick are decided by the same code, and are appended, or dropped, as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from artelier.artifacts.access import Access
+from artelier.artifacts.bill import Prices
+from artelier.artifacts.events import (
+    ArtifactCharged,
+    ArtifactDeleted,
+    ArtifactPruned,
+    ArtifactTransferred,
+    ArtifactWritten,
+)
+from artelier.artifacts.rows import Standing, VersionRow, load
+from artelier.errors import Conflict, InsufficientFunds, SequenceConflict
+from artelier.ledger import Moving, Posting, may_owe
+from artelier.log import Blob, DataKey, EventData, Store, Tx, blob_name, blob_ref
+from artelier.money import SCRIP
+
+PENDING = 2**62
+"""Position of an artifact that no event has made yet: newer than all."""
+
+
+class Stage(Protocol):
+    """A state of one space. What is there may be asked any number of times; nothing is changed here."""
+
+    @property
+    def tenant(self) -> str: ...
+
+    @property
+    def space(self) -> str: ...
+
+    @property
+    def at_us(self) -> int:
+        """The time of everything decided here; in a world the tick."""
+        ...
+
+    async def standing(self, id: str, *, version: int | None = None) -> Standing | None:
+        """An artifact and one of its versions (the newest unless said); None for an id never written."""
+        ...
+
+    async def blob(self, ref: str) -> bytes:
+        """Content behind a reference. Errors: `NotFound`, `CorruptStore`."""
+        ...
+
+    async def balance(self, account: str, asset: str = SCRIP) -> int: ...
+
+    async def key(self) -> DataKey:
+        """The key that names this tenant's blobs."""
+        ...
+
+    async def licence(
+        self, id: str, principal: str, *, over: Stage | None = None
+    ) -> Licence | None:
+        """What lets a principal read, include and invoke an artifact whatever its policy and price say.
+
+        `over` is the stage that was asked, where it is not this one: uses that are pending there count.
+        """
+        ...
+
+    def uses(self, licence: str) -> int:
+        """How often a counted licence is used by what is pending."""
+        ...
+
+    async def royalty(self, id: str) -> Royalty | None:
+        """Who has a share in what an artifact earns."""
+        ...
+
+    def locked(self, standing: Standing) -> str:
+        """Why an artifact can be changed by nobody, and be sold to nobody by access; empty if it can."""
+        ...
+
+    def pending(self, key: Hashable) -> Any:
+        """What a working state keeps for a higher layer under this key; None if nothing is pending."""
+        ...
+
+    async def whole(
+        self,
+        standing: Standing,
+        content: Any,
+        *,
+        part: str | None = None,
+        over: Stage | None = None,
+    ) -> Any:
+        """Content with what belongs to it and is kept elsewhere, as it is to be read.
+
+        `part` is the one that will be read of it: no other has to be there. `over` is the stage that was
+        asked, where it is not this one: what is pending there counts.
+        """
+        ...
+
+
+class Licence(NamedTuple):
+    """A grant to use an artifact."""
+
+    name: str
+    is_counted: bool
+    """Whether each use must be recorded, because only so many were sold."""
+
+
+class Royalty(NamedTuple):
+    """A share in what an artifact earns."""
+
+    to: str
+    """A principal."""
+    percent: int
+
+
+class Decided(NamedTuple):
+    """A decided event that is not appended yet."""
+
+    data: EventData
+    actor: str
+
+
+class StoreStage:
+    """The views as they were when each artifact was first asked for."""
+
+    def __init__(self, store: Store, *, tenant: str, space: str, at_us: int) -> None:
+        self._store = store
+        self.tenant = tenant
+        self.space = space
+        self.at_us = at_us
+        self.seen: dict[str, Standing | None] = {}
+        """All that was asked for; `unchanged` refuses a batch when one of them has moved."""
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    async def standing(self, id: str, *, version: int | None = None) -> Standing | None:
+        if id not in self.seen:
+            self.seen[id] = await load(self._store, self.tenant, self.space, id)
+        newest = self.seen[id]
+        if newest is None or version is None or version == newest.version:
+            return newest
+        older = await load(self._store, self.tenant, self.space, id, version=version)
+        return newest._replace(at=older.at if older else None)
+
+    async def blob(self, ref: str) -> bytes:
+        return await self._store.blob(self.tenant, blob_name(ref))
+
+    async def balance(self, account: str, asset: str = SCRIP) -> int:
+        rows = await self._store.query(
+            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
+            " AND asset = ?",
+            (self.tenant, self.space, account, asset),
+        )
+        return rows[0][0] if rows else 0
+
+    async def key(self) -> DataKey:
+        return await self._store.data_key(self.tenant)
+
+    async def licence(
+        self, id: str, principal: str, *, over: Stage | None = None
+    ) -> Licence | None:
+        return None  # licences are sold in worlds
+
+    def uses(self, licence: str) -> int:
+        return 0
+
+    async def royalty(self, id: str) -> Royalty | None:
+        return None
+
+    def locked(self, standing: Standing) -> str:
+        return ""  # what is for sale in a world is
+
+    def pending(self, key: Hashable) -> Any:
+        return None
+
+    async def whole(
+        self,
+        standing: Standing,
+        content: Any,
+        *,
+        part: str | None = None,
+        over: Stage | None = None,
+    ) -> Any:
+        return content
+
+    def unchanged(self, ids: Iterable[str]) -> Callable[[Tx], None]:
+        """A guard for a batch that was decided here: `SequenceConflict` unless these ids stand as seen."""
+        seen = [(id, self.seen.get(id)) for id in ids]
+        return lambda tx: _check_unchanged(tx, self.tenant, self.space, seen)
+
+
+def _check_unchanged(
+    tx: Tx, tenant: str, space: str, seen: Iterable[tuple[str, Standing | None]]
+) -> None:
+    for id_, then in seen:
+        row = tx.one(
+            "SELECT version, kept_from, deleted, owner, access, price_read, price_invoke,"
+            " price_inclusion FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
+            (tenant, space, id_),
+        )
+        now = None
+        if row is not None:
+            version, kept_from, deleted, owner, access, read, invoke, inclusion = row
+            prices = Prices(read=read, invoke=invoke, inclusion=inclusion)
+            now = (version, kept_from, bool(deleted), owner, Access.read(access), prices)
+        before = then and (
+            then.version, then.kept_from, then.deleted, then.owner, then.access, then.prices
+        )  # fmt: skip
+        if now != before:
+            raise SequenceConflict(f"artifact {id_} has moved on", stream=f"artifact:{id_}")
+
+
+class Working:
+    """A stage with pending changes over it. Nothing of them is seen below before they are absorbed.
+
+    Cost: O(1) per question and change, times the number of working states above each other.
+    """
+
+    def __init__(self, base: Stage) -> None:
+        self._base = base
+        self.tenant = base.tenant
+        self.space = base.space
+        self.at_us = base.at_us
+        self.changes: list[Decided] = []
+        """In the order in which they must be appended."""
+        self.blobs: list[Blob] = []
+        self._standings: dict[str, Standing] = {}
+        self._versions: dict[tuple[str, int], VersionRow] = {}
+        self._contents: dict[str, bytes] = {}
+        self._deltas: dict[tuple[str, str], int] = {}
+        self._pending: dict[Hashable, Any] = {}
+        self._uses: dict[str, int] = {}
+        """Of counted licences, by name."""
+
+    async def standing(self, id: str, *, version: int | None = None) -> Standing | None:
+        own = self._standings.get(id)
+        if own is None:
+            return await self._base.standing(id, version=version)
+        if version is None or version == own.version:
+            return own
+        at = self._versions.get((id, version))
+        if at is None:
+            below = await self._base.standing(id, version=version)
+            at = below.at if below else None
+        return own._replace(at=at)
+
+    async def blob(self, ref: str) -> bytes:
+        own = self._contents.get(ref)
+        return await self._base.blob(ref) if own is None else own
+
+    async def balance(self, account: str, asset: str = SCRIP) -> int:
+        delta = self._deltas.get((account, asset), 0)
+        return await self._base.balance(account, asset) + delta
+
+    async def key(self) -> DataKey:
+        return await self._base.key()
+
+    async def licence(
+        self, id: str, principal: str, *, over: Stage | None = None
+    ) -> Licence | None:
+        return await self._base.licence(id, principal, over=over or self)
+
+    def uses(self, licence: str) -> int:
+        return self._uses.get(licence, 0) + self._base.uses(licence)
+
+    async def royalty(self, id: str) -> Royalty | None:
+        return await self._base.royalty(id)
+
+    def locked(self, standing: Standing) -> str:
+        return self._base.locked(standing)
+
+    def pending(self, key: Hashable) -> Any:
+        own = self._pending.get(key)
+        return self._base.pending(key) if own is None else own
+
+    async def whole(
+        self,
+        standing: Standing,
+        content: Any,
+        *,
+        part: str | None = None,
+        over: Stage | None = None,
+    ) -> Any:
+        return await self._base.whole(standing, content, part=part, over=over or self)
+
+    def keep(self, key: Hashable, value: Any) -> None:
+        """Keep a value for a higher layer; a changed one is a new value, never the old one changed."""
+        self._pending[key] = value
+
+    async def move(self, postings: Iterable[Posting]) -> None:
+        """Move money here without an event, all or nothing. Errors: `InsufficientFunds`."""
+        deltas = dict(self._deltas)
+        for source, target, asset, amount in _sides(postings):
+            if not may_owe(source):
+                have = await self._base.balance(source, asset) + deltas.get((source, asset), 0)
+                if have < amount:
+                    raise InsufficientFunds(
+                        f"account {source} cannot pay",
+                        expected=f"at least {amount} {asset}", got=f"{have} {asset}",
+                        account=source, asset=asset, have=have, need=amount,
+                    )  # fmt: skip
+            deltas[source, asset] = deltas.get((source, asset), 0) - amount
+            deltas[target, asset] = deltas.get((target, asset), 0) + amount
+        self._deltas = deltas
+
+    async def apply(self, data: EventData, *, actor: str, blobs: Iterable[Blob] = ()) -> None:
+        """Take up a decided event and what it changes; on an error nothing is.
+
+        Errors: `InsufficientFunds`; `Conflict` for what the views would refuse.
+        """
+        if isinstance(data, ArtifactDeleted | ArtifactTransferred):
+            _check_there(await self._known(data.id), data)
+        if isinstance(data, Moving) and data.postings:
+            await self.move(data.postings)
+        if isinstance(data, ArtifactWritten):
+            await self._show_written(data, actor)
+        elif isinstance(data, ArtifactDeleted):
+            self._standings[data.id] = (await self._known(data.id))._replace(deleted=True)
+        elif isinstance(data, ArtifactTransferred):
+            known = await self._known(data.id)
+            access = data.access or known.access
+            self._standings[data.id] = known._replace(owner=data.to, access=access)
+        elif isinstance(data, ArtifactPruned):
+            known = await self._known(data.id)
+            self._standings[data.id] = known._replace(kept_from=data.kept_from)
+        elif isinstance(data, ArtifactCharged) and data.licence:
+            self._uses[data.licence] = self._uses.get(data.licence, 0) + 1
+        for blob in blobs:
+            self.hold(blob)
+        self.changes.append(Decided(data, actor))
+
+    @property
+    def ground(self) -> Stage:
+        """The stage below all working states."""
+        return self._base.ground if isinstance(self._base, Working) else self._base
+
+    @property
+    def standings(self) -> Mapping[str, Standing]:
+        """What was changed here, as it stands."""
+        return self._standings
+
+    @property
+    def deltas(self) -> Mapping[tuple[str, str], int]:
+        """How balances were changed here, by account and asset."""
+        return self._deltas
+
+    def shift(self, moved: Mapping[tuple[str, str], int]) -> None:
+        """Change balances by what was moved elsewhere, and is durable."""
+        for side, delta in moved.items():
+            self._deltas[side] = self._deltas.get(side, 0) + delta
+
+    def hold(self, blob: Blob) -> None:
+        """Take up content that an event of this state will name: it can be read here from now on."""
+        self.blobs.append(blob)
+        self._contents[blob_ref(blob.name)] = blob.content
+
+    def append(self, data: EventData, *, actor: str) -> None:
+        """Add an event whose effects were taken up already."""
+        self.changes.append(Decided(data, actor))
+
+    def absorb(self, done: Working) -> None:
+        """Take over all that a working state above this one has changed."""
+        self.changes += done.changes
+        if done.blobs:
+            self.blobs += done.blobs
+            self._contents.update(done._contents)
+        if done._standings:
+            self._standings.update(done._standings)
+            self._versions.update(done._versions)
+        if done._pending:
+            self._pending.update(done._pending)
+        for side, delta in done._deltas.items():
+            self._deltas[side] = self._deltas.get(side, 0) + delta
+        for licence, times in done._uses.items():
+            self._uses[licence] = self._uses.get(licence, 0) + times
+
+    async def _known(self, id: str) -> Standing:
+        standing = await self.standing(id)
+        assert standing is not None, "an event is decided over what stands"
+        return standing
+
+    async def _show_written(self, data: ArtifactWritten, writer: str) -> None:
+        before = await self.standing(data.id)
+        at = VersionRow(
+            version=data.version, content=data.content, media=data.media,
+            size_bytes=data.size_bytes, interface=data.interface, metadata=data.metadata,
+            sources=len(data.derived_from), written_us=self.at_us, run_id=data.run_id,
+            step=data.step, writer=writer,
+        )  # fmt: skip
+        self._versions[data.id, data.version] = at
+        self._standings[data.id] = Standing(
+            id=data.id, kind=data.kind, version=data.version,
+            kept_from=before.kept_from if before else 1, deleted=False, creator=data.creator,
+            owner=data.owner, access=data.access, prices=data.prices,
+            created_us=before.created_us if before else self.at_us,
+            position=before.position if before else PENDING, at=at,
+        )  # fmt: skip
+
+
+def _check_there(known: Standing, data: ArtifactDeleted | ArtifactTransferred) -> None:
+    if known.deleted:
+        raise Conflict(f"artifact {data.id} was deleted already")
+    if isinstance(data, ArtifactTransferred) and known.owner != data.giver:
+        raise Conflict(f"artifact {data.id} does not belong to {data.giver} any more")
+
+
+def _sides(postings: Iterable[Posting]) -> Iterable[tuple[str, str, str, int]]:
+    return ((one.source, one.target, one.asset, one.amount) for one in postings)
+
+
+def facts_of(standing: Standing) -> Mapping[str, object]:
+    """What code may know of an artifact that it is asked about: by value, no content."""
+    return {
+        "id": standing.id,
+        "kind": standing.kind,
+        "version": standing.version,
+        "creator": standing.creator,
+        "owner": standing.owner,
+        "prices": {
+            "read": standing.prices.read,
+            "invoke": standing.prices.invoke,
+            "inclusion": standing.prices.inclusion,
+        },
+    }
