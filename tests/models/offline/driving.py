@@ -99,7 +99,7 @@ def context_of(key: str) -> ToolContext:
     async def spend(micro: int) -> None:
         raise AssertionError("nothing is spent")
 
-    async def ask(question: str, details: Any) -> Any:
+    async def ask(question: str, details: Any, before_acting: bool) -> Any:
         raise AssertionError("nobody is asked")
 
     return ToolContext(

@@ -198,6 +198,35 @@ def test_a_wrong_result_of_a_query_is_refused(result: Any) -> None:
         reply_to("How many orders are there?", DESCRIBED, NOTHING, result)
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"columns": ["number of orders", "rows"], "rows": [[1, 1]] * 250_000},
+        {"columns": ["a"] * 400_000, "rows": [["b"] * 400_000]},
+        "[" * 2_000_000,
+        '{"rows": ' * 300_000,
+        "x" * 2_000_000,
+        {
+            "columns": ["number of orders", "rows"],
+            "rows": [[1, "9" * 2_000_000]],
+            "types": ["BIGINT", "BIGINT"],
+        },
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_huge_result_of_a_query_ends_in_bounded_time(result: Any) -> None:
+    text = result if isinstance(result, str) else json.dumps(result)
+    started = time.process_time()
+
+    try:
+        reply = reply_to("How many orders are there?", DESCRIBED, NOTHING, text)
+        assert len(reply.text) < 2_500_000
+    except OfflineCannot:
+        pass
+
+    assert time.process_time() - started < 4 + 6 * len(text) / 1_000_000
+
+
 def test_a_tool_error_is_passed_on() -> None:
     with pytest.raises(OfflineCannot, match="the disk is gone"):
         reply_to(

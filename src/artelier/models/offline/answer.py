@@ -1,4 +1,4 @@
-"""One reply: tool calls while answers are missing, then the report."""
+"""The parts of a report on tables and texts: what each clause of a question needs, asked for at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from artelier.errors import OfflineCannot
-from artelier.models.offline import datelike, summary
+from artelier.models.offline import analysis, datelike
 from artelier.models.offline.columns import Names
-from artelier.models.offline.conversation import Ask, Desk, Wanted, gather, question_text
-from artelier.models.offline.fitting import fitted
+from artelier.models.offline.conversation import Ask, Desk, Wanted, gather
 from artelier.models.offline.overview import is_overview, overview_part, skipped_notes
 from artelier.models.offline.parts import Part, part_of
 from artelier.models.offline.plan import answer
@@ -19,28 +18,40 @@ from artelier.models.offline.reading import Reading
 from artelier.models.offline.schema import Table, skipped_from, tables_from
 from artelier.models.offline.text import is_about_text, list_ask, text_part
 from artelier.models.offline.values import Values, candidates, probes, values_from
-from artelier.models.step import complete_reply
-from artelier.ports.model import ModelReply, ModelRequest, ToolCall
 
 
-def reply_to(request: ModelRequest) -> ModelReply:
-    """The reply that the rules give.
+def parts_for(text: str, desk: Desk) -> list[Part]:
+    """The parts of the report that answers a question.
 
-    Errors: `OfflineCannot` with the reason.
+    Errors: `Wanted` while answers of tools are missing; `OfflineCannot` with the reason.
     """
-    desk = Desk(request)
-    try:
-        if summary.is_wanted(request):
-            reply = ModelReply(text=summary.extract(request))
-        else:
-            reply = fitted(_parts(question_from(question_text(request.messages)), desk), request)
-    except Wanted as wanted:
-        calls = tuple(
-            ToolCall(id=f"call_{desk.made + at}", name=ask.tool, arguments=dict(ask.arguments))
-            for at, ask in enumerate(wanted.asks, start=1)
-        )
-        reply = ModelReply(tool_calls=calls, finish_reason="tool_calls")
-    return complete_reply(reply, request)
+    question = question_from(text)
+    if not analysis.is_wanted(text):
+        return _parts(question, desk)
+    desk.require("describe_tables", "query_sql")
+    (described,) = desk.ask(Ask(tool="describe_tables", arguments={}))
+    return _analysed(question, analysis.questions(question, tables_from(described)), desk)
+
+
+def _analysed(question: Question, asked: Sequence[str], desk: Desk) -> list[Part]:
+    """The answers to what the question itself says, and to the plain questions made of it."""
+    parts: list[Part] = []
+    wanted: list[Wanted] = []
+    failure: OfflineCannot | None = None
+    for one in (question, *(question_from(text) for text in asked)):
+        try:
+            parts += [
+                part for part in _parts(one, desk) if part.title not in {p.title for p in parts}
+            ]
+        except Wanted as more:
+            wanted.append(more)
+        except OfflineCannot as reason:
+            failure = failure or reason
+    if wanted:
+        raise gather(wanted)
+    if not parts:
+        raise failure or OfflineCannot("there is nothing to analyse")
+    return parts
 
 
 def _parts(question: Question, desk: Desk) -> list[Part]:

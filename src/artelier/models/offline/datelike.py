@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from artelier.models.offline import sql
-from artelier.models.offline.conversation import Rows
+from artelier.models.offline.rows import Rows
 from artelier.models.offline.schema import Column, Table
 from artelier.models.offline.words import name_words
 

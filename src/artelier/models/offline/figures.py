@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -86,6 +87,11 @@ def code(name: str) -> str:
     fence = "`" * (max((len(run) for run in re.findall("`+", flat)), default=0) + 1)
     pad = " " if flat[:1] == "`" or flat[-1:] == "`" else ""
     return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+def compact(value: Any) -> str:
+    """A JSON value as text."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def block(text: str, language: str = "") -> str:

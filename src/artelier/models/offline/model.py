@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from artelier.models.offline.answer import reply_to
+from artelier.models.offline.reply import reply_to
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
 
 _PIECE_CHARS = 64
@@ -17,7 +17,8 @@ _PIECE_CHARS = 64
 class OfflineModel:
     """The built-in deterministic stand-in for a language model.
 
-    Needs the tools `describe_tables` and `query_sql` for tables, `list_dir` and `read_file` for texts.
+    Needs the tools `describe_tables` and `query_sql` for tables, `list_dir` and `read_file` for texts, each
+    offered natively or as a skill. Uses tools of memory and of other agents where a message asks for it.
     Errors: `OfflineCannot` with what is ambiguous, unsupported or not there.
     """
 

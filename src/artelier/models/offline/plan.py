@@ -11,8 +11,9 @@ from typing import Any
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline import sql
-from artelier.models.offline.conversation import Desk, Rows
+from artelier.models.offline.conversation import Desk
 from artelier.models.offline.reading import Change, Condition, During, Group, OneOf, Reading
+from artelier.models.offline.rows import Rows
 from artelier.models.offline.schema import Column, Table
 from artelier.models.offline.source import (
     Source,

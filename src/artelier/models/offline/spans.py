@@ -9,10 +9,11 @@ from typing import Literal
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline import lexicon, sql
-from artelier.models.offline.conversation import Desk, Rows
+from artelier.models.offline.conversation import Desk
 from artelier.models.offline.datelike import COARSE, as_date
 from artelier.models.offline.periods import Period
 from artelier.models.offline.reading import Axis, During, OneOf
+from artelier.models.offline.rows import Rows
 from artelier.models.offline.schema import Column
 
 RIM_SHARE = 0.05

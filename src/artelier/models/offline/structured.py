@@ -20,14 +20,14 @@ from artelier.models.offline.words import name_words, stem
 DEPTH_MAX = 12
 Schema = Mapping[str, Any]
 
-_TITLES = frozenset(("title", "heading", "headline", "subject", "topic"))
-_REPORTS = frozenset("report markdown body content document text output article essay".split())
-_ANSWERS = frozenset(
+TITLES = frozenset(("title", "heading", "headline", "subject", "topic"))
+REPORTS = frozenset("report markdown body content document text output article essay".split())
+ANSWERS = frozenset(
     "summary answer conclusion result finding response insight explanation description abstract analysis"
     " overview message statement reply".split()
 )
-_LABELS = frozenset("author label method model writer provenance generator disclaimer".split())
-_LISTS = {
+LABELS = frozenset("author label method model writer provenance generator disclaimer".split())
+LISTS = {
     "source": "sources", "file": "sources", "table": "sources", "reference": "sources",
     "query": "queries", "sql": "queries", "note": "notes", "caveat": "notes", "limitation": "notes",
     "assumption": "notes", "warning": "notes", "quote": "passages", "passage": "passages",
@@ -45,7 +45,7 @@ _SKIPPED = frozenset(
 )
 
 
-class _Unfilled(Exception):
+class Unfilled(Exception):
     """No fact fits a field: its path and why."""
 
     def __init__(self, path: str, why: str) -> None:
@@ -54,7 +54,9 @@ class _Unfilled(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Facts:
+class Facts:
+    """What was computed, for the fields of a schema."""
+
     parts: Sequence[Part]
     report: str
     root: Schema
@@ -77,10 +79,10 @@ def filled(schema: Schema, parts: Sequence[Part], *, report: str) -> Any:
 
     Errors: `OfflineCannot` that names the first required field without a fact.
     """
-    facts = _Facts(parts=parts, report=report, root=schema)
+    facts = Facts(parts=parts, report=report, root=schema)
     try:
-        return _fill("", schema, facts, path="(the output)", depth=0)
-    except _Unfilled as unfilled:
+        return fill("", schema, facts, path="(the output)", depth=0)
+    except Unfilled as unfilled:
         raise OfflineCannot(
             f"the field `{unfilled.path}` of the output schema cannot be filled: {unfilled.why}",
             hint="Make the field optional, or name it after a figure that the question asks for.",
@@ -91,9 +93,10 @@ def _plain(text: str) -> str:
     return text.replace("**", "").replace("`", "")
 
 
-def _fill(name: str, schema: Schema, facts: _Facts, *, path: str, depth: int) -> Any:
+def fill(name: str, schema: Schema, facts: Facts, *, path: str, depth: int) -> Any:
+    """The value of one field. Errors: `Unfilled` if no fact fits it."""
     if depth > DEPTH_MAX:
-        raise _Unfilled(path, "the schema is nested too deeply")
+        raise Unfilled(path, "the schema is nested too deeply")
     schema = _resolved(schema, facts.root, path)
     for union in ("anyOf", "oneOf"):
         if union in schema:
@@ -110,7 +113,7 @@ def _fill(name: str, schema: Schema, facts: _Facts, *, path: str, depth: int) ->
         return _checked(_number(name, facts, path=path, whole=kind == "integer"), schema, path)
     if kind == "array":
         return _checked(_array(name, schema, facts, path=path, depth=depth), schema, path)
-    raise _Unfilled(path, f"the offline model computes no value of type {kind or 'any'}")
+    raise Unfilled(path, f"the offline model computes no value of type {kind or 'any'}")
 
 
 def _resolved(schema: Schema, root: Schema, path: str) -> Schema:
@@ -125,11 +128,11 @@ def _resolved(schema: Schema, root: Schema, path: str) -> Schema:
         if not inside:
             break
         schema = inside
-    raise _Unfilled(path, "its $ref leads nowhere")
+    raise Unfilled(path, "its $ref leads nowhere")
 
 
-def _any_of(name: str, choices: Any, facts: _Facts, *, path: str, depth: int) -> Any:
-    failure = _Unfilled(path, "no alternative can be filled")
+def _any_of(name: str, choices: Any, facts: Facts, *, path: str, depth: int) -> Any:
+    failure = Unfilled(path, "no alternative can be filled")
     nullable = False
     for one in cast(list[Any], choices) if isinstance(choices, list) else []:
         choice = cast(dict[str, Any], one) if isinstance(one, dict) else {}
@@ -137,28 +140,28 @@ def _any_of(name: str, choices: Any, facts: _Facts, *, path: str, depth: int) ->
             nullable = True
             continue
         try:
-            return _fill(name, choice, facts, path=path, depth=depth + 1)
-        except _Unfilled as unfilled:
+            return fill(name, choice, facts, path=path, depth=depth + 1)
+        except Unfilled as unfilled:
             failure = unfilled
     if nullable:
         return None
     raise failure
 
 
-def _object(schema: Schema, facts: _Facts, *, path: str, depth: int) -> dict[str, Any]:
+def _object(schema: Schema, facts: Facts, *, path: str, depth: int) -> dict[str, Any]:
     properties = cast(Mapping[str, Any], schema.get("properties") or {})
     required = set(cast(list[str], schema.get("required") or []))
     found: dict[str, Any] = {}
     for name, inner in properties.items():
         place = name if depth == 0 else f"{path}.{name}"
         try:
-            found[name] = _fill(name, cast(Schema, inner), facts, path=place, depth=depth + 1)
-        except _Unfilled:
+            found[name] = fill(name, cast(Schema, inner), facts, path=place, depth=depth + 1)
+        except Unfilled:
             if name in required:
                 raise
     missing = sorted(required - set(found))
     if missing:
-        raise _Unfilled(missing[0], "the schema requires it and does not describe it")
+        raise Unfilled(missing[0], "the schema requires it and does not describe it")
     return found
 
 
@@ -166,22 +169,23 @@ def _words(name: str) -> list[str]:
     return [stem(word) for word in name_words(name)]
 
 
-def _one_of(name: str, wanted: frozenset[str]) -> bool:
+def one_of(name: str, wanted: frozenset[str]) -> bool:
+    """Whether a field's name holds one of these words."""
     return bool(set(_words(name)) & {stem(word) for word in wanted})
 
 
-def _string(name: str, facts: _Facts, *, path: str) -> str:
+def _string(name: str, facts: Facts, *, path: str) -> str:
     if (named := _named_text(name, facts)) is not None:
         return named
-    if _one_of(name, _TITLES):
+    if one_of(name, TITLES):
         return facts.title
-    if _one_of(name, _REPORTS):
+    if one_of(name, REPORTS):
         return facts.report
-    if _one_of(name, _ANSWERS):
+    if one_of(name, ANSWERS):
         return facts.answer
-    if _one_of(name, _LABELS):
+    if one_of(name, LABELS):
         return LABEL.strip("*")
-    for word, field in _LISTS.items():
+    for word, field in LISTS.items():
         if stem(word) in _words(name):
             values = facts.strings(field)
             if len(values) == 1:
@@ -189,10 +193,10 @@ def _string(name: str, facts: _Facts, *, path: str) -> str:
     scalar = _scalar(name, facts)
     if scalar is not None:
         return exact(scalar)
-    raise _Unfilled(path, "its name is neither that of a text nor that of a computed figure")
+    raise Unfilled(path, "its name is neither that of a text nor that of a computed figure")
 
 
-def _named_text(name: str, facts: _Facts) -> str | None:
+def _named_text(name: str, facts: Facts) -> str | None:
     """`top_city`: the first place of the only ranking of cities."""
     words = set(_words(name)) - {stem(word) for word in _SKIPPED}
     found = [
@@ -203,18 +207,18 @@ def _named_text(name: str, facts: _Facts) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _number(name: str, facts: _Facts, *, path: str, whole: bool) -> int | float:
+def _number(name: str, facts: Facts, *, path: str, whole: bool) -> int | float:
     value = number_from(_scalar(name, facts))
     if value is None:
-        raise _Unfilled(path, "no single computed figure has this name")
+        raise Unfilled(path, "no single computed figure has this name")
     if value == value.to_integral_value() and (whole or isinstance(_scalar(name, facts), int)):
         return int(value)
     if whole:
-        raise _Unfilled(path, f"the computed figure {value} is not a whole number")
+        raise Unfilled(path, f"the computed figure {value} is not a whole number")
     return float(value)
 
 
-def _scalar(name: str, facts: _Facts) -> Any:
+def _scalar(name: str, facts: Facts) -> Any:
     """The figure whose name fits; None if none or several do."""
     scalars = [pair for part in facts.parts for pair in part.scalars if pair[1] is not None]
     words = set(_words(name))
@@ -235,10 +239,10 @@ def _scalar(name: str, facts: _Facts) -> Any:
     return scalars[0][1] if generic and len(scalars) == 1 else None
 
 
-def _array(name: str, schema: Schema, facts: _Facts, *, path: str, depth: int) -> list[Any]:
+def _array(name: str, schema: Schema, facts: Facts, *, path: str, depth: int) -> list[Any]:
     inner = schema.get("items")
     if not isinstance(inner, Mapping):
-        raise _Unfilled(path, "the schema does not say what its items are")
+        raise Unfilled(path, "the schema does not say what its items are")
     items = _resolved(cast(Schema, inner), facts.root, path)
     kind = items.get("type")
     if kind == "string":
@@ -247,15 +251,15 @@ def _array(name: str, schema: Schema, facts: _Facts, *, path: str, depth: int) -
         return _rows(name, items, facts, path=path, depth=depth)
     if kind in ("number", "integer"):
         return _column(name, facts, path=path, whole=kind == "integer")
-    raise _Unfilled(path, f"no list of {kind or 'anything'} was computed")
+    raise Unfilled(path, f"no list of {kind or 'anything'} was computed")
 
 
-def _strings(name: str, facts: _Facts, *, path: str) -> list[str]:
+def _strings(name: str, facts: Facts, *, path: str) -> list[str]:
     words = set(_words(name)) - {stem(word) for word in _SKIPPED}
     named = [part for part in facts.parts if part.names and words & set(_words(part.group))]
     if len(named) == 1:
         return list(named[0].names)
-    for word, field in _LISTS.items():
+    for word, field in LISTS.items():
         if stem(word) in words:
             return facts.strings(field)
     listed = [part for part in facts.parts if part.names]
@@ -263,10 +267,10 @@ def _strings(name: str, facts: _Facts, *, path: str) -> list[str]:
         stem(word) for word in (*_NAMES, *_GENERIC, "ranking", "names")
     }:
         return list(listed[0].names)
-    raise _Unfilled(path, "no list of this name was computed")
+    raise Unfilled(path, "no list of this name was computed")
 
 
-def _column(name: str, facts: _Facts, *, path: str, whole: bool) -> list[int | float]:
+def _column(name: str, facts: Facts, *, path: str, whole: bool) -> list[int | float]:
     words = set(_words(name)) - {stem(word) for word in _SKIPPED}
     for part in facts.parts:
         for grid in part.grids:
@@ -277,20 +281,18 @@ def _column(name: str, facts: _Facts, *, path: str, whole: bool) -> list[int | f
                         return [
                             _plain_number(one, whole, path) for one in values if one is not None
                         ]
-    raise _Unfilled(path, "no column of figures has this name")
+    raise Unfilled(path, "no column of figures has this name")
 
 
 def _plain_number(value: Decimal, whole: bool, path: str) -> int | float:
     if value == value.to_integral_value():
         return int(value)
     if whole:
-        raise _Unfilled(path, f"the computed figure {value} is not a whole number")
+        raise Unfilled(path, f"the computed figure {value} is not a whole number")
     return float(value)
 
 
-def _rows(
-    name: str, items: Schema, facts: _Facts, *, path: str, depth: int
-) -> list[dict[str, Any]]:
+def _rows(name: str, items: Schema, facts: Facts, *, path: str, depth: int) -> list[dict[str, Any]]:
     """The rows of the first table whose columns fit every required property; sections for prose."""
     properties = cast(Mapping[str, Any], items.get("properties") or {})
     required = set(cast(list[str], items.get("required") or []))
@@ -305,16 +307,16 @@ def _rows(
                 _row(row, number, properties, places, facts, path)
                 for number, row in enumerate(grid.rows, start=1)
             ]
-    if any(_one_of(field, _TITLES | _REPORTS | _ANSWERS) for field in properties):
+    if any(one_of(field, TITLES | REPORTS | ANSWERS) for field in properties):
         return [
             _object(items, _single(facts, part), path=path, depth=depth + 1) for part in facts.parts
         ]
-    raise _Unfilled(path, "no computed table has these columns")
+    raise Unfilled(path, "no computed table has these columns")
 
 
-def _single(facts: _Facts, part: Part) -> _Facts:
+def _single(facts: Facts, part: Part) -> Facts:
     text = " ".join(part.sentences)
-    return _Facts(parts=[part], report=text, root=facts.root)
+    return Facts(parts=[part], report=text, root=facts.root)
 
 
 _RANKS = frozenset(("rank", "position", "place"))
@@ -351,7 +353,7 @@ def _row(
     number: int,
     properties: Mapping[str, Any],
     places: Mapping[str, int | None],
-    facts: _Facts,
+    facts: Facts,
     path: str,
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
@@ -382,23 +384,23 @@ def _cast(value: Any, schema: Schema, path: str) -> Any:
         return _plain_number(figure, "number" not in kinds, path)
     if "string" in kinds:
         return "" if value is None else (exact(value) if figure is not None else str(value))
-    raise _Unfilled(path, f"the value {str(value)[:40]!r} does not fit its type")
+    raise Unfilled(path, f"the value {str(value)[:40]!r} does not fit its type")
 
 
 def _checked(value: Any, schema: Schema, path: str) -> Any:
-    """Errors: `_Unfilled` if a value is against a bound of its schema."""
+    """Errors: `Unfilled` if a value is against a bound of its schema."""
     choices = schema.get("enum")
     if isinstance(choices, list) and value not in cast(list[Any], choices):
-        raise _Unfilled(path, "the computed value is not among the allowed ones")
+        raise Unfilled(path, "the computed value is not among the allowed ones")
     if "const" in schema and value != schema["const"]:
-        raise _Unfilled(path, "the computed value is not the required one")
+        raise Unfilled(path, "the computed value is not the required one")
     if "pattern" in schema:
-        raise _Unfilled(path, "texts with a pattern are not made")
+        raise Unfilled(path, "texts with a pattern are not made")
     bounds = (("minLength", "maxLength"), ("minItems", "maxItems"), ("minimum", "maximum"))
     size = value if isinstance(value, int | float) else len(value)
     for low, high in bounds if not isinstance(value, int | float) else bounds[2:]:
         if isinstance(schema.get(low), int | float) and size < schema[low]:
-            raise _Unfilled(path, f"the computed value is below {low} {schema[low]}")
+            raise Unfilled(path, f"the computed value is below {low} {schema[low]}")
         if isinstance(schema.get(high), int | float) and size > schema[high]:
-            raise _Unfilled(path, f"the computed value is above {high} {schema[high]}")
+            raise Unfilled(path, f"the computed value is above {high} {schema[high]}")
     return value

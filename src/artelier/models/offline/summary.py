@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from artelier.models.offline.turns import system_texts
 from artelier.ports.model import ChatMessage, ModelRequest
 
 SENTENCES_MAX = 40
@@ -26,7 +27,7 @@ _DECISION = re.compile(
     r"because|deadline|prefer|promis|plan|next step|open question|conclu|result|total)",
     re.IGNORECASE,
 )
-_IDENTIFIER = re.compile(r"[\w-]+[/_][\w./-]+|\b\w+\.\w{2,4}\b|\b[A-Z]+-\d+\b|@\w+")
+_IDENTIFIER = re.compile(r"(?<![\w-])[\w-]+[/_][\w./-]+|\b\w+\.\w{2,4}\b|\b[A-Z]+-\d+\b|@\w+")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w'-]+")
 
 
@@ -35,7 +36,7 @@ def is_wanted(request: ModelRequest) -> bool:
     if request.tools or request.output_schema is not None:
         return False
     last = next((one for one in reversed(request.messages) if one.role == "user"), None)
-    told = [one.text for one in request.messages if one.role == "system"]
+    told = system_texts(request.messages)
     told += [last.text[:500]] if last is not None else []
     return any(_ASKED.search(text) for text in told) and bool(_material(request))
 
@@ -52,11 +53,11 @@ def extract(request: ModelRequest) -> str:
             break
         text = text[: READ_CHARS_MAX - read]
         read += len(text)
-        for sentence in _sentences(text):
+        for sentence in sentences(text):
             if sentence.lower() in seen:
                 continue
             seen.add(sentence.lower())
-            points = _points(sentence) + (2 if role == "user" else 0)
+            points = points_of(sentence) + (2 if role == "user" else 0)
             scored.append((points, len(scored), f"- {role}: {sentence}"))
     best = sorted(scored, key=lambda one: (-one[0], one[1]))[:SENTENCES_MAX]
     lines = [HEADING]
@@ -90,7 +91,8 @@ def _text(message: ChatMessage) -> str:
     return f"{message.text}\n{calls}" if calls else message.text
 
 
-def _sentences(text: str) -> Iterable[str]:
+def sentences(text: str) -> Iterable[str]:
+    """Sentences on one line each, without control characters, long ones cut. Cost: linear."""
     for match in _SENTENCE.finditer(text):
         flat = "".join(one if one.isprintable() else " " for one in match.group())
         sentence = " ".join(flat.split())
@@ -102,7 +104,8 @@ def _sentences(text: str) -> Iterable[str]:
             )
 
 
-def _points(sentence: str) -> int:
+def points_of(sentence: str) -> int:
+    """How much later work may depend on a sentence: numbers, names, decisions, open questions."""
     return (
         2 * bool(re.search(r"\d", sentence))
         + 2 * bool(_IDENTIFIER.search(sentence))
