@@ -12,7 +12,7 @@ class Recorder:
     """Makes contexts and keeps what tools did with them."""
 
     def __init__(self, *, answer: Answer | None = None) -> None:
-        self.answer = answer or Answer(decision="approve")
+        self.answer = Answer(decision="approve") if answer is None else answer
         self.notes: list[str] = []
         self.spent: list[int] = []
         self.questions: list[tuple[str, Mapping[str, Any] | None]] = []
@@ -21,7 +21,9 @@ class Recorder:
         async def spend(micro: int) -> None:
             self.spent.append(micro)
 
-        async def ask(question: str, details: Mapping[str, Any] | None) -> Answer:
+        async def ask(
+            question: str, details: Mapping[str, Any] | None, before_acting: bool
+        ) -> Answer:
             self.questions.append((question, details))
             return self.answer
 

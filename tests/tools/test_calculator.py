@@ -138,7 +138,7 @@ def test_what_is_no_arithmetic_or_grows_too_large_is_refused(expression: str):
         calculate(expression)
 
     assert len(str(caught.value)) < 300
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8
 
 
 def test_tool_returns_text(call: Call):

@@ -8,11 +8,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from artelier.tools.function import Tool, ToolResultInvalid, tool
     from artelier.tools.registry import ToolRegistry
+    from artelier.tools.skills import ArtifactSkills, SkillCatalog, SkillFolder, SkillsIn
     from artelier.tools.workspace import workspace_tools
 
-__all__ = ["Tool", "ToolRegistry", "ToolResultInvalid", "tool", "workspace_tools"]
+__all__ = [
+    "ArtifactSkills",
+    "SkillCatalog",
+    "SkillFolder",
+    "SkillsIn",
+    "Tool",
+    "ToolRegistry",
+    "ToolResultInvalid",
+    "tool",
+    "workspace_tools",
+]
 
-_HOMES = {"ToolRegistry": "registry", "workspace_tools": "workspace"}
+_HOMES = {
+    "ArtifactSkills": "skills",
+    "SkillCatalog": "skills",
+    "SkillFolder": "skills",
+    "SkillsIn": "skills",
+    "ToolRegistry": "registry",
+    "workspace_tools": "workspace",
+}
 
 
 def __getattr__(name: str) -> Any:

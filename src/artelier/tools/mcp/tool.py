@@ -1,0 +1,157 @@
+"""A tool of a server as the kernel drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Any, Protocol
+
+from artelier.errors import ArtelierError, ToolFailed
+from artelier.ports.model import ToolSchema
+from artelier.ports.tool import Risk, ToolContext, ToolPort
+from artelier.tools.function import ToolResultInvalid
+from artelier.tools.mcp.failures import Answered, CallLost, Declined, Lost, ServerUnavailable
+from artelier.tools.mcp.listing import Listed
+from artelier.tools.mcp.text import visible
+from artelier.tools.plain import NotJson, plain_json
+
+
+class Line(Protocol):
+    """The connection to a server, as a tool needs it."""
+
+    async def definition(self, name: str) -> str | None: ...
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], *, key: str, alive: Callable[[str], None]
+    ) -> Any: ...
+
+    def unavailable(self, error: Lost) -> ServerUnavailable: ...
+
+
+class McpTool:
+    """A tool of an MCP server. It may do anything, unless the developer said that it does not."""
+
+    def __init__(
+        self,
+        listed: Listed,
+        *,
+        server: str,
+        connect: Callable[[], Awaitable[Line]],
+        side_effect: bool,
+        idempotent: bool,
+        grant: str | None,
+        timeout_s: float,
+    ) -> None:
+        self.name = listed.schema.name
+        self.description = listed.schema.description
+        self.side_effect = side_effect
+        self.idempotent = idempotent
+        self.grant = grant
+        # Above ours (connecting, asking for the definition, the call), which knows more when it speaks.
+        self.timeout_s: float | None = 3 * timeout_s + 10
+        self.heartbeat_timeout_s: float | None = None
+        self.risk: Risk = "medium" if side_effect else "low"
+        self.trust = "untrusted"
+        self.server = server
+        """`mcp:<name>` of the server."""
+        self.remote_name = listed.remote_name
+        """How the server calls it."""
+        self.fingerprint = listed.fingerprint
+        """Of its definition as the server sent it."""
+        self._listed = listed
+        self._connect = connect
+
+    def __repr__(self) -> str:
+        return f"McpTool({self.name!r}, server={self.server!r}, side_effect={self.side_effect})"
+
+    @property
+    def schema(self) -> ToolSchema:
+        return self._listed.schema
+
+    @property
+    def probe(self) -> None:
+        """None: the protocol has no way to ask what became of a call."""
+        return None
+
+    def validate(self, arguments: Any) -> dict[str, Any]:
+        """The arguments as JSON data that fits the server's schema. Errors: `InvalidArguments`."""
+        return self._listed.arguments.check(arguments, tool=self.name)
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Call it on the server; see `result.py` for the value.
+
+        Errors: `ToolFailed` if it surely did nothing, or says that it failed; `CallLost` if it may have done
+        something; `ServerUnavailable` if it may be called again; `ToolResultInvalid`.
+        """
+        from mcp import types
+
+        line = await self._line()
+        key = sha256(context.idempotency_key.encode()).hexdigest()
+        try:
+            result = await line.call(self.remote_name, arguments, key=key, alive=context.progress)
+        except Declined as error:
+            raise self._failed("refused the call", str(error)) from None
+        except Answered as error:
+            if self._once:
+                raise self._lost(str(error)) from None
+            raise self._failed("answered with an error", str(error)) from None
+        except Lost as error:
+            if self._once:
+                raise self._lost(str(error)) from None
+            raise line.unavailable(error) from None
+        if isinstance(result, types.InputRequiredResult):
+            raise self._failed("did not begin", "it asks back, and nobody here can answer")
+        return self._value(result)
+
+    @property
+    def _once(self) -> bool:
+        return self.side_effect and not self.idempotent
+
+    async def _line(self) -> Line:
+        """The connection, when the tool is still what it was. Nothing has been handed over yet."""
+        try:
+            line = await self._connect()
+            now = await line.definition(self.remote_name)
+        except ArtelierError as error:
+            if self._once:  # anything else would be taken for an outcome that nobody knows
+                raise self._failed("was not called", str(error)) from None
+            raise
+        if now is None:
+            raise self._failed("was not called", "the server has no such tool any more")
+        if now != self.fingerprint:
+            raise self._failed(
+                "was not called", "the server has changed its definition since it was listed"
+            )
+        return line
+
+    def _failed(self, what: str, why: str) -> ToolFailed:
+        return ToolFailed(f"`{self.name}` of {self.server} {what}", got=why[:2_000] or None)
+
+    def _lost(self, why: str) -> CallLost:
+        return CallLost(
+            f"`{self.name}` of {self.server} was called, and what became of it is unknown",
+            got=why[:2_000] or None,
+            hint="Look whether it happened, and say so: artelier reconcile.",
+        )
+
+    def _value(self, result: Any) -> Any:
+        from artelier.tools.mcp.result import error_text, value_of
+
+        if result.is_error:
+            raise ToolFailed(f"`{self.name}` failed: {error_text(result)}")
+        try:
+            return plain_json(value_of(result))
+        except NotJson as error:
+            raise ToolResultInvalid(
+                f"the result of `{self.name}` is not JSON data: {visible(str(error), chars_max=300)}"
+            ) from None
+
+
+def definition_hash(port: ToolPort) -> str:
+    """A hash that changes when what a tool says of itself changes, so that a choice can be pinned to it.
+
+    For a tool of a server: of all that the server sent about it. For others: of what a model sees.
+    """
+    if isinstance(port, McpTool):
+        return port.fingerprint
+    return sha256(port.schema.canonical()).hexdigest()

@@ -1,0 +1,56 @@
+"""Skills: one line each in the prompt, loaded on request, pinned by hash, parked until a person looks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.tools.skills.artifact import ArtifactSkills
+    from artelier.tools.skills.catalog import SkillCatalog
+    from artelier.tools.skills.folder import SkillFolder, SkillsIn
+    from artelier.tools.skills.handle import Skills
+    from artelier.tools.skills.listing import Listing, SkillLine, section_text
+    from artelier.tools.skills.loaded import loaded_text, skill_text
+    from artelier.tools.skills.meta import META_NAMES
+    from artelier.tools.skills.source import ToolSource
+    from artelier.tools.skills.view import skills_view
+
+_HOMES = {
+    "META_NAMES": "meta",
+    "ArtifactSkills": "artifact",
+    "Listing": "listing",
+    "SkillCatalog": "catalog",
+    "SkillFolder": "folder",
+    "SkillLine": "listing",
+    "Skills": "handle",
+    "SkillsIn": "folder",
+    "ToolSource": "source",
+    "loaded_text": "loaded",
+    "section_text": "listing",
+    "skill_text": "loaded",
+    "skills_view": "view",
+}
+
+__all__ = [
+    "META_NAMES",
+    "ArtifactSkills",
+    "Listing",
+    "SkillCatalog",
+    "SkillFolder",
+    "SkillLine",
+    "Skills",
+    "SkillsIn",
+    "ToolSource",
+    "loaded_text",
+    "section_text",
+    "skill_text",
+    "skills_view",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, because the public Kernel needs the view and nothing else.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,171 @@
+"""A worked example of a call, made from its schema: the same schema gives the same example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from artelier.errors import ArtelierError
+from artelier.ports.tool import ToolPort
+
+DEPTH_MAX = 8
+OPTIONAL_MAX = 2
+"""Optional parameters that an example shows."""
+
+_FORMATS = {
+    "date": "2026-03-01",
+    "date-time": "2026-03-01T09:30:00Z",
+    "time": "09:30:00Z",
+    "email": "ada@example.org",
+    "uri": "https://example.org/a",
+    "url": "https://example.org/a",
+    "uuid": "3b1f8b4c-7f0e-4f6e-9a55-0d6f6c1f2a10",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "hostname": "example.org",
+    "duration": "PT1H",
+    "binary": "aGVsbG8=",
+    "decimal": "1.5",
+}
+
+Schema = Mapping[str, Any]
+
+
+def worked_example(tool: ToolPort) -> dict[str, Any] | None:
+    """Arguments that the tool itself accepts, with some of its optional parameters; None if none is found."""
+    schema = tool.schema.parameters
+    for optional in (OPTIONAL_MAX, 0, 1_000):
+        arguments = example_of(schema, optional=optional)
+        if not isinstance(arguments, dict):
+            return None
+        try:
+            return tool.validate(arguments)
+        except ArtelierError:
+            continue  # a rule that no schema says; fewer or more parameters may keep it
+    return None
+
+
+def example_of(schema: Schema, *, optional: int = OPTIONAL_MAX) -> Any:
+    """A value that fits a JSON schema, for what it uses of draft 2020-12."""
+    return _Maker(schema, optional=optional).make(schema, name="", depth=0)
+
+
+class _Maker:
+    def __init__(self, root: Schema, *, optional: int) -> None:
+        self._root = root
+        self._optional = optional
+
+    def make(self, schema: Schema, *, name: str, depth: int) -> Any:
+        schema = self._resolved(schema)
+        for key in ("const", "default"):
+            if schema.get(key) is not None:
+                return schema[key]
+        for key in ("examples", "enum"):
+            if isinstance(schema.get(key), list) and schema[key]:
+                return schema[key][0]
+        if schema.get("enum") is None and "const" in schema:
+            return None
+        if depth >= DEPTH_MAX:
+            return None
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            kinds = [one for one in cast("list[Any]", kind) if one != "null"]
+            kind = kinds[0] if kinds else "null"
+        if kind is None:
+            kind = "object" if "properties" in schema else "string"
+        return self._typed(str(kind), schema, name=name, depth=depth)
+
+    def _typed(self, kind: str, schema: Schema, *, name: str, depth: int) -> Any:
+        if kind == "object":
+            return self._object(schema, depth=depth)
+        if kind == "array":
+            return self._array(schema, name=name, depth=depth)
+        if kind in ("integer", "number"):
+            return _number(schema, whole=kind == "integer")
+        if kind == "boolean":
+            return True
+        return None if kind == "null" else _text(schema, name=name)
+
+    def _object(self, schema: Schema, *, depth: int) -> dict[str, Any]:
+        properties: dict[str, Any] = schema.get("properties") or {}
+        required = [key for key in schema.get("required") or () if key in properties]
+        others = [key for key in properties if key not in required]
+        wanted = self._optional if depth == 0 else 0
+        chosen = {*required, *others[:wanted]}
+        made = {
+            key: self.make(value, name=key, depth=depth + 1)
+            for key, value in properties.items()
+            if key in chosen
+        }
+        extra = schema.get("additionalProperties")
+        if not properties and isinstance(extra, dict):
+            made["key"] = self.make(cast(Schema, extra), name="key", depth=depth + 1)
+        return made
+
+    def _array(self, schema: Schema, *, name: str, depth: int) -> list[Any]:
+        prefix: list[Any] = schema.get("prefixItems") or []
+        made = [self.make(one, name=name, depth=depth + 1) for one in prefix]
+        items = schema.get("items")
+        count = max(int(schema.get("minItems") or 1), 1)
+        if isinstance(items, dict) and depth + 1 < DEPTH_MAX:
+            item = cast(Schema, items)
+            while len(made) < min(count, 20):
+                made.append(self.make(item, name=name.removesuffix("s"), depth=depth + 1))
+        return made
+
+    def _resolved(self, schema: Schema) -> Schema:
+        """Without references and choices: the first that is not null."""
+        for _ in range(DEPTH_MAX):
+            reference = schema.get("$ref")
+            if isinstance(reference, str):
+                schema = self._at(reference)
+                continue
+            choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+            if not isinstance(choices, list) or not choices:
+                return schema
+            options = [
+                cast("dict[str, Any]", one)
+                for one in cast("list[object]", choices)
+                if isinstance(one, dict)
+            ]
+            useful = [one for one in options if one.get("type") != "null"] or options
+            if not useful:
+                return schema
+            rest = {key: value for key, value in schema.items() if not key.endswith("Of")}
+            if rest.get("default", 0) is None:
+                del rest["default"]
+            schema = {**useful[0], **rest}
+        return schema
+
+    def _at(self, reference: str) -> Schema:
+        here: Any = self._root
+        for part in reference.removeprefix("#").strip("/").split("/"):
+            here = cast(Schema, here).get(part) if isinstance(here, Mapping) else None
+        return cast(Schema, here) if isinstance(here, Mapping) else {}
+
+
+def _number(schema: Schema, *, whole: bool) -> int | float:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is None and schema.get("exclusiveMinimum") is not None:
+        low = schema["exclusiveMinimum"] + 1
+    if high is None and schema.get("exclusiveMaximum") is not None:
+        high = schema["exclusiveMaximum"] - 1
+    value: float = 1 if low is None else max(low, 1)
+    if high is not None and value > high:
+        value = high
+    step = schema.get("multipleOf")
+    if step and value % step:
+        value = (value // step + 1) * step
+    return int(value) if whole or value == int(value) else value
+
+
+def _text(schema: Schema, *, name: str) -> str:
+    known = _FORMATS.get(str(schema.get("format", "")))
+    if known is not None:
+        return known
+    text = name.replace("_", " ").strip() or "text"
+    short = int(schema.get("minLength") or 0)
+    if len(text) < short:
+        text = (text + " " + "x" * short)[: max(short, len(text))].ljust(short, "x")
+    long = schema.get("maxLength")
+    return text[: int(long)] if long is not None else text

@@ -1,0 +1,285 @@
+"""Folders with a SKILL.md. Nothing in them is executed; links are not followed out of them.
+
+The files beside a SKILL.md are part of what is pinned: one that changes parks the skill, and one that was
+changed after the listing is not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from artelier.errors import InvalidArtifact, InvalidRequest, ToolFailed
+from artelier.kernel import Services
+from artelier.tools.folder import Folder
+from artelier.tools.skills.definition import SKILL_FILE, Definition, FileEntry
+from artelier.tools.skills.frontmatter import Matter, read_matter
+from artelier.tools.skills.paths import links_out, strange_path
+from artelier.tools.skills.source import Found
+from artelier.tools.skills.suspicion import suspicions
+
+SKILL_BYTES_MAX = 128 * 1024
+"""Read of a SKILL.md at most; its own bounds are lower."""
+FILES_MAX = 200
+FILES_BYTES_MAX = 32 * 1024 * 1024
+"""All files of one skill, since each is hashed."""
+TEXT_BYTES_MAX = 64 * 1024
+"""One answer of `read_skill_file`."""
+CHECKED_BYTES_MAX = 256 * 1024
+"""Of a file beside a SKILL.md that is searched for orders to a model."""
+ENTRIES_MAX = 2_000
+DEPTH_MAX = 8
+FOLDERS_MAX = 500
+
+PROSE = frozenset((".md", ".markdown", ".txt", ".rst", ".adoc", ""))
+"""Files that are read as instructions; of others only hidden characters are looked for."""
+
+
+class SkillFolder:
+    """One folder with a SKILL.md."""
+
+    shared = True
+
+    def __init__(self, path: str | Path, *, name: str | None = None) -> None:
+        """`name` stands in pins instead of the folder's place, for folders that move.
+
+        Errors: `InvalidRequest` if there is no such folder.
+        """
+        if not os.path.isdir(path):
+            raise InvalidRequest("no folder of a skill", expected="a folder", got=str(path))
+        self.path = Path(os.path.abspath(path))
+        self.name = name or f"folder:{os.path.realpath(path)}"
+        self._reader = _Reader()
+
+    async def find(self, services: Services, tenant: str) -> Sequence[Found]:
+        """The skill, whatever state it is in; nothing if there is no SKILL.md any more."""
+        return await asyncio.to_thread(self._reader.read_all, [(self.path, "")])
+
+
+class SkillsIn:
+    """A folder of folders, each with a SKILL.md; others are passed over."""
+
+    shared = True
+
+    def __init__(self, path: str | Path, *, name: str | None = None) -> None:
+        """As `SkillFolder`."""
+        if not os.path.isdir(path):
+            raise InvalidRequest("no folder of skills", expected="a folder", got=str(path))
+        self.path = Path(os.path.realpath(path))
+        self.name = name or f"folder:{self.path}"
+        self._reader = _Reader()
+
+    async def find(self, services: Services, tenant: str) -> Sequence[Found]:
+        """Every skill in it, at most 500."""
+        return await asyncio.to_thread(lambda: self._reader.read_all(self._folders()))
+
+    def _folders(self) -> list[tuple[Path, str]]:
+        found: list[tuple[Path, str]] = []
+        for name in sorted(os.listdir(self.path))[:ENTRIES_MAX]:
+            path = self.path / name
+            if name.startswith(".") or not path.is_dir():
+                continue
+            inside = os.path.realpath(path).startswith(os.path.join(self.path, ""))
+            found.append((path, "" if inside else "its folder is a link to another place"))
+        return found[:FOLDERS_MAX]
+
+
+def skills_at(path: str | Path) -> SkillFolder | SkillsIn:
+    """A folder with a SKILL.md, or a folder of such folders."""
+    is_one = os.path.lexists(os.path.join(path, SKILL_FILE))
+    return SkillFolder(path) if is_one else SkillsIn(path)
+
+
+def place_of(source: str, name: str) -> Path | None:
+    """Where a folder's skill lies, by the name of its source; None if that says no place."""
+    kind, _, root = source.partition(":")
+    if kind != "folder" or not os.path.isabs(root):
+        return None
+    within = Path(root, name)
+    here = within if os.path.lexists(within / SKILL_FILE) else Path(root)
+    return here if here.name == name and os.path.lexists(here / SKILL_FILE) else None
+
+
+class Entry(NamedTuple):
+    """A file below a skill's folder, unread."""
+
+    path: str
+    info: os.stat_result
+
+
+class Tree(NamedTuple):
+    """What lies in a skill's folder."""
+
+    entries: tuple[Entry, ...]
+    reasons: tuple[str, ...]
+    broken: str
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """The same as long as nothing changed: a file can't be written without a new ctime."""
+        states = [
+            (path, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            for path, info in self.entries
+        ]
+        return (*states, self.reasons, self.broken)
+
+
+class _Reader:
+    """Reads folders, and those again only that changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[tuple[object, ...], Found]] = {}
+
+    def read_all(self, folders: Sequence[tuple[Path, str]]) -> list[Found]:
+        found: list[Found] = []
+        for path, reason in folders:
+            if not os.path.lexists(path / SKILL_FILE):
+                continue
+            tree = _tree(path)
+            signature = (*tree.signature, reason)
+            known = self._known.get(path)
+            if known is None or known[0] != signature:
+                known = self._known[path] = (signature, _read(path, tree, reason))
+            found.append(known[1])
+        return found
+
+
+def _read(path: Path, tree: Tree, reason: str) -> Found:
+    """The skill of a folder; one that can't be read is one too, for a person to look at."""
+    folder = Folder(path)
+    reasons = [reason] if reason else []
+    content = b""
+    try:
+        if tree.broken:
+            raise InvalidArtifact(tree.broken)
+        content = _content(folder, SKILL_FILE, SKILL_BYTES_MAX + 1)
+        matter = read_matter(content)
+        files = tuple(_entry(folder, entry) for entry in tree.entries)
+    except (InvalidArtifact, ToolFailed) as error:
+        return _broken(path, error, content)
+    reasons += [*_reasons(path, matter, content), *tree.reasons, *_file_reasons(folder, files)]
+    definition = Definition(
+        origin="folder", name=path.name, description=matter.description, instructions=matter.body,
+        files=files, allowed_tools=matter.allowed_tools, license=matter.license,
+        compatibility=matter.compatibility, metadata=matter.metadata,
+        unknown_keys=matter.unknown_keys,
+    )  # fmt: skip
+    pinned = {one.path: one for one in files}
+
+    async def read_file(asked: str) -> str:
+        return await asyncio.to_thread(text_of, folder, asked, pinned)
+
+    return Found(definition=definition, reasons=tuple(reasons), read_file=read_file)
+
+
+def _reasons(path: Path, matter: Matter, content: bytes) -> Iterator[str]:
+    if matter.name != path.name:
+        yield f"its name is not its folder's: `{matter.name}` in `{path.name[:64]}`"
+    yield from matter.reasons
+    # The whole file, frontmatter included, as it stands there.
+    text = content.decode("utf-8")
+    yield from suspicions(text)
+    yield from links_out(text)
+
+
+def _file_reasons(folder: Folder, files: Sequence[FileEntry]) -> Iterator[str]:
+    for one in files:
+        if one.path == SKILL_FILE:
+            continue
+        try:
+            text = _content(folder, one.path, CHECKED_BYTES_MAX).decode("utf-8")
+        except UnicodeDecodeError:
+            continue  # no text: it is never shown to a model
+        found = suspicions(text)
+        if os.path.splitext(one.path)[1].lower() not in PROSE:
+            found = tuple(reason for reason in found if reason.startswith("invisible"))
+        yield from (f"{one.path}: {reason}" for reason in found[:3])
+
+
+def _broken(path: Path, error: InvalidArtifact | ToolFailed, content: bytes) -> Found:
+    problem = str(error)[:400]
+    definition = Definition(
+        origin="folder", name=path.name,
+        raw=content[:SKILL_BYTES_MAX].decode("utf-8", "replace"), broken=problem,
+    )  # fmt: skip
+    return Found(definition=definition, reasons=(problem,))
+
+
+def _tree(root: Path) -> Tree:
+    """Every file below a folder, links not followed."""
+    entries: list[Entry] = []
+    reasons: list[str] = []
+    real = os.path.join(os.path.realpath(root), "")
+    pending, seen = [("", 0)], 0
+    while pending:
+        below, depth = pending.pop()
+        for name in sorted(os.listdir(root / below)):
+            seen += 1
+            if seen > ENTRIES_MAX or len(entries) > FILES_MAX or depth > DEPTH_MAX:
+                broken = f"it has more than {FILES_MAX} files, or they lie too deep"
+                return Tree((), (), broken)
+            path = f"{below}/{name}" if below else name
+            info = os.lstat(root / path)
+            if stat.S_ISLNK(info.st_mode) and not _stays(root / path, real):
+                reasons.append(f"a link leads out of its folder: {path[:80]!r}")
+            elif name.startswith("."):
+                continue
+            elif stat.S_ISDIR(info.st_mode):
+                pending.append((path, depth + 1))
+            elif stat.S_ISREG(info.st_mode):
+                entries.append(Entry(path, info))
+                reasons += strange_path(path)
+    if sum(entry.info.st_size for entry in entries) > FILES_BYTES_MAX:
+        return Tree((), (), f"its files are larger than {FILES_BYTES_MAX // 1024**2} MB")
+    return Tree(tuple(sorted(entries)), tuple(reasons), "")
+
+
+def _stays(path: Path, real: str) -> bool:
+    return os.path.join(os.path.realpath(path), "").startswith(real)
+
+
+def _entry(folder: Folder, entry: Entry) -> FileEntry:
+    content = _content(folder, entry.path, FILES_BYTES_MAX)
+    return FileEntry(path=entry.path, size_bytes=len(content), sha256=sha256(content).hexdigest())
+
+
+def _content(folder: Folder, path: str, bytes_max: int) -> bytes:
+    """The first bytes of a file. Errors: `ToolFailed` if it is outside or no regular file."""
+    with folder.file(path) as (descriptor, _):
+        pieces: list[bytes] = []
+        left = bytes_max
+        while left > 0 and (piece := os.read(descriptor, min(left, 1 << 20))):
+            pieces.append(piece)
+            left -= len(piece)
+    return b"".join(pieces)
+
+
+def text_of(folder: Folder, asked: str, pinned: Mapping[str, FileEntry]) -> str:
+    """A file of a skill as it was pinned. Errors: `ToolFailed`."""
+    path = "/".join(folder.clean(asked))
+    entry = pinned.get(path)
+    if entry is None:
+        names = ", ".join(name for name in pinned if name != SKILL_FILE)[:500]
+        raise ToolFailed("the skill has no such file", expected=f"one of: {names or 'none'}")
+    if entry.size_bytes > TEXT_BYTES_MAX:
+        raise ToolFailed(
+            "the file is too large to be read",
+            expected=f"at most {TEXT_BYTES_MAX} bytes", got=f"{entry.size_bytes} bytes",
+        )  # fmt: skip
+    content = _content(folder, path, TEXT_BYTES_MAX + 1)
+    if sha256(content).hexdigest() != entry.sha256:
+        raise ToolFailed(
+            "the file has changed since the skill was listed", hint="Go on without it."
+        )
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ToolFailed("the file is no text") from None
+    if "\0" in text:
+        raise ToolFailed("the file is no text")
+    return text

@@ -1,0 +1,22 @@
+"""Which tools a tenant may use: what an `allowed-tools` is cut down to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from artelier.log import Store
+from artelier.ports.tool import ToolPort
+
+
+async def usable_tools(store: Store, tenant: str, tools: Mapping[str, ToolPort]) -> frozenset[str]:
+    """Names of tools that are there and that the tenant's grants cover; a run may have fewer."""
+    rows = await store.query("SELECT grants FROM tenants WHERE tenant = ?", (tenant,))
+    grants: list[str] = msgspec.json.decode(rows[0][0], type=list[str]) if rows else []
+    return frozenset(
+        name
+        for name, tool in tools.items()
+        if any(fnmatchcase(tool.grant or f"tools:{name}", pattern) for pattern in grants)
+    )

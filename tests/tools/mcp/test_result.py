@@ -1,0 +1,87 @@
+"""What becomes of a server's answer: data and text whole, bytes by their size."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from mcp import types
+
+from artelier.tools.mcp.result import error_text, value_of
+
+TEXT = types.TextContent(type="text", text="hello")
+BLOB = base64.b64encode(bytes(1_000)).decode()
+
+
+def result(*content: Any, **facts: Any) -> types.CallToolResult:
+    return types.CallToolResult(content=list(content), **facts)
+
+
+ANSWERS: list[tuple[types.CallToolResult, Any]] = [
+    (result(), None),
+    (result(TEXT), "hello"),
+    (result(structured_content={"n": 1}), {"n": 1}),
+    (result(TEXT, structured_content={"n": 1}), {"n": 1}),
+    (
+        result(TEXT, TEXT),
+        {"content": [{"type": "text", "text": "hello"}, {"type": "text", "text": "hello"}]},
+    ),
+    (
+        result(types.AudioContent(type="audio", data=BLOB, mime_type="audio/wav")),
+        {
+            "content": [
+                {"type": "audio", "mime_type": "audio/wav", "size_bytes": 1_000, "note": "left out"}
+            ]
+        },
+    ),
+    (
+        result(types.ResourceLink(type="resource_link", uri="file:///a", name="a", size=3)),
+        {"content": [{"type": "resource_link", "uri": "file:///a", "name": "a", "size_bytes": 3}]},
+    ),
+    (
+        result(
+            types.EmbeddedResource(
+                type="resource", resource=types.TextResourceContents(uri="x://a", text="inside")
+            ),
+            structured_content=[1],
+        ),
+        {"content": [{"type": "resource", "uri": "x://a", "text": "inside"}], "structured": [1]},
+    ),
+    (
+        result(
+            types.EmbeddedResource(
+                type="resource", resource=types.BlobResourceContents(uri="x://b", blob=BLOB)
+            )
+        ),
+        {
+            "content": [
+                {"type": "resource", "uri": "x://b", "size_bytes": 1_000, "note": "left out"}
+            ]
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "value"), ANSWERS)
+def test_an_answer_becomes_data_that_a_model_can_read(
+    answer: types.CallToolResult, value: Any
+) -> None:
+    assert value_of(answer) == value
+
+
+def test_pieces_are_bounded_and_counted() -> None:
+    value = value_of(result(*[TEXT] * 5_000))
+
+    assert len(value["content"]) == 1_000
+    assert value["pieces"] == 5_000
+
+
+def test_the_text_of_a_failure_is_cleaned_and_bounded() -> None:
+    smuggled = types.TextContent(type="text", text="no\u202e \x1b[31mway" + "x" * 100_000)
+
+    said = error_text(result(smuggled, is_error=True))
+
+    assert said.startswith("no [31mwayxxx")
+    assert len(said) == 4_000
+    assert error_text(result(is_error=True)) == "the tool says no more"

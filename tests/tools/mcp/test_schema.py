@@ -1,0 +1,150 @@
+"""Arguments are checked against a stranger's schema, and the stranger cannot make the check run for ever."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from artelier.errors import InvalidArguments
+from artelier.tools.mcp.patterns import is_harmless
+from artelier.tools.mcp.schema import Arguments, Unfit
+
+BOUND_S = 20.0
+"""Of processor time: what is bounded takes a second or two, what is not takes for ever."""
+
+
+def object_of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+FITTING: list[tuple[dict[str, Any], Any]] = [
+    ({"type": "object"}, {"anything": [1, {"a": None}]}),
+    ({}, {}),
+    (object_of(a={"type": "integer"}), {}),
+    (object_of(a={"type": "integer"}), '{"a": 1}'),
+    (object_of(a={"type": "integer"}), ""),
+    (object_of(a={"$ref": "#/$defs/x"}) | {"$defs": {"x": {"type": "string"}}}, {"a": "b"}),
+    (
+        object_of(title={"type": "string"}, pattern={"type": "string"}),
+        {"title": "a", "pattern": "("},
+    ),
+    (
+        {"$schema": "http://json-schema.org/draft-07/schema#"} | object_of(a={"items": [{}]}),
+        {"a": []},
+    ),
+]
+
+MISFITS: list[tuple[dict[str, Any], Any, str]] = [
+    (object_of(a={"type": "integer"}), {"a": "1"}, r"\$\.a: '1' is not of type 'integer'"),
+    (object_of() | {"required": ["a"]}, {}, "'a' is a required property"),
+    (object_of() | {"additionalProperties": False}, {"b": 1}, "was unexpected"),
+    (object_of(a={"pattern": r"^\d{4}-\d{2}$"}), {"a": "12-34"}, "does not match"),
+    (object_of(a={"pattern": r"^[^@ ]+@[^@ ]+$"}), {"a": "kim at home"}, "does not match"),
+    (object_of(a={"enum": ["x", "y"]}), {"a": "z"}, "is not one of"),
+    (object_of(a={"uniqueItems": True}), {"a": [1, 1]}, "non-unique"),
+    (object_of(a={"minLength": 3}), {"a": "x"}, "is too short"),
+    (object_of(a={"oneOf": [{"type": "null"}, {"type": "string"}]}), {"a": 1}, "not valid under"),
+    ({"type": "object"}, [1], "are not an object"),
+    ({"type": "object"}, "{", "are not JSON data"),
+    ({"type": "object"}, {"a": float("nan")}, "are not JSON data"),
+    ({"type": "object"}, {"a": "x" * 1_100_000}, "too large"),
+    (
+        {"$schema": "http://json-schema.org/draft-07/schema#"}
+        | object_of(a={"items": [{"type": "string"}]}),
+        {"a": [1]},
+        "is not of type 'string'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "arguments"), FITTING)
+def test_arguments_that_fit_pass(schema: dict[str, Any], arguments: Any) -> None:
+    checked = Arguments(schema).check(arguments, tool="t")
+
+    assert isinstance(checked, dict)
+
+
+@pytest.mark.parametrize(("schema", "arguments", "said"), MISFITS)
+def test_arguments_that_do_not_fit_are_said_by_path(
+    schema: dict[str, Any], arguments: Any, said: str
+) -> None:
+    with pytest.raises(InvalidArguments, match=said) as refused:
+        Arguments(schema).check(arguments, tool="t")
+
+    assert len(str(refused.value)) < 3_000
+
+
+def test_a_misfit_of_a_megabyte_is_said_in_a_line() -> None:
+    with pytest.raises(InvalidArguments) as refused:
+        Arguments(object_of(a={"type": "integer"})).check({"a": "x" * 900_000}, tool="t")
+
+    assert len(str(refused.value)) < 500
+    assert "is not of type 'integer'" in str(refused.value)
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    defs: dict[str, Any] = {
+        f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)
+    }
+    return object_of(a={"$ref": "#/$defs/d0"}) | {"$defs": {**defs, f"d{levels}": {}}}
+
+
+COSTLY: list[tuple[str, dict[str, Any], Any]] = [
+    ("doubling", doubling(40), {"a": 1}),
+    (
+        "itself",
+        object_of(a={"$ref": "#/$defs/a"}) | {"$defs": {"a": {"$ref": "#/$defs/a"}}},
+        {"a": 1},
+    ),
+    ("complaints", object_of(a={"anyOf": [{"type": "null"}] * 3_000}), {"a": "x" * 900_000}),
+    ("nothing", object_of(a={"$ref": "#/nowhere"}), {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"), [row[1:] for row in COSTLY], ids=[r[0] for r in COSTLY]
+)
+def test_a_schema_that_never_ends_is_a_no(schema: dict[str, Any], arguments: Any) -> None:
+    subject, start = Arguments(schema), time.process_time()
+
+    with pytest.raises(InvalidArguments, match="cannot be checked"):
+        subject.check(arguments, tool="t")
+
+    assert time.process_time() - start < BOUND_S
+
+
+HARMFUL = [
+    "^(a+)+$",
+    "(a|a)*b",
+    r"(a)\1+",
+    "(?=a+)b",
+    "a*a*a*a*b",
+    "(a|a)?" * 30 + "b",
+    "(" * 90,
+    "[a",
+]
+
+
+@pytest.mark.parametrize("pattern", HARMFUL)
+def test_patterns_that_may_take_long_are_left_to_the_server(pattern: str) -> None:
+    text = "a" * 60 + "!"
+
+    assert not is_harmless(pattern, text)
+    names = {"type": "object", "patternProperties": {pattern: {}}}
+    for schema, arguments in (
+        (object_of(x={"pattern": pattern}), {"x": text}),
+        (names | {"additionalProperties": False}, {text: 1}),
+        (names | {"unevaluatedProperties": False}, {text: 1}),
+    ):
+        try:
+            subject = Arguments(schema)
+        except Unfit:
+            continue
+        assert subject.check(arguments, tool="t") == arguments
+
+
+@pytest.mark.parametrize("pattern", ["^[a-z0-9-]{1,64}$", "^(red|green)$", r"^\S+$", r"[*+?(){}|]"])
+def test_ordinary_patterns_are_checked_here(pattern: str) -> None:
+    assert is_harmless(pattern, "x" * 40)
