@@ -1,0 +1,53 @@
+"""Memory: embedders, the index and its hybrid search, the stores."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.memory.consolidation import Consolidation, Loss, consolidate
+    from artelier.memory.evaluation import evaluate
+    from artelier.memory.hybrid import Weights
+    from artelier.memory.index import Hit, MemoryIndex
+    from artelier.memory.losses import losses_of
+    from artelier.memory.record import Record
+    from artelier.memory.sqlite import SQLiteMemoryStore
+    from artelier.memory.store import LogMemory, LogMemoryStore
+
+__all__ = [
+    "Consolidation",
+    "Hit",
+    "LogMemory",
+    "LogMemoryStore",
+    "Loss",
+    "MemoryIndex",
+    "Record",
+    "SQLiteMemoryStore",
+    "Weights",
+    "consolidate",
+    "evaluate",
+    "losses_of",
+]
+
+_HOMES = {
+    "Consolidation": "consolidation",
+    "Hit": "index",
+    "LogMemory": "store",
+    "LogMemoryStore": "store",
+    "Loss": "consolidation",
+    "MemoryIndex": "index",
+    "Record": "record",
+    "SQLiteMemoryStore": "sqlite",
+    "Weights": "hybrid",
+    "evaluate": "evaluation",
+    "consolidate": "consolidation",
+    "losses_of": "losses",
+}
+"""Where each export lives; loaded on first use, because the stores must start fast."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,280 @@
+"""The background step that tidies one memory: merges, ages, promotes, throws out boot text; undone as one.
+
+It never runs during a turn of its agent, and it decides by rules alone: no model is asked, so that the same
+memory gives the same outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from artelier.errors import Conflict, Flow, InvalidRequest
+from artelier.log import Blob, EventData, Store, Tx
+from artelier.memory import events as ev
+from artelier.memory.entries import checked, entry_id
+from artelier.memory.likeness import Passages, gist_of, said
+from artelier.memory.scope import checked_key
+from artelier.memory.sifting import Sifted, sift
+from artelier.memory.view import IdTaken
+
+if TYPE_CHECKING:
+    from artelier.memory.shelf import Card
+    from artelier.memory.store import LogMemory
+
+CHANGES_MAX = 10_000
+"""Entries that one consolidation removes; the next goes on."""
+PROMOTED_MAX = 500
+ATTEMPTS_MAX = 5
+PROMOTED_IMPORTANCE = 0.7
+
+_DRIVEN = (
+    "SELECT r.run FROM runs r JOIN leases l"
+    " ON l.stream = r.tenant || '/main/run:' || r.run"
+    " WHERE r.tenant = ? AND r.agent = ? AND l.expires_us > ? LIMIT 1"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A fact or identifier that compaction would lose."""
+
+    text: str
+    source: str = ""
+    """Where it stood: a run, a message."""
+    tags: tuple[str, ...] = ()
+    importance: float = PROMOTED_IMPORTANCE
+    trust: str = "untrusted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consolidation:
+    """What was done. Without `change_id` nothing was."""
+
+    change_id: int | None = None
+    """For `undo`."""
+    skipped: str = ""
+    """Why it did not begin."""
+    before: int = 0
+    """Living entries."""
+    after: int = 0
+    merged: int = 0
+    aged: int = 0
+    boot: int = 0
+    promoted: int = 0
+    known: int = 0
+    """Losses that memory holds already."""
+    refused: int = 0
+    """Losses that are boot text."""
+
+
+class _AtWork(Flow):
+    """A run of the agent is being driven."""
+
+
+async def consolidate(
+    memory: LogMemory,
+    *,
+    losses: Sequence[Loss] = (),
+    boot_texts: Sequence[str] = (),
+    target: int | None = None,
+    runs: Store | None = None,
+    anyway: bool = False,
+    key: str | None = None,
+    by: str | None = None,
+) -> Consolidation:
+    """Tidy a memory while its agent rests.
+
+    `losses` are promoted unless they are known or boot text. `boot_texts` are the agent's own prompts and
+    rules: entries that repeat them go. While more than `target` entries remain (half of `max_entries`
+    unless said), those worth least fade; without a `target`, idle talk since the last time goes too, up to
+    half of what was added. `runs` is the store of its runs, if it is another one; it is looked at before
+    the work and again before the change. `anyway`: no run of the agent can be at work elsewhere.
+    Errors: `Conflict` if the memory never stands still; `InvalidRequest` for a memory in a file of its own
+            that holds no run of its agent, without `runs` and without `anyway`.
+    Cost:   O(entries), off the event loop.
+    """
+    scope = memory.scope
+    if runs is None and memory.is_apart and not anyway and not await has_runs(memory):
+        raise InvalidRequest(
+            f"the memory of agent {scope.agent} is in a file of its own: whether it is at work is not known",
+            expected="the store of its runs",
+            hint="Give runs=kernel.store; or anyway=True if no run of it can be at work.",
+        )
+    for _ in range(ATTEMPTS_MAX):
+        opened = await scope.opened("write")
+        # By its stream's number, which an export carries; the position is another one in each store.
+        label = checked_key(key or f"consolidate:seq:{(await scope.store.head(scope.stream))[0]}")
+        asked = await scope.asked("consolidate", label)
+        if (done := await scope.applied(label, asked)) is not None:
+            return _recorded(*done)
+        if (driven := await _driven_run(memory, runs)) is not None:
+            return _skipped(driven)
+        config = await memory.entries.config(opened) if opened else None
+        keep = target if target is not None else (config.max_entries // 2 if config else 1)
+        if keep < 1:
+            raise InvalidRequest("target of a consolidation", expected="from 1", got=keep)
+        cards = await memory.entries.cards()
+        passages = Passages(boot_texts)
+        fresh_after = await newest_consolidation(memory) if target is None else None
+        sifted = await asyncio.to_thread(
+            sift, cards, passages, target=keep, fresh_after=fresh_after, changes_max=CHANGES_MAX
+        )
+        plan = _Plan(memory, cards, sifted, passages, label)
+        await plan.promote(losses)
+        if plan.is_empty:
+            return plan.outcome(None)
+        if runs is not None and (driven := await _driven_run(memory, runs)) is not None:
+            return _skipped(driven)  # it began while this looked at the entries
+        try:
+            receipt = await scope.record(
+                plan.events(asked), blobs=plan.blobs, by=by,
+                guard=_guard(memory) if runs in (None, scope.store) else None,
+            )  # fmt: skip
+            return plan.outcome(receipt.seqs[0])
+        except _AtWork as at_work:
+            return _skipped(str(at_work))
+        except Conflict:
+            continue  # somebody wrote meanwhile: sift again
+    raise Conflict("this memory changes faster than it can be consolidated", hint="Try later.")
+
+
+class _Plan:
+    """One attempt."""
+
+    def __init__(
+        self, memory: LogMemory, cards: Sequence[Card], sifted: Sifted, passages: Passages, key: str
+    ) -> None:
+        self._memory = memory
+        self._cards = cards
+        self._sifted = sifted
+        self._passages = passages
+        self._key = key
+        self._known = 0
+        self._refused = 0
+        self._added: list[ev.MemoryAdded] = []
+        self.blobs: list[Blob] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._sifted.gone and not self._added
+
+    async def promote(self, losses: Sequence[Loss]) -> None:
+        """Turn losses into entries, leaving out what is known and what is boot text."""
+        gone = {*self._sifted.aged, *self._sifted.boot}
+        for ids in self._sifted.merged.values():
+            gone.update(ids)
+        texts = [card.text.casefold() for card in self._cards if card.id not in gone]
+        known = {said(text) for text in texts}
+        ids = {card.id for card in self._cards}
+        everything = "\n".join(texts)
+        for loss in losses[:PROMOTED_MAX]:
+            words = said(loss.text)
+            if self._passages.hold(gist_of(loss.text)):
+                self._refused += 1
+            elif words in known or loss.text.strip().casefold() in everything:
+                self._known += 1
+            else:
+                known.add(words)
+                event = await self._entry(loss, len(self._added), words, ids)
+                ids.add(event.id)
+                self._added.append(event)
+
+    async def _entry(self, loss: Loss, number: int, words: bytes, ids: set[str]) -> ev.MemoryAdded:
+        source = (f"from:{loss.source}"[:200],) if loss.source else ()
+        wanted = checked(loss.text, (*loss.tags, *source), loss.importance, "", "", loss.trust)
+        scope, entries = self._memory.scope, self._memory.entries
+        for n in range(ATTEMPTS_MAX):
+            id_ = entry_id(scope.artifact, f"{self._key}/{number}", n)
+            if id_ not in ids and not await entries.is_taken(id_):
+                return ev.MemoryAdded(
+                    store=scope.artifact, id=id_, mark=await scope.mark(words),
+                    embedder=entries.embedder.name,
+                    content=await scope.keep(wanted.content(), self.blobs),
+                    vector=await scope.keep(await entries.vector(wanted.text), self.blobs),
+                    importance=wanted.importance, trust=wanted.trust, within=True,
+                )  # fmt: skip
+        raise IdTaken("no free id for a promoted fact")
+
+    def events(self, asked: str) -> list[EventData]:
+        sifted, store = self._sifted, self._memory.scope.artifact
+        consolidated = ev.MemoryConsolidated(
+            store=store,
+            key=self._key,
+            asked=asked,
+            merged=tuple(
+                ev.Merged(kept=kept, removed=tuple(ids)) for kept, ids in sifted.merged.items()
+            ),
+            aged=tuple(sifted.aged),
+            boot=tuple(sifted.boot),
+            promoted=tuple(event.id for event in self._added),
+            raised=tuple(
+                ev.Raised(id=id_, before=round(before * 1000), after=round(after * 1000))
+                for id_, (before, after) in sifted.raised.items()
+            ),
+        )
+        return [*self._added, consolidated]
+
+    def outcome(self, change_id: int | None) -> Consolidation:
+        sifted, before = self._sifted, len(self._cards)
+        return Consolidation(
+            change_id=change_id, before=before, after=before - sifted.gone + len(self._added),
+            merged=sum(map(len, sifted.merged.values())), aged=len(sifted.aged),
+            boot=len(sifted.boot), promoted=len(self._added), known=self._known,
+            refused=self._refused,
+        )  # fmt: skip
+
+
+def _recorded(change_id: int, event: EventData) -> Consolidation:
+    """What a key led to when it was applied; how many entries there were is not told again."""
+    assert isinstance(event, ev.MemoryConsolidated)
+    return Consolidation(
+        change_id=change_id, merged=sum(len(one.removed) for one in event.merged),
+        aged=len(event.aged), boot=len(event.boot), promoted=len(event.promoted),
+    )  # fmt: skip
+
+
+def _skipped(run_id: str) -> Consolidation:
+    return Consolidation(skipped=f"run {run_id} of this agent is at work")
+
+
+async def _driven_run(memory: LogMemory, runs: Store | None) -> str | None:
+    """A run of the agent that some process drives now."""
+    scope = memory.scope
+    rows = await (runs or scope.store).query(
+        _DRIVEN, (scope.tenant, scope.agent, scope.clock.now_us())
+    )
+    return rows[0][0] if rows else None
+
+
+async def has_runs(memory: LogMemory, runs: Store | None = None) -> bool:
+    """Whether a store, or else the memory's own, holds a run of its agent."""
+    scope = memory.scope
+    rows = await (runs or scope.store).query(
+        "SELECT 1 FROM runs WHERE tenant = ? AND agent = ? LIMIT 1", (scope.tenant, scope.agent)
+    )
+    return bool(rows)
+
+
+async def newest_consolidation(memory: LogMemory) -> int:
+    """Position of the newest consolidation that stands; 0 without one."""
+    rows = await memory.scope.store.query(
+        "SELECT max(e.position) FROM memory_changes c"
+        " JOIN events e ON e.stream = c.stream AND e.seq = c.seq"
+        " WHERE c.store = ? AND c.kind = 'memory.consolidated' AND c.undone IS NULL",
+        (await memory.scope.row_id(),),
+    )
+    return rows[0][0] or 0
+
+
+def _guard(memory: LogMemory) -> Callable[[Tx], None]:
+    scope = memory.scope
+
+    def refuse(tx: Tx) -> None:
+        row = tx.one(_DRIVEN, (scope.tenant, scope.agent, scope.clock.now_us()))
+        if row is not None:
+            raise _AtWork(row[0])
+
+    return refuse

@@ -1,0 +1,38 @@
+"""From a name to an embedder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artelier.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from artelier.ports.embedder import Embedder
+
+KNOWN = "hashing, minilm or openai:MODEL"
+
+
+def embedder_named(name: str, *, base_url: str | None = None) -> Embedder:
+    """The embedder of that name: `hashing`, `minilm`, or `openai:MODEL` over the network.
+
+    `base_url`: of a server that speaks OpenAI's protocol, for `openai:MODEL`; else OpenAI's own or that of
+    the environment.
+    Errors: `InvalidRequest` for a name that nobody knows. Keys, packages and models are looked for on
+    first use.
+    """
+    provider, colon, model = name.partition(":")
+    if provider == "openai" and colon and model.strip():
+        from artelier.memory.embedders.provider import ProviderEmbedder
+
+        return ProviderEmbedder(model.strip(), base_url=base_url)
+    if base_url is not None:
+        raise InvalidRequest("only openai:MODEL takes a base_url", got=name)
+    if name == "hashing":
+        from artelier.memory.embedders.hashing import HashingEmbedder
+
+        return HashingEmbedder()
+    if name == "minilm":
+        from artelier.memory.embedders.minilm import MiniLMEmbedder
+
+        return MiniLMEmbedder()
+    raise InvalidRequest("no such embedder", expected=KNOWN, got=f"{name!r:.80}")

@@ -1,0 +1,197 @@
+"""Search over all messages of an agent's runs, those that compaction took out of its prompts included.
+
+The words are kept in this process, bounded, and grow with what was recorded since the last search. The log
+is the truth: nothing here is stored.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from artelier.errors import InvalidRequest
+from artelier.log import Store
+from artelier.memory.entries import check_query
+from artelier.memory.transcript import Transcript
+from artelier.memory.words import terms
+from artelier.ports.model import ChatMessage
+
+if TYPE_CHECKING:
+    from artelier.memory.index import MemoryIndex
+
+RUNS_MAX = 500
+"""Newest runs of an agent that are searched."""
+MESSAGES_MAX = 20_000
+"""Newest messages held; the oldest make room."""
+MESSAGE_CHARS_MAX = 20_000
+"""Of one message, its head is searched (guess: a large tool result is an artifact anyway)."""
+LIMIT_MAX = 100
+SPARE = 4
+"""Hits asked of the index for each that is wanted: some are neighbours only."""
+GOAL = "(task)"
+RESULT = "(result)"
+"""Stand for a conversation: what a run was asked, and what it gave."""
+ENDED = ("completed", "failed", "cancelled")
+LOOKING = frozenset(("history_search", "recall", "core_memory_search"))
+"""Tools whose calls and answers would only repeat the questions asked of memory."""
+SHOWN_CHARS = 600
+"""Of a message in a hit."""
+
+
+class Said(NamedTuple):
+    """A message that was found."""
+
+    run_id: str
+    conversation: str
+    n: int
+    """Its number in that conversation, from 1."""
+    role: str
+    text: str
+    """The message, or the stretch of it that answers best."""
+    score: float
+
+
+class _Message(NamedTuple):
+    run_id: str
+    conversation: str
+    n: int
+    role: str
+    text: str
+
+
+class AgentHistory:
+    """What was said in the runs of one agent."""
+
+    def __init__(self, store: Store, tenant: str, agent: str) -> None:
+        from artelier.memory.index import MemoryIndex
+
+        self.store = store
+        self._transcript = Transcript(store, tenant)
+        self._tenant = tenant
+        self._agent = agent
+        self._index: MemoryIndex = MemoryIndex()
+        self._messages: dict[str, _Message] = {}
+        self._order: deque[str] = deque()
+        self._read: dict[int, tuple[tuple[Any, ...], dict[str, int]]] = {}
+        """By run: the state in which it was read, and the last number of each conversation."""
+        self._lookups: set[str] = set()
+        """Ids of calls that only looked something up: what they found is said elsewhere."""
+        self._head = -1
+
+    async def search(self, query: str, limit: int = 10) -> list[Said]:
+        """The messages that answer best, best first.
+
+        Errors: `InvalidRequest` for a limit beyond 100 or an empty query.
+        Cost:   what was recorded since the last search, and one search of the index.
+        """
+        check_query(query)
+        if not 1 <= limit <= LIMIT_MAX:
+            raise InvalidRequest("limit", expected=f"1 to {LIMIT_MAX}", got=limit)
+        await self._catch_up()
+        found: list[Said] = []
+        seen: set[tuple[str, str, str]] = set()
+        for name, score in self._hits(query, limit):
+            message = self._messages[name]
+            if (message.run_id, message.role, message.text) in seen or len(found) == limit:
+                continue  # a conversation that was numbered anew holds the same messages again
+            seen.add((message.run_id, message.role, message.text))
+            text = excerpt(message.text, query)
+            found.append(
+                Said(message.run_id, message.conversation, message.n, message.role, text, score)
+            )
+        return found
+
+    def _hits(self, query: str, limit: int) -> list[tuple[str, float]]:
+        """Messages that hold a word of the query themselves; if none do, those that hold it as it is."""
+        wanted = set(terms(query))
+        hits = [
+            (hit.id, round(hit.score, 6))
+            for hit in self._index.search(query, limit=SPARE * limit)
+            if not wanted.isdisjoint(terms(self._messages[hit.id].text))
+        ]
+        if not hits:
+            said = " ".join(query.casefold().split())
+            newest = (name for name in reversed(self._order) if said in self._folded(name))
+            hits = [(name, 0.0) for name, _ in zip(newest, range(SPARE * limit), strict=False)]
+        return hits
+
+    def _folded(self, name: str) -> str:
+        return " ".join(self._messages[name].text.casefold().split())
+
+    async def _catch_up(self) -> None:
+        head, _root = await self.store.root()
+        if head == self._head:
+            return
+        rows = await self.store.query(
+            "SELECT id, run, goal, result, status, steps, control_seq FROM runs"
+            " WHERE tenant = ? AND agent = ? ORDER BY id DESC LIMIT ?",
+            (self._tenant, self._agent, RUNS_MAX),
+        )
+        for row_id, run_id, goal, result, *state in reversed(rows):
+            known, numbers = self._read.get(row_id, ((), {}))
+            has_ended = state[0] in ENDED
+            if known == tuple(state) and has_ended:
+                continue  # one at work may have said more without a finished model step
+            if not known:
+                self._add(run_id, GOAL, 1, await self._transcript.value(goal, "user"))
+            await self._read_run(row_id, run_id, numbers)
+            if has_ended:
+                self._add(run_id, RESULT, 1, await self._transcript.value(result, "assistant"))
+            self._read[row_id] = (tuple(state), numbers)
+        self._read = {row[0]: self._read[row[0]] for row in rows}
+        self._head = head
+
+    async def _read_run(self, row_id: int, run_id: str, numbers: dict[str, int]) -> None:
+        for conversation in await self._transcript.conversations(row_id):
+            after = numbers.get(conversation, 0)
+            async for n, message in self._transcript.messages(row_id, conversation, after=after):
+                if n > numbers.get(conversation, 0):  # else another task was faster
+                    numbers[conversation] = n
+                    self._add(run_id, conversation, n, message)
+
+    def _add(self, run_id: str, conversation: str, n: int, message: ChatMessage | None) -> None:
+        from artelier.memory.record import Record
+
+        if message is None or message.role == "system" or message.tool_call_id in self._lookups:
+            return
+        self._lookups.update(call.id for call in message.tool_calls if call.name in LOOKING)
+        text = _words_of(message)[:MESSAGE_CHARS_MAX]
+        if not text.strip():
+            return
+        name = f"{run_id}\n{conversation}\n{n}"
+        if name in self._messages:
+            return  # another task was faster
+        self._index.add(Record(id=name, text=text, speaker=message.role))
+        self._messages[name] = _Message(run_id, conversation, n, message.role, text)
+        self._order.append(name)
+        while len(self._order) > MESSAGES_MAX:
+            oldest = self._order.popleft()
+            self._index.remove(oldest)
+            del self._messages[oldest]
+
+
+def _words_of(message: ChatMessage) -> str:
+    """What a message says, the arguments of its tool calls included."""
+    calls = [
+        f"{call.name} {msgspec.json.encode(call.arguments).decode()}"
+        for call in message.tool_calls
+        if call.name not in LOOKING
+    ]
+    return "\n".join(part for part in (message.text, *calls) if part)
+
+
+def excerpt(text: str, query: str) -> str:
+    """At most 600 characters of a text: from a little before the first word of the query that it holds."""
+    if len(text) <= SHOWN_CHARS:
+        return text
+    lowered = text.lower()
+    places = [
+        place
+        for word in query.lower().split()
+        if len(word) > 2 and (place := lowered.find(word.strip(".,;:!?\"'()"))) >= 0
+    ]
+    start = max(0, min(places, default=0) - SHOWN_CHARS // 4)
+    end = min(len(text), start + SHOWN_CHARS)
+    return f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"

@@ -1,0 +1,250 @@
+"""The index of one memory: hybrid search over its entries.
+
+It lives in memory and can be rebuilt from what the store keeps. It is not safe against threads that add
+while others search; its owner sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from artelier.errors import InvalidRequest
+from artelier.memory.columns import Column, VectorColumn
+from artelier.memory.facts import FactTable
+from artelier.memory.hybrid import Weights, is_evident, parts_of, shares, total, weights_for
+from artelier.memory.lexical import FEW, TermIndex
+from artelier.memory.question import Question, read_question, without_names
+from artelier.memory.record import Record
+from artelier.memory.vectors import DIMS_MAX, as_vector
+from artelier.memory.words import terms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from artelier.memory.columns import AnyVector
+    from artelier.memory.hybrid import Parts
+    from artelier.ports.embedder import Vector
+
+    Slots = NDArray[np.int64]
+
+LIMIT_MAX = 1_000
+DEAD_SHARE = 4
+"""One removed entry in so many makes the index close its gaps."""
+DEAD_MIN = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One entry that was found."""
+
+    id: str
+    score: float
+    """Comparable within one search only."""
+    parts: Mapping[str, float]
+    """What the score is made of, by the names of `Weights`; sums up to the score."""
+
+
+class MemoryIndex:
+    """Entries in the order of adding, searched by words, fields and vectors.
+
+    Neighbours are entries that were added one after the other, on the same day if they have dates.
+    """
+
+    def __init__(
+        self, *, embedder: str = "hashing", dims: int = 0, weights: Weights | None = None
+    ) -> None:
+        """`dims`: length of the vectors, else that of the first. `weights`: else measured ones."""
+        if not 0 <= dims <= DIMS_MAX:
+            raise InvalidRequest("dims", expected=f"0 to {DIMS_MAX}", got=dims)
+        self.embedder = embedder
+        self.weights = weights or weights_for(embedder)
+        self._shares = shares(self.weights)
+        self._terms = TermIndex()
+        self._facts = FactTable()
+        self._ids: list[str] = []
+        self._slots: dict[str, int] = {}
+        self._alive = Column(np.bool_)
+        self._vectors = VectorColumn(dims)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._slots
+
+    @property
+    def dims(self) -> int:
+        """Length of the vectors; 0 before the first one."""
+        return self._vectors.dims
+
+    def add(
+        self, record: Record, vector: AnyVector | None = None, *, embedder: str | None = None
+    ) -> None:
+        """Add an entry at the end.
+
+        `vector`: numbers, or float16 as stored. `embedder`: who made it, where that is known.
+        Errors: `InvalidRequest` for an id that is there already, for what is no vector, and for a vector
+        of another embedder or length; then nothing is added.
+        Cost:   O(length of the text), amortised.
+        """
+        if record.id in self._slots:
+            raise InvalidRequest("this entry is in the index already", got=record.id)
+        if vector is not None:
+            self._check_source(vector, embedder)
+        self._vectors.append(vector)
+        self._terms.add(terms(record.text), terms(record.caption))
+        self._facts.add(record)
+        self._slots[record.id] = len(self._ids)
+        self._ids.append(record.id)
+        self._alive.append(True)
+
+    def remove(self, id: str) -> None:
+        """Take an entry out. Unknown ids are ignored. Cost: O(its length), amortised."""
+        slot = self._slots.pop(id, None)
+        if slot is None:
+            return
+        self._alive.values[slot] = False
+        self._terms.forget(slot)
+        dead = len(self._ids) - len(self._slots)
+        if dead >= DEAD_MIN and dead * DEAD_SHARE >= len(self._ids):
+            self._close_gaps()
+
+    def query_text(self, query: str) -> str:
+        """What of a query should be embedded: without the names of speakers, which are a field."""
+        return without_names(query, self._facts.names)
+
+    def search(
+        self,
+        query: str,
+        *,
+        vector: AnyVector | None = None,
+        limit: int = 10,
+        tags: Sequence[str] = (),
+        min_importance: float | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        trust: str | Sequence[str] | None = None,
+        now: int | None = None,
+    ) -> list[Hit]:
+        """The entries that answer best, best first. Entries without any tie to the query are left out.
+
+        `vector`: of `query_text(query)`, by the index's embedder. `tags`: entries that carry all of them.
+        `since`, `until`: ticks, both included. `trust`: entries with one of these labels. `now`: a tick,
+        which gives "last week" a meaning where ticks are microseconds.
+        Errors: `InvalidRequest` for a limit beyond 1 to 1,000 or a vector that cannot be compared.
+        Cost:   O(entries that pass the filters) in numpy.
+        """
+        if not 1 <= limit <= LIMIT_MAX:
+            raise InvalidRequest("limit", expected=f"1 to {LIMIT_MAX}", got=limit)
+        near = None if vector is None else self._asked(vector)
+        passing = self._facts.passing(
+            tags=(tags,) if isinstance(tags, str) else tags, min_importance=min_importance,
+            since=since, until=until, trust=(trust,) if isinstance(trust, str) else trust,
+        )  # fmt: skip
+        question = read_question(query, self._facts.names, newest=self._facts.newest_day, now=now)
+        slots = self._living(passing)
+        count = len(self._ids) if slots is None else len(slots)
+        if not count:
+            return []
+        parts, similarity = self._parts(question, near, slots)
+        score = total(parts, self._shares, count)
+        score[~is_evident(parts, similarity, count)] = -np.inf
+        return self._hits(_best(score, limit), slots, score, parts)
+
+    def _parts(
+        self, question: Question, near: Vector | None, slots: Slots | None
+    ) -> tuple[Parts, NDArray[np.float32] | None]:
+        """All parts of the score, and the plain similarity, of the entries that are searched."""
+        match = self._terms.match(question, slots)
+        similarity = None
+        if near is not None:
+            similarity = self._similarity(near, slots)
+        places = None
+        if slots is not None and len(self._slots) < len(self._ids):
+            # A removed entry leaves no gap: those before and after it are neighbours now.
+            places = (np.cumsum(self._alive.values) - 1)[slots]
+        facts = self._facts.facts(slots, places=places)
+        return parts_of(question, match, facts, similarity, self.weights), similarity
+
+    def _similarity(self, near: Vector, slots: Slots | None) -> NDArray[np.float32]:
+        matrix, there = self._vectors.matrix, self._vectors.there
+        if slots is None:
+            similarity = matrix @ near
+        elif len(slots) * FEW > len(matrix):
+            similarity, there = (matrix @ near)[slots], there[slots]
+        else:
+            similarity, there = matrix[slots] @ near, there[slots]
+        if not there.all():
+            similarity[~there] = 0.0
+        return similarity
+
+    def _living(self, passing: Slots | None) -> Slots | None:
+        """Those of the entries that were not removed; None if that is every slot."""
+        if len(self._slots) == len(self._ids):
+            return passing
+        alive = self._alive.values
+        return np.flatnonzero(alive) if passing is None else passing[alive[passing]]
+
+    def _hits(
+        self, places: Slots, slots: Slots | None, score: NDArray[np.float32], parts: Parts
+    ) -> list[Hit]:
+        found: list[int] = (places if slots is None else slots[places]).tolist()
+        scores: list[float] = score[places].tolist()
+        made_of: dict[str, list[float]] = {
+            name: (weight * parts[name][places]).tolist()
+            for name, weight in self._shares.items()
+            if name in parts
+        }
+        return [
+            Hit(
+                id=self._ids[slot], score=scores[rank],
+                parts={name: values[rank] for name, values in made_of.items() if values[rank]},
+            )
+            for rank, slot in enumerate(found)
+        ]  # fmt: skip
+
+    def _asked(self, vector: AnyVector) -> Vector:
+        self._check_source(vector, None)
+        array = as_vector(vector)
+        return array / np.float32(np.sqrt(np.dot(array, array)))
+
+    def _check_source(self, vector: AnyVector, embedder: str | None) -> None:
+        """Errors: `InvalidRequest` for a vector that another embedder made."""
+        size = len(vector) // 2 if isinstance(vector, bytes) else len(vector)
+        if not self.dims and 0 < size <= DIMS_MAX and embedder in (None, self.embedder):
+            # The length of the first vector is the index's; rows before it have none.
+            before = len(self._vectors)
+            self._vectors = VectorColumn(size)
+            for _ in range(before):
+                self._vectors.append(None)
+        if size != self.dims or embedder not in (None, self.embedder):
+            raise InvalidRequest(
+                "vectors of different embedders cannot be compared",
+                expected=f"{self.dims} numbers by {self.embedder}",
+                got=f"{size} numbers by {embedder or 'an embedder that is not named'}",
+                hint="Embed the entries again with one embedder.",
+            )
+
+    def _close_gaps(self) -> None:
+        mask = np.array(self._alive.values, dtype=np.bool_)
+        self._terms.keep(mask)
+        self._facts.keep(mask)
+        self._vectors.keep(mask)
+        self._alive.keep(mask)
+        self._ids = [id_ for id_, alive in zip(self._ids, mask, strict=True) if alive]
+        self._slots = {id_: slot for slot, id_ in enumerate(self._ids)}
+
+
+def _best(score: NDArray[np.float32], limit: int) -> Slots:
+    """The places of the highest scores, best first; of equal ones the earlier. Minus infinity is none."""
+    if limit < len(score):
+        bound = np.partition(score, -limit)[-limit]
+        places = np.flatnonzero(score >= bound)
+    else:
+        places = np.arange(len(score))
+    places = places[np.argsort(-score[places], kind="stable")][:limit]
+    return places[score[places] > -np.inf]

@@ -1,0 +1,259 @@
+"""The words of all entries, as flat arrays in the order of the entries, and how they match a question.
+
+Every entry's terms stand one after another in one array; a query marks its terms in a table over the
+vocabulary and looks each stored term up. That is one pass over memory for all terms of a question and
+their associations, and the same code serves a filtered search, which gathers the terms of the few.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from artelier.memory.associations import associated
+from artelier.memory.columns import Column
+from artelier.memory.question import Question
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Slots = NDArray[np.int64]
+
+K1, B = 0.9, 0.4
+"""Of BM25, for short texts: measured on conversations, see decision 0009."""
+CAPTION = 0.8
+"""What a match in a caption counts, against one in the text."""
+EXPANSION = 0.5
+"""What an associated term counts in BM25."""
+COUNT_MAX = 255
+FEW = 8
+"""Less than one entry in so many: their terms are gathered; else all are looked at, which is faster."""
+EXPANSIONS_MAX = 64
+BUCKET_MAX = 400
+"""Terms of the vocabulary that one misspelt term is compared with."""
+SIMILAR_MIN = 0.55
+PREFIX = 4
+"""Letters that a misspelt term must share with the right one at its start."""
+KNOWN_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """How entries match each term of a question."""
+
+    strength: Floats
+    """Terms x entries, from 0 to 1."""
+    weight: Floats
+    """Of each term: its rarity times what it is worth; sums up to 1."""
+    bm25: Floats
+    """Per entry, all fields and associated terms together."""
+
+
+class TermIndex:
+    """The terms of entries by slot."""
+
+    def __init__(self) -> None:
+        self._vocabulary: dict[str, int] = {}
+        self._buckets: dict[str, list[str]] = {}
+        self._resolved: dict[str, tuple[int, list[tuple[str, int, float]]]] = {}
+        self._alike: dict[str, tuple[int, dict[str, float]]] = {}
+        self._entries_with = array("q")
+        """By term: plain numbers, since they are read and changed one by one."""
+        self._terms = Column(np.int64)
+        """As wide as an index is: narrower ones are widened at each look-up, which costs more."""
+        self._counts = Column(np.uint8)
+        self._shown = Column(np.bool_)
+        self._owners = Column(np.int64)
+        self._starts = Column(np.int64)
+        self._starts.append(0)
+        self._lengths = Column(np.float32)
+        self._alive = 0
+        self._total = 0.0
+
+    def add(self, terms: Sequence[str], caption: Sequence[str]) -> None:
+        """The next entry's terms, of its text and of its caption."""
+        slot = len(self._lengths)
+        rows = [(term, count, False) for term, count in Counter(terms).items()]
+        rows += [(term, count, True) for term, count in Counter(caption).items()]
+        ids = [self._id(term) for term, _, _ in rows]
+        self._terms.extend(ids)
+        self._counts.extend([min(count, COUNT_MAX) for _, count, _ in rows])
+        self._shown.extend([shown for _, _, shown in rows])
+        self._owners.extend([slot] * len(rows))
+        self._starts.append(len(self._terms))
+        self._lengths.append(len(terms) + len(caption))
+        for id_ in set(ids):
+            self._entries_with[id_] += 1
+        self._alive += 1
+        self._total += len(terms) + len(caption)
+
+    def forget(self, slot: int) -> None:
+        """The entry counts no longer; its rows stay until `keep`."""
+        start, end = self._starts.values[slot : slot + 2]
+        for id_ in set(self._terms.values[start:end].tolist()):
+            self._entries_with[id_] -= 1
+        self._alive -= 1
+        self._total -= float(self._lengths.values[slot])
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Drop the entries where the mask is False; slots move up."""
+        sizes = np.diff(self._starts.values)[mask]
+        rows = mask[self._owners.values]
+        for column in (self._terms, self._counts, self._shown):
+            column.keep(rows)
+        self._lengths.keep(mask)
+        self._starts, self._owners = Column(np.int64), Column(np.int64)
+        self._starts.extend(np.concatenate(([0], np.cumsum(sizes))))
+        self._owners.extend(np.repeat(np.arange(len(sizes)), sizes))
+
+    def match(self, question: Question, slots: Slots | None) -> Match:
+        """Match the entries of `slots` (ascending), or all.
+
+        Cost: O(their terms) if they are few, else O(all terms); nothing here is a loop over entries.
+        """
+        if slots is not None and len(slots) * FEW > len(self._lengths):
+            whole = self.match(question, None)
+            return Match(
+                strength=whole.strength[:, slots], weight=whole.weight, bm25=whole.bm25[slots]
+            )
+        terms = list(question.terms)
+        weight = np.array(
+            [self.rarity(term) * worth for term, worth in question.terms.items()], dtype=np.float32
+        )
+        plan, boost, table = self._plan(terms, question)
+        rows, owners, count = self._rows(table, slots)
+        found = table[self._terms.values[rows]].astype(np.int64)
+        share = np.where(self._shown.values[rows], np.float32(CAPTION), np.float32(1.0))
+        strength = np.zeros((len(terms), count), dtype=np.float32)
+        for number in range(len(terms)):
+            there = plan[number].take(found)
+            hit = np.flatnonzero(there != 0)
+            np.maximum.at(strength[number], owners[hit], there[hit] * share[hit])
+        counts = self._counts.values[rows].astype(np.float32)
+        lengths = self._lengths.values if slots is None else self._lengths.values[slots]
+        average = max(self._total / max(self._alive, 1), 1.0)
+        norm = (K1 * (1 - B) + (K1 * B / average) * lengths).astype(np.float32)
+        gain = boost[found] * counts * (1 + K1) / (counts + norm[owners])
+        bm25 = np.bincount(owners, weights=gain, minlength=count).astype(np.float32)
+        total = float(weight.sum())
+        return Match(strength=strength, weight=weight / total if total else weight, bm25=bm25)
+
+    def rarity(self, term: str) -> float:
+        """The inverse document frequency of BM25; of a term nobody used nearly the highest there is."""
+        id_ = self._vocabulary.get(term)
+        with_it = 0 if id_ is None else self._entries_with[id_]
+        if with_it == 0:
+            return 0.9 * math.log(max(self._alive, 2))
+        return self._rarity(with_it)
+
+    def _rarity(self, with_it: int) -> float:
+        return math.log1p((self._alive - with_it + 0.5) / (with_it + 0.5))
+
+    def _plan(
+        self, terms: list[str], question: Question
+    ) -> tuple[Floats, Floats, NDArray[np.integer]]:
+        """Strengths (place 0 is no match) and BM25 factors of all terms that count, and where they stand."""
+        rows: dict[int, dict[int, float]] = {}
+        factors: dict[int, float] = {}
+        for number, term in enumerate(terms):
+            worth = question.terms[term]
+            for other, id_, strength in self._stored(term):
+                if not self._entries_with[id_]:
+                    continue
+                row = rows.setdefault(id_, {})
+                row[number] = max(row.get(number, 0.0), strength)
+                factor = worth * (1.0 if other == term else EXPANSION * strength)
+                factors[id_] = max(factors.get(id_, 0.0), factor)
+        plan = np.zeros((len(terms), len(rows) + 1), dtype=np.float32)
+        boost = np.zeros(len(rows) + 1, dtype=np.float32)
+        # A narrow table stays in the nearest cache.
+        kind = np.uint8 if len(rows) < 255 else np.int16
+        table = np.zeros(max(len(self._vocabulary), 1), dtype=kind)
+        for place, (id_, row) in enumerate(rows.items(), 1):
+            table[id_] = place
+            for number, strength in row.items():
+                plan[number, place] = strength
+            boost[place] = factors[id_] * self._rarity(self._entries_with[id_])
+        return plan, boost, table
+
+    def _rows(self, table: NDArray[np.integer], slots: Slots | None) -> tuple[Slots, Slots, int]:
+        """The stored terms that count, to whom each belongs, and how many entries there are."""
+        if slots is None:
+            rows = np.flatnonzero(table.take(self._terms.values) != 0)
+            owners = self._owners.values[rows]
+            return rows, owners, len(self._lengths)
+        starts = self._starts.values[slots]
+        sizes = self._starts.values[slots + 1] - starts
+        ends = np.cumsum(sizes)
+        owners = np.repeat(np.arange(len(slots)), sizes)
+        rows = np.arange(int(ends[-1]) if len(ends) else 0) + (starts - ends + sizes)[owners]
+        counting = np.flatnonzero(table[self._terms.values[rows]] != 0)
+        return rows[counting], owners[counting], len(slots)
+
+    def _stored(self, term: str) -> list[tuple[str, int, float]]:
+        """Which terms of the vocabulary speak for this one; worked out again when it has grown."""
+        size, found = self._resolved.get(term, (-1, []))
+        if size != len(self._vocabulary):
+            found = [
+                (other, self._vocabulary[other], strength)
+                for other, strength in self._meant(term).items()
+                if other in self._vocabulary
+            ]
+            if len(self._resolved) >= KNOWN_MAX:
+                self._resolved.clear()
+            self._resolved[term] = (len(self._vocabulary), found)
+        return found
+
+    def _meant(self, term: str) -> dict[str, float]:
+        """The term, those spelt much like it, and associated ones, with strengths."""
+        meant = {term: 1.0}
+        for other, strength in associated(term).items():
+            meant.setdefault(other, strength)
+            if len(meant) >= EXPANSIONS_MAX:
+                break
+        for other, likeness in self._spelt_like(term).items():
+            meant[other] = max(meant.get(other, 0.0), 0.8 * likeness)
+        return meant
+
+    def _spelt_like(self, term: str) -> dict[str, float]:
+        """Terms of the vocabulary that look much the same; only those that are new are compared."""
+        bucket = self._buckets.get(term[:PREFIX], ())
+        if len(term) <= PREFIX or not bucket:
+            return {}
+        if len(self._alike) >= KNOWN_MAX:
+            self._alike.clear()
+        seen, alike = self._alike.get(term, (0, {}))
+        for other in bucket[seen:BUCKET_MAX]:
+            if other != term and (likeness := _likeness(term, other)) >= SIMILAR_MIN:
+                alike[other] = likeness
+        self._alike[term] = (len(bucket), alike)
+        return alike
+
+    def _id(self, term: str) -> int:
+        id_ = self._vocabulary.get(term)
+        if id_ is None:
+            id_ = self._vocabulary[term] = len(self._vocabulary)
+            self._entries_with.append(0)
+            if len(term) > PREFIX:
+                self._buckets.setdefault(term[:PREFIX], []).append(term)
+        return id_
+
+
+def _likeness(term: str, other: str) -> float:
+    """Shared groups of three letters (Dice)."""
+    if abs(len(term) - len(other)) > max(len(term), len(other)) // 2:
+        return 0.0
+    mine, theirs = _trigrams(term), _trigrams(other)
+    return 2 * len(mine & theirs) / (len(mine) + len(theirs))
+
+
+def _trigrams(term: str) -> set[str]:
+    edged = f"#{term}#"
+    return {edged[place : place + 3] for place in range(len(edged) - 2)}

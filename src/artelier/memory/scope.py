@@ -1,0 +1,308 @@
+"""Whose memory: one agent of one tenant, the ids of its artifacts, and the one way by which it changes.
+
+The scope is the tenant and the agent, never the run. A sub-agent is called `parent/name`, so it is another
+agent with a memory of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from artelier.artifacts import Access, Artifacts, Prices, artifact_stream, check_principal
+from artelier.artifacts.door import Door
+from artelier.clock import Clock
+from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
+from artelier.ids import MAIN_SPACE, check_tenant
+from artelier.log import (
+    Batch,
+    Blob,
+    BlobRef,
+    DataKey,
+    Draft,
+    EventData,
+    Receipt,
+    Store,
+    Stream,
+    StreamAppend,
+    Tx,
+    blob_name,
+    make_blob,
+)
+from artelier.log.blobs import name_blob
+from artelier.memory import events as ev
+
+ATTEMPTS_MAX = 200
+"""How often a change is decided anew because somebody else was faster: one writer wins each round."""
+
+AGENT_CHARS_MAX = 500
+"""So that `agent:<id>` is a principal."""
+
+_AGENT = re.compile(rf"[A-Za-z0-9._:/-]{{1,{AGENT_CHARS_MAX}}}")
+_LITERAL_CHARS_MAX = 72
+_KEY = re.compile(r"(?!b:)[A-Za-z0-9._:/~#+-]{1,160}")
+
+
+class Opened(NamedTuple):
+    """A memory that was opened, as it stands."""
+
+    id: int
+    entries: int
+    """Living ones."""
+    changed: int
+    """Position of its newest change."""
+    config: str
+    """Reference to its artifact's content."""
+    embedder: str | None
+    """Who made the vectors of its entries; None without living entries."""
+    applied: int | None
+    """Seq of the change under the key that was asked about."""
+    known: str | None
+    """The newest living entry with the mark that was asked about."""
+
+
+class _Governed(NamedTuple):
+    id: str
+    owner: str
+    access: Access | None
+    prices: Prices
+
+
+# One statement, because each remembered fact needs all of it.
+_LOOK = (
+    "SELECT m.id, m.entries, m.changed, v.content,"
+    " (SELECT e.embedder FROM memory_entries e WHERE e.store = m.id AND e.gone = ''"
+    "  ORDER BY e.position LIMIT 1),"
+    " (SELECT c.seq FROM memory_changes c WHERE c.store = m.id AND c.key = ?),"
+    " (SELECT e.id FROM memory_entries e WHERE +e.store = m.id AND e.mark = ? AND e.gone = ''"
+    "  ORDER BY e.position DESC LIMIT 1),"
+    " a.owner, a.access, a.deleted"
+    " FROM memory_stores m"
+    " JOIN artifacts a ON a.tenant = m.tenant AND a.space = m.space AND a.id = m.artifact"
+    " JOIN artifact_versions v ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id"
+    "  AND v.version = a.version"
+    " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?"
+)
+
+
+class Scope:
+    """One agent's place in a store."""
+
+    def __init__(self, store: Store, clock: Clock, tenant: str, agent: str, config: bytes) -> None:
+        """`config` is the content that its artifact begins with, as JSON."""
+        self.store = store
+        self.clock = clock
+        self.tenant = check_tenant(tenant)
+        self.agent = check_agent(agent)
+        self.principal = check_principal(f"agent:{agent}")
+        self.folder = f"memory/{short(agent)}"
+        self.artifact = f"{self.folder}:entries"
+        """Id of the `memory_store` artifact."""
+        self.stream: Stream = artifact_stream(self.tenant, MAIN_SPACE, self.artifact)
+        self.artifacts = Artifacts(store, clock, self.tenant, MAIN_SPACE, self.principal)
+        self.door = Door(store, clock, self.tenant, MAIN_SPACE, self.principal)
+        self._config = config
+        self._row_id = 0
+        self._key: DataKey | None = None
+
+    def block_id(self, label: str) -> str:
+        """Where a block of this agent's own is kept. No label holds a `/` or `:`, so no two ids meet."""
+        return f"{self.folder}/core/{label}"
+
+    async def row_id(self) -> int:
+        """Its number in the view; 0 if nothing was ever changed in it. Asks for no permission."""
+        if not self._row_id:
+            rows = await self.store.query(
+                "SELECT id FROM memory_stores WHERE tenant = ? AND space = ? AND artifact = ?",
+                (self.tenant, MAIN_SPACE, self.artifact),
+            )
+            self._row_id = rows[0][0] if rows else 0
+        return self._row_id
+
+    async def opened(
+        self, action: str, *, key: str | None = None, mark: int | None = None
+    ) -> Opened | None:
+        """The memory as it stands; None if nothing was ever changed in it.
+
+        Errors: `AccessDenied` if its agent may not do `action`, `NotFound` if it was deleted.
+        """
+        rows = await self.store.query(_LOOK, (key, mark, self.tenant, MAIN_SPACE, self.artifact))
+        if not rows:
+            return None
+        *found, owner, access, deleted = rows[0]
+        if deleted:
+            raise NotFound(
+                f"the memory of agent {self.agent} was deleted",
+                hint="Its entries are gone with it; use another agent id.",
+            )
+        # The owner is asked too: a broken policy denies everybody.
+        governed = _Governed(self.artifact, owner, Access.read(access), Prices())
+        decision = Access.check(action, self.principal, governed)
+        if not decision.allowed:
+            raise AccessDenied(
+                f"{self.principal} may not {action} the memory {self.artifact}: {decision.reason}",
+                artifact=self.artifact,
+            )
+        self._row_id = found[0]
+        return Opened(*found)
+
+    async def keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
+        ref, blob = make_blob(self.tenant, await self.store.data_key(self.tenant), content)
+        blobs.append(blob)
+        return ref
+
+    async def key(self) -> DataKey:
+        """The key of its marks: the one that its artifact's first content is named with.
+
+        So a memory that came from another store goes on under the key that it came with.
+        """
+        if self._key is not None:
+            return self._key
+        rows = await self.store.query(
+            "SELECT content FROM artifact_versions"
+            " WHERE tenant = ? AND space = ? AND id = ? AND version = 1",
+            (self.tenant, MAIN_SPACE, self.artifact),
+        )
+        named = await self.store.query(
+            "SELECT b.key_id, k.secret FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
+            " WHERE b.tenant = ? AND b.name = ?",
+            (self.tenant, blob_name(rows[0][0]) if rows else b""),
+        )
+        key_id, secret = named[0] if named else (0, None)
+        if key_id is not None and secret is None:
+            return await self.store.data_key(self.tenant)
+        self._key = DataKey(key_id, secret or b"")
+        return self._key
+
+    async def mark(self, what: bytes) -> int:
+        """A keyed number below 2**56: it tells nothing of the text once the tenant's key is gone."""
+        key = await self.key()
+        return int.from_bytes(name_blob(key, what)[:7], "big")
+
+    async def asked(self, *what: object) -> str:
+        """A short keyed hash of a request. Errors: `InvalidRequest` for text that cannot be stored."""
+        key = await self.key()
+        try:
+            return name_blob(key, msgspec.json.encode(what))[:6].hex()
+        except UnicodeEncodeError:
+            raise InvalidRequest(
+                "this text is no Unicode", expected="text without lone surrogates"
+            ) from None
+
+    async def applied(self, key: str, asked: str) -> tuple[int, EventData] | None:
+        """Seq and event of the change that a key made; None if it was not applied.
+
+        Errors: `Conflict` if the key was used for another request.
+        """
+        rows = await self.store.query(
+            "SELECT seq FROM memory_changes WHERE store = ? AND key = ?",
+            (await self.row_id(), key),
+        )
+        if not rows:
+            return None
+        seq = rows[0][0]
+        data = (await self.store.read(self.stream, after=seq - 1, limit=1))[0].decode()
+        if not isinstance(data, ev.Keyed) or data.asked != asked:
+            raise Conflict(
+                "this key was used for another change of this memory",
+                expected="a new key for each change",
+                got=key,
+            )
+        return seq, data
+
+    async def record(
+        self,
+        changes: Sequence[EventData],
+        *,
+        appends: Sequence[StreamAppend] = (),
+        blobs: Sequence[Blob] = (),
+        by: str | None = None,
+        at_us: int | None = None,
+        guard: Callable[[Tx], None] | None = None,
+    ) -> Receipt:
+        """Append events to the memory's stream, opening it if need be, with what belongs to them.
+
+        The head of its stream is the first of the receipt. Errors: those of the views.
+        """
+        now_us = self.clock.now_us() if at_us is None else at_us
+        drafts = [Draft(data, now_us, by or self.principal) for data in changes]
+        for _ in range(ATTEMPTS_MAX):
+            own, more = StreamAppend(self.stream, drafts), list(blobs)
+            if not self._row_id:
+                own, opening = await self._opening(drafts)
+                more += opening
+            batch = Batch(appends=(own, *appends), blobs=more, guard=guard)
+            try:
+                return await self.store.append(batch)
+            except SequenceConflict as conflict:
+                if conflict.facts.get("stream") != self.stream.local:
+                    raise
+        raise too_busy(self.artifact)
+
+    async def _opening(self, drafts: list[Draft]) -> tuple[StreamAppend, list[Blob]]:
+        """The append that opens the memory as well, unless somebody was faster."""
+        # The head before the rows: whatever comes between makes the append fail, never pass unseen.
+        seq, _hash = await self.store.head(self.stream)
+        standing = await self.door.find(self.artifact)
+        if standing is not None:
+            await self.door.permitted(self.artifact, "write")
+        if await self.row_id():
+            return StreamAppend(self.stream, drafts), []
+        opened = Draft(
+            ev.MemoryOpened(store=self.artifact, agent=self.agent),
+            self.clock.now_us(),
+            self.principal,
+        )
+        if standing is not None:  # written by hand, with a config of its own
+            return StreamAppend(self.stream, [opened, *drafts], seq), []
+        append, blobs, _ = await self.artifacts.plan_write(
+            self.artifact, kind="memory_store", content=msgspec.json.decode(self._config)
+        )
+        return StreamAppend(self.stream, [*append.events, opened, *drafts], seq), blobs
+
+
+def too_busy(id_: str) -> Conflict:
+    return Conflict(
+        f"{id_} changes faster than this can be decided", got=f"{ATTEMPTS_MAX} attempts"
+    )
+
+
+def check_agent(agent: object) -> str:
+    """Errors: `InvalidRequest`."""
+    if not isinstance(agent, str) or not _AGENT.fullmatch(agent):
+        raise InvalidRequest(
+            "invalid agent id",
+            expected=f"1-{AGENT_CHARS_MAX} characters of A-Z a-z 0-9 . _ : / -",
+            got=repr(agent)[:120],
+        )
+    return agent
+
+
+def short(agent: str) -> str:
+    """The agent's name in ids of artifacts: itself, or its beginning and a hash.
+
+    A cut name is always longer than any that is not, so no two agents share one.
+    """
+    if len(agent) <= _LITERAL_CHARS_MAX:
+        return agent
+    return f"{agent[:56]}.{sha256(agent.encode()).hexdigest()[:20]}"
+
+
+def checked_key(key: object) -> str:
+    """A caller's key as it is stored: itself where it looks like an id, else its hash.
+
+    Errors: `InvalidRequest` for what is no text or empty.
+    """
+    if not isinstance(key, str) or not key:
+        raise InvalidRequest(
+            "a change of a memory needs a key",
+            expected="text that is the same when the same change is asked for again",
+            got=repr(key)[:80],
+        )
+    if _KEY.fullmatch(key):
+        return key
+    return "sha256:" + sha256(key.encode(errors="surrogatepass")).hexdigest()

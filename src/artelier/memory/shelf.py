@@ -1,0 +1,166 @@
+"""What this process knows of one memory: an index and the cards of its living entries."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from artelier.log.blobs import unpack
+from artelier.memory.scope import Opened, Scope
+from artelier.memory.vectors import as_list
+from artelier.ports.memory import Entry, Recalled
+
+if TYPE_CHECKING:
+    from artelier.memory.index import MemoryIndex
+
+PAGE = 2_000
+"""Rows read at once while the shelf is filled."""
+
+CARDS = (
+    "SELECT e.id, e.embedder, e.importance, e.trust, e.run, e.at_us, e.position, e.gone, e.moved,"
+    " c.codec, c.content, c.size, v.codec, v.content, v.size"
+    " FROM memory_entries e"
+    " LEFT JOIN blobs c ON c.name = e.content AND c.tenant = ?"
+    " LEFT JOIN blobs v ON v.name = e.vector AND v.tenant = ?"
+)
+"""Parameters begin with the tenant, twice."""
+
+
+class Card(NamedTuple):
+    """An entry as the view and its blobs give it. Erased content has no text."""
+
+    id: str
+    embedder: str
+    importance: float
+    trust: str
+    run_id: str | None
+    at_us: int
+    position: int
+    gone: str
+    moved: int
+    text: str
+    tags: tuple[str, ...]
+    speaker: str
+    date: str
+    vector: bytes | None
+
+    def entry(self, *, with_embedding: bool = False) -> Entry:
+        embedding = tuple(as_list(self.vector)) if with_embedding and self.vector else None
+        return Entry(
+            id=self.id, text=self.text, tick=self.at_us, tags=self.tags,
+            importance=self.importance, speaker=self.speaker, date=self.date, trust=self.trust,
+            run_id=self.run_id, embedder=self.embedder, embedding=embedding,
+        )  # fmt: skip
+
+    def recalled(self, score: float) -> Recalled:
+        return Recalled(
+            id=self.id, text=self.text, score=score, tick=self.at_us, tags=self.tags,
+            importance=self.importance, speaker=self.speaker, date=self.date, trust=self.trust,
+        )  # fmt: skip
+
+
+class _Content(msgspec.Struct, frozen=True):
+    text: str = ""
+    tags: tuple[str, ...] = ()
+    speaker: str = ""
+    date: str = ""
+
+
+_content = msgspec.json.Decoder(_Content)
+
+
+def card_from(row: tuple[Any, ...]) -> Card:
+    """A row of `CARDS`. Errors: `CorruptStore`."""
+    (id_, embedder, importance, trust, run_id, at_us, position, gone, moved,
+     codec, stored, size, vector_codec, vector, vector_size) = row  # fmt: skip
+    content = _Content() if stored is None else _content.decode(unpack(codec, stored, size))
+    return Card(
+        id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
+        content.text, content.tags, content.speaker, content.date,
+        None if vector is None else unpack(vector_codec, vector, vector_size),
+    )  # fmt: skip
+
+
+class Shelf:
+    """The cache of one memory. It is never asked about what exists, only about what is alike."""
+
+    def __init__(self, scope: Scope, embedder: str) -> None:
+        self._scope = scope
+        self._embedder = embedder
+        self.lock = threading.Lock()
+        """Held while the index is changed or searched: it is not made for two threads."""
+        self._index: MemoryIndex | None = None
+        self._cards: dict[str, Card] = {}
+        self._seen = 0
+        """Position up to which everything is on the shelf; some of what came later may be as well."""
+
+    async def filled(self, opened: Opened) -> tuple[MemoryIndex, dict[str, Card]]:
+        """The index and the living cards, with everything that `opened` counts.
+
+        Cost: O(what changed since the last call). After entries came back or were weighed anew all are
+        read again, because the index knows neighbours by the order of adding.
+        """
+        index = self._index
+        if index is None or (
+            opened.changed > self._seen and not await self._take_away(index, opened)
+        ):
+            index = self._begin()
+        if opened.changed > self._seen:
+            await self._put_new(index, opened)
+            self._seen = max(self._seen, opened.changed)
+        return index, self._cards
+
+    def _begin(self) -> MemoryIndex:
+        from artelier.memory.index import MemoryIndex  # with numpy, which core memory never needs
+
+        self._index = MemoryIndex(embedder=self._embedder)
+        self._cards, self._seen = {}, 0
+        return self._index
+
+    async def _take_away(self, index: MemoryIndex, opened: Opened) -> bool:
+        """Remove what went; False if something came back or changed."""
+        rows = await self._scope.store.query(
+            "SELECT id, gone FROM memory_entries WHERE store = ? AND moved > ?"
+            " AND moved <> position",
+            (opened.id, self._seen),
+        )
+        if any(not gone for _, gone in rows):
+            return False
+        with self.lock:
+            for id_, _ in rows:
+                index.remove(id_)
+                self._cards.pop(id_, None)
+        return True
+
+    async def _put_new(self, index: MemoryIndex, opened: Opened) -> None:
+        """Add living entries in the order in which they were added."""
+        tenant, position = self._scope.tenant, self._seen
+        while True:
+            rows = await self._scope.store.query(
+                f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ?"
+                " ORDER BY e.position LIMIT ?",
+                (tenant, tenant, opened.id, position, PAGE),
+            )
+            with self.lock:
+                for row in rows:
+                    card = card_from(row)
+                    position = card.position
+                    if card.id not in self._cards:  # else another task was faster
+                        self._put(index, card)
+            if len(rows) < PAGE:
+                return
+
+    def _put(self, index: MemoryIndex, card: Card) -> None:
+        from artelier.memory.record import Record
+
+        if not card.text:
+            return  # erased
+        record = Record(
+            id=card.id, text=card.text, speaker=card.speaker, date=card.date, tags=card.tags,
+            importance=card.importance, tick=card.at_us, trust=card.trust,
+        )  # fmt: skip
+        # One that came back after the embedder was changed is found by its words alone.
+        index.add(record, card.vector if card.embedder == self._embedder else None)
+        self._cards[card.id] = card

@@ -1,0 +1,105 @@
+"""Memories in a file of their own: the same implementation over a complete Artelier database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from artelier.artifacts import MOVING as ARTIFACT_MOVING
+from artelier.artifacts import artifacts_view
+from artelier.clock import Clock, SystemClock
+from artelier.errors import StoreClosed
+from artelier.kernel import CAPPING, MOVING, kernel_view
+from artelier.ledger import MoneyTransferred, ledger_view
+from artelier.log import SqliteStore, Store, View
+from artelier.memory.blocks import DEFAULT_BLOCKS
+from artelier.memory.store import MAX_ENTRIES, LogMemory, LogMemoryStore
+from artelier.memory.view import memory_view
+from artelier.ports.embedder import Embedder
+from artelier.tools.skills.view import skills_view
+
+VIEWS: tuple[View, ...] = (
+    ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),
+    kernel_view,
+    artifacts_view,
+    skills_view,
+    memory_view,
+)
+"""The first of a kernel's store, so that its commands read, verify and show such a file as well."""
+
+
+class SQLiteMemoryStore:
+    """The memories of agents in one SQLite file, which several processes may share.
+
+    It is opened on first use and holds the log of every change; `artelier verify --db FILE` checks it.
+    """
+
+    def __init__(
+        self,
+        db_path: str | Path = "agent_memory.db",
+        *,
+        embedder: Embedder | str = "hashing",
+        clock: Clock | None = None,
+        blocks: Mapping[str, int] = DEFAULT_BLOCKS,
+        max_entries: int = MAX_ENTRIES,
+        auto_prune: str = "oldest",
+    ) -> None:
+        """See `LogMemoryStore` for what the options mean."""
+        self.path = Path(db_path)
+        self._embedder = embedder
+        self._clock = clock or SystemClock()
+        self._blocks = blocks
+        self._max_entries = max_entries
+        self._auto_prune = auto_prune
+        self._opened: tuple[SqliteStore, LogMemoryStore] | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def _open(self) -> LogMemoryStore:
+        with self._lock:
+            if self._closed:
+                raise StoreClosed("this memory store is closed", got=str(self.path))
+            if self._opened is None:
+                store = SqliteStore(self.path, VIEWS)
+                memories = LogMemoryStore(
+                    store, self._clock, embedder=self._embedder, blocks=self._blocks,
+                    max_entries=self._max_entries, auto_prune=self._auto_prune, is_apart=True,
+                )  # fmt: skip
+                self._opened = (store, memories)
+            return self._opened[1]
+
+    def settings(self) -> dict[str, Any]:
+        """JSON data by which another process finds the same memories."""
+        named = self._embedder
+        name = named if isinstance(named, str) else named.name
+        blocks = dict(self._blocks)
+        return {"sqlite": str(self.path.absolute()), "embedder": name, "blocks": blocks}
+
+    @property
+    def store(self) -> Store:
+        """The log behind it."""
+        return self._open().store
+
+    def for_agent(self, tenant: str, agent_id: str) -> LogMemory:
+        """The memory of an agent. Errors: `InvalidRequest`; those of opening a store."""
+        return self._open().for_agent(tenant, agent_id)
+
+    async def agents(self, tenant: str, *, limit: int = 1_000) -> list[tuple[str, int]]:
+        """`(agent id, living entries)` of every memory that was opened, by agent id."""
+        return await self._open().agents(tenant, limit=limit)
+
+    def close(self) -> None:
+        """Commit what is queued and close the file. Closing twice is harmless."""
+        with self._lock:
+            self._closed = True
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened[0].close()
+
+    def __enter__(self) -> SQLiteMemoryStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

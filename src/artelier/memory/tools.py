@@ -1,0 +1,163 @@
+"""The tools by which a model uses its memory.
+
+Mutations are idempotent: the kernel may repeat one with the same key, and it is applied once. A refusal is
+a `ToolFailed` that says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from artelier.errors import (
+    Conflict,
+    Exhausted,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    ToolFailed,
+)
+from artelier.log import Store
+from artelier.ports.memory import Block
+from artelier.ports.tool import ToolContext, ToolPort
+from artelier.tools import tool
+
+if TYPE_CHECKING:
+    from artelier.memory.store import LogMemory
+
+ANSWERS_MAX = 50
+"""Hits that one call may ask for."""
+
+
+def memory_tools(
+    memory: LogMemory, *, trust: str | Callable[[], str], runs: Store | None
+) -> list[ToolPort]:
+    """See `LogMemory.tools`."""
+    return [*_core_tools(memory), *_long_term_tools(memory, trust), *_looking(memory, runs)]
+
+
+def _core_tools(memory: LogMemory) -> list[ToolPort]:
+    @tool(side_effect=True, idempotent=True)
+    async def core_memory_append(
+        content: str, ctx: ToolContext, block: str | None = None
+    ) -> dict[str, Any]:
+        """Add a line to a block of your core memory, which stands in every prompt. Without block: notes."""
+        with readable():
+            return _shown(
+                await memory.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id)
+            )
+
+    @tool(side_effect=True, idempotent=True)
+    async def core_memory_replace(
+        ctx: ToolContext,
+        old: str | None = None,
+        new: str | None = None,
+        content: str | None = None,
+        block: str | None = None,
+    ) -> dict[str, Any]:
+        """Change a block of your core memory: old and new replace one passage, content replaces it all."""
+        key, run_id = ctx.idempotency_key, ctx.run_id
+        with readable():
+            if content is not None and old is None and new is None:
+                return _shown(await memory.replace_all(content, block, key=key, run_id=run_id))
+            if content is None and old is not None and new is not None:
+                return _shown(await memory.replace(old, new, block, key=key, run_id=run_id))
+        raise ToolFailed(
+            "Give either old and new (a passage and what stands there instead),"
+            " or content (the whole new text of the block)."
+        )
+
+    return [core_memory_append, core_memory_replace]
+
+
+def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[ToolPort]:
+    @tool(side_effect=True, idempotent=True)
+    async def remember(
+        text: str, ctx: ToolContext, tags: list[str] | None = None, importance: float = 0.5
+    ) -> dict[str, Any]:
+        """Keep a fact in long-term memory, to be found with recall. importance is from 0 to 1."""
+        with readable():
+            entry = await memory.remember(
+                text, tags=tags or [], importance=importance,
+                trust=trust if isinstance(trust, str) else trust(),
+                key=ctx.idempotency_key, run_id=ctx.run_id,
+            )  # fmt: skip
+        answer: dict[str, Any] = {"id": entry.id}
+        if entry.deduplicated:
+            answer["deduplicated"] = True
+            answer["known_as"] = entry.text
+        if entry.pruned:
+            answer["pruned"] = len(entry.pruned)
+        return answer
+
+    @tool(side_effect=False)
+    async def recall(query: str, limit: int = 5) -> list[dict[str, Any]]:
+        """Find what you remembered: the entries of long-term memory that answer a query best."""
+        with readable():
+            found = await memory.recall(query, limit=_at_most(limit))
+        return [
+            {"id": hit.id, "text": hit.text, "tags": list(hit.tags),
+             "importance": hit.importance, "tick": hit.tick, "trust": hit.trust,
+             "score": hit.score}
+            for hit in found
+        ]  # fmt: skip
+
+    @tool(side_effect=True, idempotent=True)
+    async def forget(id: str, ctx: ToolContext) -> dict[str, Any]:
+        """Take an entry out of long-term memory by its id, as recall shows it."""
+        with readable():
+            entry = await memory.forget(id, key=ctx.idempotency_key, run_id=ctx.run_id)
+        return {"forgotten": entry.id, "text": entry.text}
+
+    return [remember, recall, forget]
+
+
+def _looking(memory: LogMemory, runs: Store | None) -> list[ToolPort]:
+    @tool(side_effect=False)
+    async def core_memory_search(query: str, limit: int = 10) -> list[dict[str, Any]]:
+        """Search core memory, the scratchpad and long-term memory at once; each hit says where it is."""
+        with readable():
+            found = await memory.search(query, _at_most(limit))
+        return [msgspec.to_builtins(hit) for hit in found]
+
+    @tool(side_effect=False)
+    async def history_search(query: str, limit: int = 5) -> list[dict[str, Any]]:
+        """Search everything that was said in your runs, also what is no longer in the conversation."""
+        with readable():
+            found = await memory.history(runs).search(query, _at_most(limit))
+        return [
+            {"run": said.run_id, "message": said.n, "role": said.role, "text": said.text,
+             "score": said.score}
+            for said in found
+        ]  # fmt: skip
+
+    return [core_memory_search, history_search]
+
+
+@contextmanager
+def readable() -> Generator[None]:
+    """What a memory refuses becomes a text for the model: nothing happened, and what to do."""
+    try:
+        yield
+    except (InvalidRequest, NotFound, Conflict, Refused, Exhausted) as error:
+        raise ToolFailed(str(error)) from error
+
+
+def _at_most(limit: int) -> int:
+    if not 1 <= limit <= ANSWERS_MAX:
+        raise InvalidRequest("limit", expected=f"1 to {ANSWERS_MAX}", got=limit)
+    return limit
+
+
+def _shown(block: Block) -> dict[str, Any]:
+    """A block as a model is told of it after a change."""
+    return {
+        "block": block.label,
+        "version": block.version,
+        "chars": len(block.text),
+        "limit_chars": block.limit_chars,
+        "text": block.text,
+    }
