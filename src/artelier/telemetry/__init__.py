@@ -1,0 +1,28 @@
+"""OpenTelemetry: spans and metrics of runs, under the conventional GenAI names. Off unless asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.telemetry.choice import telemetry_of
+    from artelier.telemetry.export import exporting
+    from artelier.telemetry.guard import GuardedTelemetry
+    from artelier.telemetry.spans import OpenTelemetry
+
+__all__ = ["GuardedTelemetry", "OpenTelemetry", "exporting", "telemetry_of"]
+
+_HOMES = {
+    "GuardedTelemetry": "guard",
+    "OpenTelemetry": "spans",
+    "exporting": "export",
+    "telemetry_of": "choice",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, because `spans` and `export` import opentelemetry.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,227 @@
+"""Spans of single calls, with the metrics that they end in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextvars import Token
+from dataclasses import dataclass
+
+from opentelemetry import context as otel
+from opentelemetry.context import Context
+from opentelemetry.metrics import Histogram, Meter
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.util.types import AttributeValue
+
+from artelier.ports.model import ModelReply, ModelRequest, Usage
+from artelier.ports.telemetry import ModelFacts, ToolFacts
+from artelier.telemetry import content, names
+
+Attributes = dict[str, AttributeValue]
+
+CALL = otel.create_key("artelier-call")
+"""In a context: the call that its current span is of."""
+
+
+class Instruments:
+    """What is measured, over all runs."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.duration: Histogram = meter.create_histogram(
+            names.DURATION, unit="s", description="GenAI operation duration.",
+            explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS_S,
+        )  # fmt: skip
+        self.tool_duration: Histogram = meter.create_histogram(
+            names.TOOL_DURATION, unit="s", description="Duration of tool executions.",
+            explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS_S,
+        )  # fmt: skip
+        self.tokens: Histogram = meter.create_histogram(
+            names.TOKEN_USAGE, unit="{token}",
+            description="Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a call belongs."""
+
+    tracer: Tracer
+    instruments: Instruments
+    context: Context
+    """What its span hangs in."""
+    shared: Mapping[str, AttributeValue]
+    """Attributes of its run."""
+    open_calls: set[Call]
+    """Calls of its run that have no outcome yet."""
+
+
+class Call:
+    """One span at a time, in its place."""
+
+    kind = SpanKind.INTERNAL
+
+    def __init__(
+        self, name: str, *, place: Place, attributes: Attributes, measured: Attributes
+    ) -> None:
+        self.place = place
+        self._name = name
+        self._attributes: Attributes = {**place.shared, **measured, **attributes}
+        self._measured = measured
+        """Attributes of its metrics too: few values each."""
+        self._token: Token[Context] | None = None
+        self._start()
+
+    def _start(self) -> None:
+        place = self.place
+        self.is_ended = False
+        self._began_s = time.perf_counter()
+        self.span: Span = place.tracer.start_span(
+            self._name, context=place.context, kind=self.kind, attributes=self._attributes
+        )
+        self.context = otel.set_value(CALL, self, set_span_in_context(self.span, place.context))
+        place.open_calls.add(self)
+
+    def __enter__(self) -> object:
+        self._token = otel.attach(self.context)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            otel.detach(token)
+
+    def retried(self, *, attempt: int, code: str, wait_s: float) -> None:
+        told: Attributes = {
+            names.ATTEMPT: attempt, names.ERROR_TYPE: names.short(code),
+            names.WAIT_S: wait_s,
+        }  # fmt: skip
+        self.span.add_event(names.EVENT_RETRIED, told)
+
+    def failed(self, code: str, *, usage: Usage | None = None, cost_microusd: int = 0) -> None:
+        if self.is_ended:
+            return
+        if usage is not None:
+            self._used(usage)
+        if cost_microusd:
+            self.span.set_attribute(names.COST, cost_microusd)
+        self._end(code)
+
+    def left(self, status: str) -> None:
+        if self.is_ended:
+            return
+        self.span.set_attribute(names.STATUS, status)
+        self._end("")
+
+    def _used(self, usage: Usage) -> None:
+        self.span.set_attributes(
+            {
+                names.INPUT_TOKENS: usage.input_tokens,
+                names.OUTPUT_TOKENS: usage.output_tokens,
+                names.CACHE_READ_TOKENS: usage.cached_input_tokens,
+                names.CACHE_WRITE_TOKENS: usage.cache_write_input_tokens,
+            }
+        )
+        for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            told: Attributes = {**self._measured, names.TOKEN_TYPE: kind}
+            self.place.instruments.tokens.record(count, told, self.context)
+
+    def _duration(self) -> Histogram:
+        return self.place.instruments.duration
+
+    def _end(self, code: str) -> None:
+        self.is_ended = True
+        self.place.open_calls.discard(self)
+        told = self._measured
+        if code:
+            failed_with(self.span, code)
+            told = {**told, names.ERROR_TYPE: names.short(code)}
+        self._duration().record(time.perf_counter() - self._began_s, told, self.context)
+        self.span.end()
+
+
+def failed_with(span: Span, code: str) -> None:
+    """Only the code: the message of an error may quote what was said."""
+    span.set_attribute(names.ERROR_TYPE, names.short(code))
+    span.set_status(Status(StatusCode.ERROR))
+
+
+class ModelCallSpan(Call):
+    """`chat {model}`; one for each time the request is sent anew, not for retries."""
+
+    kind = SpanKind.CLIENT
+
+    def __init__(self, facts: ModelFacts, *, place: Place, shows_content: bool) -> None:
+        provider, model = names.provider_and_model(facts.model)
+        measured: Attributes = {
+            names.OPERATION: names.CHAT, names.PROVIDER: provider, names.REQUEST_MODEL: model,
+        }  # fmt: skip
+        attributes = {names.STEP_KEY: names.short(facts.key), **_asked(facts.request)}
+        self._shows_content = shows_content
+        if shows_content:
+            messages, omitted = content.input_messages(facts.request)
+            attributes[names.INPUT_MESSAGES] = messages
+            attributes[names.OMITTED] = omitted
+        super().__init__(
+            f"{names.CHAT} {model}", place=place, attributes=attributes, measured=measured
+        )
+
+    def asked_again(self) -> None:
+        if self.is_ended:
+            self._start()
+
+    def completed(self, reply: ModelReply, /, *, cost_microusd: int, code: str = "") -> None:
+        if self.is_ended:
+            return
+        self._used(reply.usage)
+        reason = names.short(reply.finish_reason)
+        self.span.set_attributes({names.FINISH_REASONS: (reason,), names.COST: cost_microusd})
+        if self._shows_content:
+            self.span.set_attribute(names.OUTPUT_MESSAGES, content.output_message(reply))
+        self._end(code)
+
+
+def _asked(request: ModelRequest) -> Attributes:
+    """The parameters of a request that are numbers."""
+    told: Attributes = {}
+    for parameter, name in (
+        ("max_output_tokens", names.REQUEST_MAX_TOKENS),
+        ("temperature", names.REQUEST_TEMPERATURE),
+        ("top_p", names.REQUEST_TOP_P),
+        ("seed", names.REQUEST_SEED),
+    ):
+        if isinstance(value := request.params.get(parameter), int | float):
+            told[name] = value
+    if request.output_schema is not None:
+        told[names.OUTPUT_TYPE] = "json"
+    return told
+
+
+class ToolCallSpan(Call):
+    """`execute_tool {name}`; retries inside are events."""
+
+    def __init__(self, facts: ToolFacts, *, place: Place, shows_content: bool) -> None:
+        name = names.short(facts.name or names.OTHER)
+        measured: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: name}
+        attributes: Attributes = {
+            names.TOOL_TYPE: "function",
+            names.STEP_KEY: names.short(facts.key),
+        }
+        if facts.call_id:
+            attributes[names.TOOL_CALL_ID] = names.short(facts.call_id)
+        self._shows_content = shows_content
+        if shows_content:
+            attributes[names.TOOL_ARGUMENTS] = content.value(facts.arguments)
+        super().__init__(
+            f"{names.EXECUTE_TOOL} {name}", place=place, attributes=attributes, measured=measured
+        )
+
+    def _duration(self) -> Histogram:
+        return self.place.instruments.tool_duration
+
+    def completed(self, result: bytes, /, *, code: str = "") -> None:
+        if self.is_ended:
+            return
+        if self._shows_content:
+            self.span.set_attribute(names.TOOL_RESULT, content.value(result))
+        self._end(code)
