@@ -1,6 +1,66 @@
-"""Sections and the one function that makes prompts of them; `kernel/` stores and renders what this builds."""
+"""Sections, the builder that makes them, and the one function that makes prompts of them.
 
-from artelier.context.assemble import assemble
-from artelier.context.section import Section
+`kernel/` stores and renders what this builds.
+"""
 
-__all__ = ["Section", "assemble"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.context.assembly import assemble, prompt_tokens, section_tokens
+    from artelier.context.builder import ContextBuilder
+    from artelier.context.compaction import CompactionStrategy, kept_from
+    from artelier.context.context import Context
+    from artelier.context.estimator import Estimator
+    from artelier.context.section import Section, Source
+    from artelier.context.summarise import Block, Wish, compact
+    from artelier.context.wording import template
+    from artelier.kernel.fence import fenced
+    from artelier.tokens.cut import cut
+
+__all__ = [
+    "Block",
+    "CompactionStrategy",
+    "Context",
+    "ContextBuilder",
+    "Estimator",
+    "Section",
+    "Source",
+    "Wish",
+    "assemble",
+    "compact",
+    "cut",
+    "fenced",
+    "kept_from",
+    "prompt_tokens",
+    "section_tokens",
+    "template",
+]
+
+_HOMES = {
+    "Block": "artelier.context.summarise",
+    "CompactionStrategy": "artelier.context.compaction",
+    "Context": "artelier.context.context",
+    "ContextBuilder": "artelier.context.builder",
+    "Estimator": "artelier.context.estimator",
+    "Section": "artelier.context.section",
+    "Source": "artelier.context.section",
+    "Wish": "artelier.context.summarise",
+    "assemble": "artelier.context.assembly",
+    "compact": "artelier.context.summarise",
+    "cut": "artelier.tokens.cut",
+    "fenced": "artelier.kernel.fence",
+    "kept_from": "artelier.context.compaction",
+    "prompt_tokens": "artelier.context.assembly",
+    "section_tokens": "artelier.context.assembly",
+    "template": "artelier.context.wording",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, because the public Kernel needs the strategy of compactions alone and must open fast.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,194 @@
+"""From sections to a prompt: pure, deterministic, and honest about what was left out or cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from artelier.context.section import Section
+from artelier.errors import ContextTooLong
+from artelier.kernel import DroppedRecord, FixedPart, Prompt, RangePart, message_tokens
+from artelier.kernel.fence import balanced, fenced
+from artelier.ports.model import ChatMessage
+from artelier.tokens import estimate_tokens
+from artelier.tokens.cut import cut
+
+MARKS_TOKENS = 16
+"""What the marks around a fenced text may take."""
+
+CUT_TOKENS_MIN = 32
+"""A remainder below this tells nothing: such a section is left out instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """A section with its size, and how it was shortened."""
+
+    section: Section
+    tokens: int
+    cut: str = ""
+
+
+def assemble(sections: Sequence[Section], *, budget_tokens: int | None = None) -> Prompt:
+    """The prompt of some sections, in their order; over budget the lowest priority gives way first.
+
+    Units:  `budget_tokens` by estimate; None is no limit.
+    Errors: `ContextTooLong` if the pinned sections alone do not fit.
+    Cost:   O(size of the sections); no I/O.
+    """
+    dropped: list[DroppedRecord] = []
+    kept: list[_Fitted] = []
+    for section in sections:
+        if section.is_empty:
+            dropped.append(DroppedRecord(tag=section.tag, why=section.dropped or "empty"))
+            continue
+        fitted = _within_own_limit(_Fitted(section, section_tokens(section)))
+        if fitted is None:
+            why = DroppedRecord(tag=section.tag, why="over_limit", tokens=section_tokens(section))
+            dropped.append(why)
+        else:
+            kept.append(fitted)
+    if budget_tokens is not None:
+        kept = _within_budget(kept, budget_tokens, dropped)
+    return Prompt(parts=tuple(_parts(kept)), dropped=tuple(dropped))
+
+
+def section_tokens(section: Section) -> int:
+    """About how many tokens a section has."""
+    if section.range is not None:
+        return section.range.tokens or sum(map(message_tokens, section.range.messages))
+    if section.messages:
+        return sum(map(message_tokens, section.messages))
+    marks = 0 if section.trust == "trusted" or section.is_fenced else MARKS_TOKENS
+    return estimate_tokens(section.text) + marks
+
+
+def prompt_tokens(prompt: Prompt) -> int:
+    """About how many tokens a prompt has, tools and output schema apart."""
+    return sum(part.tokens for part in prompt.parts)
+
+
+def _within_own_limit(fitted: _Fitted) -> _Fitted | None:
+    section = fitted.section
+    if section.pinned or section.max_tokens is None or fitted.tokens <= section.max_tokens:
+        return fitted
+    return _shortened(fitted, section.max_tokens)
+
+
+def _within_budget(
+    kept: list[_Fitted], budget_tokens: int, dropped: list[DroppedRecord]
+) -> list[_Fitted]:
+    over = sum(fitted.tokens for fitted in kept) - budget_tokens
+    order = sorted(range(len(kept)), key=lambda index: (kept[index].section.priority, -index))
+    slots: list[_Fitted | None] = list(kept)
+    for index in order:
+        fitted = kept[index]
+        if over <= 0:
+            break
+        if fitted.section.pinned:
+            continue
+        shorter = _shortened(fitted, fitted.tokens - over)
+        slots[index] = shorter
+        over -= fitted.tokens - (shorter.tokens if shorter is not None else 0)
+        if shorter is None:
+            why = DroppedRecord(tag=fitted.section.tag, why="over_budget", tokens=fitted.tokens)
+            dropped.append(why)
+    if over > 0:
+        raise ContextTooLong(
+            "the pinned sections do not fit", expected=f"at most {budget_tokens} tokens",
+            got=f"about {budget_tokens + over} tokens",
+            hint="Shorten what is pinned, or take a model with a larger window.",
+        )  # fmt: skip
+    return [fitted for fitted in slots if fitted is not None]
+
+
+def _shortened(fitted: _Fitted, tokens: int) -> _Fitted | None:
+    """The section within `tokens`; None if nothing useful of it would be left."""
+    section = fitted.section
+    if section.range is not None:
+        return _later_messages(fitted, section.range, tokens)
+    if tokens < CUT_TOKENS_MIN or section.truncation == "drop" or section.messages:
+        return None
+    if section.is_fenced:
+        text = cut(section.text, tokens=tokens - MARKS_TOKENS, where=section.truncation)
+        text = balanced(text) if text else ""
+    else:
+        text = cut(section.text, tokens=tokens, where=section.truncation)
+    if not text:
+        return None
+    shorter = replace(section, text=text)
+    return _Fitted(shorter, section_tokens(shorter), section.truncation)
+
+
+def _later_messages(fitted: _Fitted, part: RangePart, tokens: int) -> _Fitted | None:
+    """The newest messages that fit, beginning with none that answers a call left out."""
+    sizes = [message_tokens(message) for message in part.messages]
+    first, left = len(sizes), tokens
+    while first > 0 and sizes[first - 1] <= left:
+        first -= 1
+        left -= sizes[first]
+    while first < len(sizes) and part.messages[first].role == "tool":
+        first += 1
+    if first >= len(sizes):  # the newest exchange always stays: without it nothing is asked
+        first = max(i for i, m in enumerate(part.messages) if m.role != "tool" or i == 0)
+    messages = part.messages[first:]
+    shorter = msgspec.structs.replace(
+        part, start=part.start + first, messages=messages, tokens=sum(sizes[first:]),
+        cut="start" if first else "",
+    )  # fmt: skip
+    return _Fitted(replace(fitted.section, range=shorter), shorter.tokens, "start")
+
+
+def _parts(kept: Iterable[_Fitted]) -> list[FixedPart | RangePart]:
+    """Parts in order; what is volatile comes last, as text for the last message where that takes it."""
+    parts: list[FixedPart | RangePart] = []
+    tail: list[_Fitted] = []
+    last: ChatMessage | None = None
+    for fitted in kept:
+        if fitted.section.stability == "volatile":
+            tail.append(fitted)
+            continue
+        part = _part(fitted)
+        parts.append(part)
+        last = part.messages[-1]
+    attach = last is not None and last.role in ("user", "tool")
+    for fitted in tail:
+        parts.append(_tail_part(fitted, attach=attach))
+        # Whatever follows a message of its own can stand on that.
+        attach = True
+    return parts
+
+
+def _part(fitted: _Fitted) -> FixedPart | RangePart:
+    section = fitted.section
+    if section.range is not None:
+        return msgspec.structs.replace(section.range, tokens=fitted.tokens)
+    messages = section.messages or (ChatMessage(role=section.role, content=_text(section)),)
+    return _fixed(fitted, messages=messages)
+
+
+def _tail_part(fitted: _Fitted, *, attach: bool) -> FixedPart:
+    section = fitted.section
+    text = _text(section) or "\n\n".join(message.text for message in section.messages)
+    if attach:
+        return _fixed(fitted, text=text)
+    return _fixed(fitted, messages=(ChatMessage(role="user", content=text),))
+
+
+def _text(section: Section) -> str:
+    """The section's text; between marks if nobody vouches for it."""
+    if not section.text or section.trust == "trusted" or section.is_fenced:
+        return section.text
+    source = str(section.sources[0]) if section.sources else section.tag
+    return fenced(section.text, source=source, trust=section.trust)
+
+
+def _fixed(fitted: _Fitted, *, messages: tuple[ChatMessage, ...] = (), text: str = "") -> FixedPart:
+    section = fitted.section
+    return FixedPart(
+        tag=section.tag, messages=messages, text=text, attach=bool(text),
+        stability=section.stability, src=tuple(map(str, section.sources)), tokens=fitted.tokens,
+        trust=section.trust, cut=fitted.cut or section.cut,
+    )  # fmt: skip

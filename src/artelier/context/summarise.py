@@ -1,0 +1,168 @@
+"""One compaction: a summary takes the place of a block of messages, and the receipt says what that cost.
+
+Every call is a journaled step of the run. When no model gives a summary, a deterministic extract takes its
+place: a run never ends because its summariser failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from artelier.context import loss
+from artelier.context.compaction import CompactionStrategy
+from artelier.context.extract import extract
+from artelier.context.transcript import pieces
+from artelier.context.wording import template
+from artelier.errors import Conflict, CorruptStore, Flow, StoreUnavailable
+from artelier.kernel import FixedPart, Prompt, RangePart, Run
+from artelier.kernel.events import ContextCompacted
+from artelier.kernel.failures import code_of
+from artelier.kernel.fence import fenced
+from artelier.kernel.transcript import Quote, lines
+from artelier.log import Blob, BlobRef
+from artelier.ports.model import ChatMessage
+from artelier.tokens import estimate_tokens
+from artelier.tokens.cut import cut
+
+PIECES_MAX = 12
+"""Calls for one block at most; a block beyond that loses its middle to the extract of the receipt."""
+
+INPUT_SHARE = 0.6
+"""Of the summariser's window that its input may take; the rest is for the estimate's error."""
+
+FATAL = (Flow, StoreUnavailable, CorruptStore, Conflict)
+"""What no other summary could help against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """The messages that a summary shall stand for."""
+
+    conversation: str
+    start: int
+    end: int
+    messages: Sequence[ChatMessage]
+    summary: str = ""
+    """The summary that stands before them, which the new one takes in."""
+    summary_ref: BlobRef | None = None
+    tokens: int = 0
+    trust: str = "trusted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Why, and with what."""
+
+    why: str
+    model: str
+    """Of the run; the strategy may name another for the summary."""
+    strategy: CompactionStrategy
+    window_tokens: int
+    tokens_before: int
+    kept: Sequence[str] = ()
+    """Texts that stay in the prompt anyway (core memory): what they say is not lost."""
+
+
+async def compact(run: Run, block: Block, wish: Wish, *, key: str) -> ContextCompacted:
+    """The receipt of a compaction; the recorded one on replay, when nothing is called.
+
+    Errors: those of the store; `RunSuspended` if the budget does not allow the call.
+    """
+
+    async def make(full: str) -> tuple[ContextCompacted, list[Blob]]:
+        return await _made(run, block, wish, full)
+
+    return await run.receipt(ContextCompacted, make, key=key)
+
+
+async def _made(
+    run: Run, block: Block, wish: Wish, key: str
+) -> tuple[ContextCompacted, list[Blob]]:
+    core = run.core
+    strategy = wish.strategy
+    room = min(strategy.summary_tokens_max, max(50, wish.window_tokens // 8))
+    model = strategy.summarize_with_model
+    model = wish.model if model is None else model
+    each = max(200, wish.window_tokens // 4)
+    texts = lines(block.messages, first=block.start, tokens_each=each)
+    summary, how, failure = "", "model", ""
+    if model:
+        try:
+            quote = Quote(source=key.rpartition("/")[0], line_tokens_max=each)
+            summary = await _summary(run, block, texts, quote, model=model, tokens=room, key=key)
+        except FATAL:
+            raise
+        except Exception as error:
+            # A port may raise what it likes. Its step has recorded that, and an extract stands in.
+            failure = code_of(error)
+        else:
+            failure = "" if summary else "empty_summary"
+    if not summary:
+        fitting = min(room, max(50, (block.tokens + estimate_tokens(block.summary)) * 9 // 10))
+        summary, how = extract(texts, tokens=fitting, previous=block.summary), "extract"
+    report = loss.lost(_said(block, texts), kept=[summary, *wish.kept])
+    ref, blobs = core.keep_json(summary)
+    policy, more = core.keep_json(strategy.settings())
+    report_ref, rest = core.keep_json(report)
+    saved = block.tokens + estimate_tokens(block.summary) - estimate_tokens(summary)
+    event = ContextCompacted(
+        key=key, conversation=block.conversation, start=block.start, end=block.end, summary=ref,
+        previous=block.summary_ref, how=how, model=model, failure=failure,
+        policy=policy, why=wish.why, tokens_before=wish.tokens_before,
+        tokens_after=max(0, wish.tokens_before - saved), loss=report_ref if report else None,
+        lost=loss.count(report), trust=block.trust,
+    )  # fmt: skip
+    return event, [*blobs, *more, *(rest if report else [])]
+
+
+def _said(block: Block, texts: Sequence[str]) -> str:
+    """All that the block said; a message whose line was cut is there as a whole, too."""
+    told = [block.summary]
+    for message, text in zip(block.messages, texts, strict=True):
+        told += [text] if message.text in text else [message.text, text]
+    return "\n".join(told)
+
+
+async def _summary(
+    run: Run, block: Block, texts: Sequence[str], quote: Quote, *, model: str, tokens: int, key: str
+) -> str:
+    """A model's summary: in one call if the block fits its window, else of pieces that are then merged."""
+    window = run.core.services.window_of(model)
+    input_tokens = max(500, int((window.context_tokens - tokens) * INPUT_SHARE))
+    parts = pieces(texts, tokens=input_tokens, count_max=PIECES_MAX)
+    told: list[str] = [block.summary] if block.summary else []
+    for number, piece in enumerate(parts, start=1):
+        if len(parts) == 1 and told:
+            quote = msgspec.structs.replace(quote, told=told.pop())
+        part = RangePart(
+            tag="transcript", conversation=block.conversation, start=block.start + piece.start,
+            end=block.start + piece.stop - 1, quote=quote,
+            messages=tuple(block.messages[piece.start : piece.stop]),
+            tokens=sum(estimate_tokens(texts[index]) for index in piece),
+        )  # fmt: skip
+        sub = f"{key}/{number}"
+        told.append(await _asked(run, "summarise-1", part, model=model, tokens=tokens, key=sub))
+    while len(told) > 1:
+        # Summaries are small: one merge nearly always takes them all.
+        merged = cut("\n\n".join(told), tokens=input_tokens, where="middle")
+        message = ChatMessage(role="user", content=fenced(merged, source=quote.source))
+        part = FixedPart(
+            tag="summaries", messages=(message,), stability="append_only", trust="untrusted"
+        )
+        sub = f"{key}/merge"
+        told = [await _asked(run, "merge-1", part, model=model, tokens=tokens, key=sub)]
+    return cut(told[0], tokens=2 * tokens, where="end")
+
+
+async def _asked(
+    run: Run, wording: str, part: FixedPart | RangePart, *, model: str, tokens: int, key: str
+) -> str:
+    told = ChatMessage(role="system", content=template(wording))
+    prompt = Prompt(parts=(FixedPart(tag="summariser", messages=(told,)), part))
+    result = await run.step_model(
+        model=model, messages=prompt, tools=(), key=key, max_output_tokens=max(64, tokens)
+    )
+    return result.text.strip()
