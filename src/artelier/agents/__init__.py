@@ -1,14 +1,43 @@
 """Built-in loops: the autonomous agent, and going on with runs that nobody drives."""
 
-from artelier.agents.autonomous import AutonomousAgent, agent_result, drive
-from artelier.agents.loops import resume_run, workspace_agent
-from artelier.agents.worker import Worker
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.agents.autonomous import AutonomousAgent
+    from artelier.agents.chat import Chat
+    from artelier.agents.finish import agent_result
+    from artelier.agents.loops import replay_run, resume_run, workspace_agent
+    from artelier.agents.sub_agents import SubAgentFactory
+    from artelier.agents.worker import Worker
 
 __all__ = [
     "AutonomousAgent",
+    "Chat",
+    "SubAgentFactory",
     "Worker",
     "agent_result",
-    "drive",
+    "replay_run",
     "resume_run",
     "workspace_agent",
 ]
+
+_HOMES = {
+    "AutonomousAgent": "autonomous",
+    "Chat": "chat",
+    "SubAgentFactory": "sub_agents",
+    "Worker": "worker",
+    "agent_result": "finish",
+    "replay_run": "loops",
+    "resume_run": "loops",
+    "workspace_agent": "loops",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, because the public Kernel needs one name of this package and must open fast.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

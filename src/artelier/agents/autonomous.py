@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.resources import files
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from artelier.agents.state import STUCK_AFTER, AgentState
-from artelier.artifacts import Artifacts, Provenance
-from artelier.context import Section, assemble
-from artelier.cycle import Outcome, Parts, cycle
+from artelier.agents.finish import agent_result
+from artelier.agents.job import Earlier, Job
+from artelier.agents.loop import AgentLoop, Sink
+from artelier.agents.reading import read_artifact_tool
+from artelier.agents.wording import template
+from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import (
     ArtelierError,
     Conflict,
     InvalidRequest,
     NotFound,
-    OutputInvalid,
-    Refused,
     RunStopped,
     RunSuspended,
 )
-from artelier.ids import MAIN_SPACE
-from artelier.kernel import (
-    AgentResult,
-    Conversation,
-    Limits,
-    ModelResult,
-    OpenRun,
-    Prompt,
-    Renderer,
-    Run,
-    ToolResult,
-    run_row,
-)
+from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState, run_row
 from artelier.kernel.core import is_final
-from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
-from artelier.ports.model import Usage
 from artelier.ports.tool import ToolPort
+
+if TYPE_CHECKING:
+    from artelier.agents.chat import Chat
+    from artelier.agents.stream import AgentEvent
+    from artelier.tools.skills import Listing, SkillCatalog
 
 LOOP = "agent"
 """Name of this loop in `run.started`."""
-
-REPAIRS_MAX = 2
-"""Turns in a row in which a model may correct a reply that does not fit its schema."""
-
-SHOWN_MAX, SHOWN_STEP = 120, 40
-"""Messages of the conversation in a prompt; the beginning moves in steps, so that prefixes stay equal."""
 
 
 class TenantRuns(Protocol):
@@ -63,6 +48,8 @@ class TenantRuns(Protocol):
 
     def run(self, run_id: str, **opening: Any) -> OpenRun: ...
 
+    async def state(self) -> TenantState: ...
+
 
 class Kernels(Protocol):
     """Something that gives kernels bound to a tenant."""
@@ -70,43 +57,24 @@ class Kernels(Protocol):
     def for_tenant(self, tenant: Any = None) -> TenantRuns: ...
 
 
-def template(name: str) -> str:
-    """The text of a shipped template."""
-    return (files("artelier.agents") / "templates" / name).read_text("utf-8").strip()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What one run of the loop is asked to do; stored with the run, so that any process can go on."""
+class Kit:
+    """The tools of one agent: what may be called, and what is offered natively."""
 
-    prompt: str
-    model: str
-    identity: str
-    max_iterations: int
-    output_schema: Any = None
-    artifact: str = ""
-    """Id of the artifact that the final text becomes; empty for none."""
-    workspace: str = ""
-    """Root of the workspace tools; empty if the tools come from code."""
-
-    def settings(self, run: Run | None = None) -> dict[str, Any]:
-        from artelier.kernel.outputs import schema_of
-
-        return {
-            "prompt": self.prompt,
-            "model": self.model,
-            "identity": self.identity,
-            "max_iterations": self.max_iterations,
-            "output_schema": schema_of(self.output_schema),
-            "artifact": self.artifact,
-            "workspace": self.workspace,
-        }
+    ports: Mapping[str, ToolPort]
+    native: frozenset[str] | None = None
+    """None: all of them."""
+    listing: Listing | None = None
+    """The skills as they are at the beginning of this drive."""
 
 
 class AutonomousAgent:
     """An agent that works on a prompt until it is done.
 
-    `tools`: ports for this agent's runs; None takes the kernel's. Its ends are honest: `completed`,
+    `context_builder`: what stands in its prompts (`identity` is short for a builder of just that).
+    `compaction`: when and how the conversation is summarised. `tools`: ports for this agent's runs; None
+    takes the kernel's. `acceptance`: names of tools whose last call must have passed before a run may end.
+    `agent_id`: whose memory it has; a slug of the identity unless given. Its ends are honest: `completed`,
     `cancelled`, `failed` with a reason, or a resumable status.
     """
 
@@ -114,63 +82,330 @@ class AutonomousAgent:
         self,
         *,
         kernel: Kernels,
+        context_builder: ContextBuilder | None = None,
+        compaction: CompactionStrategy | None = None,
         identity: str | None = None,
         tools: Iterable[ToolPort] | None = None,
         max_iterations: int = 20,
+        acceptance: Sequence[str] = (),
         agent_id: str | None = None,
     ) -> None:
+        if context_builder is not None and identity:
+            raise InvalidRequest(
+                "an agent has one identity", expected="ContextBuilder(identity=...) or identity=...",
+                got="both",
+            )  # fmt: skip
+        _check_arguments(context_builder, compaction, max_iterations, acceptance)
+        builder = context_builder or ContextBuilder(identity=identity or "")
+        said = builder.identity
+        if not said:
+            builder = copy(builder)  # the caller's stays as it was
+            builder.identity = template("identity-1")
         self._kernel = kernel
-        self.identity = identity or template("identity-1.md")
-        self._tools = None if tools is None else {tool.name: tool for tool in tools}
+        self.builder = builder
+        self.compaction = compaction or CompactionStrategy()
+        self._tools = None if tools is None else _checked_tools(tools)
         self.max_iterations = max_iterations
-        self.agent_id = agent_id or (slug(identity) if identity else "agent")
+        self.acceptance = tuple(acceptance)
+        self.agent_id = agent_id or (agent_slug(said) if said else "agent")
+        self._catalogs: dict[int, SkillCatalog] = {}
 
     async def run(
         self,
         *,
         run_id: str,
         tenant: Any = None,
-        model: str,
+        model: str | None = None,
+        llm_model: str | None = None,
         prompt: str,
         output_schema: Any = None,
         on_wait: str = "await",
         limits: Limits | None = None,
         artifact: str = "",
         workspace: str = "",
+        parent: Run | None = None,
+        grants: Iterable[str] | None = None,
     ) -> AgentResult:
         """Start the run, or go on where it stopped; a finished run returns its result at once.
 
-        `on_wait="return"` gives a result with a resumable status instead of waiting in process.
+        `llm_model` is another name of `model`. `on_wait="return"` gives a result with a resumable status
+        instead of waiting in process. `parent` makes it a child: it shares the parent's budget and deadline.
         Errors: those at the door (`UnknownModel`, `InvalidRequest`, `LeaseHeld`, ...); what goes wrong
         later is the result's `reason`.
         """
-        job = Job(
-            prompt=prompt, model=model, identity=self.identity, output_schema=output_schema,
-            max_iterations=self.max_iterations, artifact=artifact, workspace=workspace,
+        wanted = Wanted(
+            run_id=run_id, tenant=tenant, model=_model(model, llm_model), prompt=prompt,
+            output_schema=output_schema, on_wait=on_wait, limits=limits, artifact=artifact,
+            workspace=workspace, parent=parent, grants=grants,
         )  # fmt: skip
-        runs = self._kernel.for_tenant(tenant)
-        if not await _has_ended(runs, run_id):
-            runs.services.model(model)  # a missing key is said at the door, and no run fails of it
+        return await self.start(wanted)
+
+    def stream(
+        self, *, run_id: str, prompt: str, tenant: Any = None, model: str | None = None, **more: Any
+    ) -> AsyncIterator[AgentEvent]:
+        """Like `run`, yielding what happens: `Delta`s of text, events of the log once they are durable,
+        and the `AgentResult` last.
+        """
+        from artelier.agents.stream import stream_of
+
+        wanted = Wanted(
+            run_id=run_id, tenant=tenant, prompt=prompt,
+            model=_model(model, more.pop("llm_model", None)), **more,
+        )  # fmt: skip
+        return stream_of(self, wanted)
+
+    def chat(self, session: str, *, model: str, tenant: Any = None, **more: Any) -> Chat:
+        """A conversation over many runs, one a turn: `await chat.send("...")`.
+
+        Errors: `InvalidRequest` for a session id that no run could be named after.
+        """
+        from artelier.agents.chat import Chat
+
+        return Chat(self, session, model=model, tenant=tenant, **more)
+
+    # For this package
+
+    @property
+    def kernel(self) -> Kernels:
+        return self._kernel
+
+    async def start(self, wanted: Wanted, *, sink: Sink | None = None) -> AgentResult:
+        """`run`, with its wishes as one value. Errors: as there."""
+        runs = self._kernel.for_tenant(wanted.tenant)
+        services = runs.services
+        await runs.state()  # the tenant with its own settings, before anything is recorded of it
+        await _check_same(runs, wanted)
+        if not await has_ended(runs, wanted.run_id):
+            services.model(
+                wanted.model
+            )  # a missing key is said at the door, and no run fails of it
+        job = self._job(services, wanted)
+        kit = await self.kit(runs)
+        if missing := [name for name in self.acceptance if name not in kit.ports]:
+            raise InvalidRequest(
+                "a gate waits for a tool that the agent does not have", got=", ".join(missing)[:200],
+                expected=", ".join(sorted(kit.ports))[:500],
+            )  # fmt: skip
         opened = runs.run(
-            run_id, loop=LOOP, agent=self.agent_id, model=model, goal=prompt,
-            settings=job.settings(), from_snapshot=True, limits=limits, tools=self._tools,
-            on_wait="suspend" if on_wait == "return" else on_wait, principal=f"agent:{self.agent_id}",
+            wanted.run_id, loop=LOOP, agent=self.agent_id, model=wanted.model, goal=wanted.prompt,
+            settings=job.settings(), from_snapshot=True, limits=wanted.limits, tools=kit.ports,
+            on_wait="suspend" if wanted.on_wait == "return" else wanted.on_wait,
+            principal=f"agent:{self.agent_id}", parent=wanted.parent, parent_step=wanted.parent_step,
+            grants=wanted.grants,
         )  # fmt: skip
-        message = ""
+        message, foreign = "", False
         try:
             async with opened as run:
+                stored = await settings_of_run(run) or {}
+                foreign = not opened.is_new and not _is_asked(stored, wanted)
                 if not is_final(run.status):
-                    await drive(run, job, snapshot=opened.snapshot)
-        except (RunSuspended, RunStopped):
-            pass
+                    if foreign:  # somebody was faster, and died: the run is theirs to go on with
+                        raise RunSuspended(run.id, status="pending", reason="begun by another")
+                    # What an existing run was asked to do is in its log, whatever is asked for now.
+                    own = _recorded_job(stored, job)
+                    await self.loop(run, own, kit, sink=sink).drive(opened.snapshot)
+        except (RunSuspended, RunStopped) as flow:
+            if wanted.parent is not None and isinstance(flow, RunSuspended):
+                raise  # the parent waits with its child
         except ArtelierError as error:
-            if not await _has_ended(runs, run_id):
+            if not await has_ended(runs, wanted.run_id):
                 raise
             message = str(error)
-        return await agent_result(runs, run_id, message=message)
+        if foreign:
+            raise _asked_otherwise(wanted)
+        return await agent_result(
+            services, runs.id, wanted.run_id, message=message, output=wanted.output_schema
+        )
+
+    async def drive(self, run: Run) -> None:
+        """Drive a replay of one of this agent's runs: `kernel.for_tenant(t).replay(run_id, agent.drive)`."""
+        settings = await settings_of_run(run)
+        if settings is None:
+            raise InvalidRequest(f"run {run.id!r} is not one of an autonomous agent")
+        await self.loop(run, Job.restored(settings), None).drive()
+
+    def loop(self, run: Run, job: Job, kit: Kit | None, *, sink: Sink | None = None) -> AgentLoop:
+        return AgentLoop(
+            run, job, self.builder, agent_id=self.agent_id,
+            listing=kit.listing if kit is not None else None,
+            native=kit.native if kit is not None else None, sink=sink,
+        )  # fmt: skip
+
+    def _job(self, services: Services, wanted: Wanted) -> Job:
+        window = services.window_of(wanted.model)
+        return Job(
+            prompt=wanted.prompt, model=wanted.model, output_schema=wanted.output_schema,
+            max_iterations=self.max_iterations, artifact=wanted.artifact,
+            workspace=wanted.workspace, context=self.builder.settings(),
+            compaction=self.compaction.settings(), window_tokens=window.context_tokens,
+            max_output_tokens=window.max_output_tokens, acceptance=self.acceptance,
+            is_chat=wanted.is_chat, earlier=wanted.earlier,
+        )  # fmt: skip
+
+    async def kit(self, runs: TenantRuns) -> Kit:
+        """The tools of this agent at the beginning of a drive; sources of skills are asked anew each time."""
+        services = runs.services
+        given = services.tools.values() if self._tools is None else self._tools
+        own: list[ToolPort] = [read_artifact_tool(services)]
+        store = self.builder.memory_store
+        if store is not None:
+            own += store.for_agent(runs.id, self.agent_id).tools(runs=services.store)
+        if not self.builder.progressive_skills:
+            if self.builder.skills:
+                raise InvalidRequest(
+                    "skills are only shown with progressive_skills=True",
+                    hint="Set it on the ContextBuilder, or hand functions over as tools.",
+                )
+            return Kit(ports=_table([*given, *own]))
+        catalog = self._catalog(services, given)
+        listing = await catalog.listing(services, runs.id)
+        own += catalog.meta_tools(services)
+        ports = _table([*own, *catalog.ports().values()])
+        return Kit(ports=ports, native=frozenset(tool.name for tool in own), listing=listing)
+
+    def _catalog(self, services: Services, given: Iterable[ToolPort]) -> SkillCatalog:
+        from artelier.tools.skills import SkillCatalog
+
+        key = id(services)
+        if key not in self._catalogs:
+            self._catalogs[key] = SkillCatalog([*given, *self.builder.skills])
+        return self._catalogs[key]
 
 
-async def _has_ended(runs: TenantRuns, run_id: str) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One call of `run`, `stream` or a chat's `send`."""
+
+    run_id: str
+    model: str
+    prompt: str
+    tenant: Any = None
+    output_schema: Any = None
+    on_wait: str = "await"
+    limits: Limits | None = None
+    artifact: str = ""
+    workspace: str = ""
+    parent: Run | None = None
+    parent_step: str | None = None
+    grants: Iterable[str] | None = None
+    is_chat: bool = False
+    earlier: Earlier | None = None
+    must_be_new: bool = False
+    """A turn of a chat: a run of that name that another process made is not ours."""
+
+
+def _check_arguments(
+    builder: object, compaction: object, max_iterations: object, acceptance: object
+) -> None:
+    """Errors: `InvalidRequest` that names the argument, before anything begins."""
+    for name, value, kind in (
+        ("context_builder", builder, ContextBuilder),
+        ("compaction", compaction, CompactionStrategy),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise InvalidRequest(name, expected=f"a {kind.__name__}", got=repr(value)[:80])
+    if (
+        not isinstance(max_iterations, int)
+        or isinstance(max_iterations, bool)
+        or max_iterations < 1
+    ):
+        raise InvalidRequest(
+            "max_iterations", expected="a whole number from 1", got=repr(max_iterations)[:80]
+        )
+    if isinstance(acceptance, str) or not isinstance(acceptance, Sequence):
+        raise InvalidRequest(
+            "acceptance", expected="a list of names of tools", got=repr(acceptance)[:80]
+        )
+
+
+def _checked_tools(tools: Iterable[object]) -> tuple[ToolPort, ...]:
+    """Errors: `InvalidRequest` for what is no tool."""
+    found: list[ToolPort] = []
+    for item in () if isinstance(tools, str) else tools:
+        if not (hasattr(item, "schema") and hasattr(item, "validate") and hasattr(item, "call")):
+            raise InvalidRequest(
+                "not a tool", expected="functions with @tool, or other ToolPorts",
+                got=repr(item)[:80],
+            )  # fmt: skip
+        found.append(cast(ToolPort, item))
+    if isinstance(tools, str):
+        raise InvalidRequest("tools", expected="a list of tools", got=repr(tools)[:80])
+    return tuple(found)
+
+
+def _model(model: str | None, llm_model: str | None) -> str:
+    if model and llm_model and model != llm_model:
+        raise InvalidRequest("two models were named", got=f"{model!r} and {llm_model!r}")
+    chosen = model or llm_model
+    if not chosen:
+        raise InvalidRequest(
+            "a run needs a model", expected='model="openai:gpt-5-mini" or "offline"'
+        )
+    return chosen
+
+
+def _recorded_job(settings: Mapping[str, Any], job: Job) -> Job:
+    """What the run was started with, with the caller's own type for its output."""
+    from dataclasses import replace
+
+    return replace(Job.restored(settings), output_schema=job.output_schema)
+
+
+def _table(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
+    """Tools by name; the first of a name is kept: a developer's own before ours."""
+    table: dict[str, ToolPort] = {}
+    for tool in tools:
+        table.setdefault(tool.name, tool)
+    return table
+
+
+async def _check_same(runs: TenantRuns, wanted: Wanted) -> None:
+    """Errors: `Conflict` if the run exists and was asked something else: its result is no answer to this."""
+    from artelier.kernel.queries import blob_json
+
+    try:
+        row = await run_row(runs.services, runs.id, wanted.run_id)
+    except NotFound:
+        return
+    if row["loop"] != LOOP:
+        raise Conflict(
+            f"run {wanted.run_id!r} exists and is driven by code of its own",
+            hint="Give this one another run_id.",
+        )
+    stored: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
+    if not _is_asked(stored, wanted):
+        raise _asked_otherwise(wanted)
+    if wanted.parent is not None and row["parent"] != wanted.parent.id:
+        raise Conflict(
+            f"run {wanted.run_id!r} exists and is no child of {wanted.parent.id!r}",
+            got=f"a run below {row['parent']!r}" if row["parent"] else "a run of its own",
+        )
+
+
+def _is_asked(stored: Mapping[str, Any], wanted: Wanted) -> bool:
+    """Whether a run that exists is what is wanted now: asked the same, and not to be a new one."""
+    return not wanted.must_be_new and stored.get("prompt") == wanted.prompt
+
+
+def _asked_otherwise(wanted: Wanted) -> Conflict:
+    return Conflict(
+        f"run {wanted.run_id!r} exists and was asked something else", got=repr(wanted.prompt[:120]),
+        hint="Say it again: the next turn is free." if wanted.must_be_new
+        else "Give a new task a run_id of its own.",
+    )  # fmt: skip
+
+
+async def settings_of_run(run: Run) -> dict[str, Any] | None:
+    """What a run of this loop was started with; None for a run of another loop."""
+    from artelier.kernel.queries import blob_json
+
+    row = await run_row(run.core.services, run.tenant_id, run.id)
+    if row["loop"] != LOOP:
+        return None
+    return await blob_json(run.core.services, run.tenant_id, row["settings"]) or {}
+
+
+async def has_ended(runs: TenantRuns, run_id: str) -> bool:
     """Whether the log has an end for the run: then the failure is its result, not the caller's."""
     try:
         row = await run_row(runs.services, runs.id, run_id)
@@ -179,186 +414,15 @@ async def _has_ended(runs: TenantRuns, run_id: str) -> bool:
     return is_final(row["status"])
 
 
-async def drive(run: Run, job: Job, *, snapshot: Mapping[str, Any] | None = None) -> None:
-    """The loop itself: cycles until the state says that it ended. Also drives a replay."""
-    state = AgentState.restored(snapshot)
-    conversation = run.conversation()
-    if state.messages:
-        first = _first_shown(state.messages)
-        renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
-        messages = await renderer.messages(conversation.name, first, state.messages)
-        conversation.restore(first, messages)
-    parts = _parts(run, job, conversation)
-    while state.status == "running":
-        if state.cycle >= job.max_iterations:
-            run.fail("max_iterations", f"no answer after {state.cycle} cycles")
-            return
-        state = await cycle(state, parts)
-    if state.status == "failed":
-        run.fail(state.reason)
-
-
-def _parts(run: Run, job: Job, conversation: Conversation) -> Parts[AgentState, list[ToolResult]]:
-    async def sections(state: AgentState) -> Prompt:
-        for note in await run.notes(key=f"c{state.cycle + 1}/notes"):
-            conversation.append({"role": "user", "content": note})
-        count = len(conversation)
-        shown = None
-        if count:
-            shown = conversation.aligned(_first_shown(count), count)
-        return assemble(
-            (
-                Section(tag="identity", text=job.identity, pinned=True),
-                Section(tag="task", text=job.prompt, role="user", pinned=True),
-                Section(tag="conversation", range=shown, pinned=True),
-            )
-        )
-
-    async def model(state: AgentState, prompt: Prompt) -> ModelResult:
-        key = f"c{state.cycle + 1}/model"
-        try:
-            return await run.step_model(
-                model=job.model, messages=prompt, tools=None, output=job.output_schema, key=key
-            )
-        except OutputInvalid as error:
-            if state.repairs >= REPAIRS_MAX:
-                raise
-            return await _invalid(run, job, prompt, key, error)
-
-    async def act(state: AgentState, result: ModelResult) -> Outcome[list[ToolResult]]:
-        if not result.tool_calls:
-            return Outcome()
-        key = f"c{state.cycle + 1}/tool"
-        calls = [
-            run.step_tool(call.name, call.arguments, key=f"{key}/{index}", call=call)
-            for index, call in enumerate(result.tool_calls)
-        ]
-        if len(calls) == 1:
-            return Outcome(value=[await calls[0]])
-        return Outcome(value=await run.parallel(*calls))
-
-    async def transition(
-        state: AgentState, result: ModelResult | None, outcome: Outcome[list[ToolResult]]
-    ) -> AgentState:
-        assert result is not None
-        return await _next_state(run, job, conversation, state, result, outcome.value)
-
-    def commit(state: AgentState) -> None:
-        # The cycle that ends the run is committed by the end itself: a resume between the two, or a fork
-        # from there, finds the reply in the log and ends the run anew.
-        if state.status == "running":
-            run.complete_cycle(state.cycle, state.stored())
-
-    return Parts(assemble=sections, model=model, act=act, transition=transition, commit=commit)
-
-
-async def _invalid(
-    run: Run, job: Job, prompt: Prompt, key: str, error: OutputInvalid
-) -> ModelResult:
-    """The recorded reply that did not fit, marked so that the next cycle asks to repair it."""
-    reply = error.facts.get("reply")
-    return ModelResult(
-        text=getattr(reply, "text", ""), finish_reason="invalid", key=key, reply=reply,
-        output=str(error),
-    )  # fmt: skip
-
-
-async def _next_state(
-    run: Run,
-    job: Job,
-    conversation: Conversation,
-    state: AgentState,
-    result: ModelResult,
-    results: list[ToolResult] | None,
-) -> AgentState:
-    conversation.append(result)
-    seen, repeated, repairs, status = "", 0, 0, "running"
-    if results is not None:
-        for tool_result in results:
-            conversation.append(tool_result)
-        seen = _digest(result, results)
-        repeated = state.repeated + 1 if seen == state.seen else 1
-    elif result.finish_reason == "invalid":
-        repairs = state.repairs + 1
-        text = f"{template('repair-1.md')}\n\n{result.output}"
-        conversation.append({"role": "user", "content": text})
-    else:
-        status = "completed"
-        await _finish(run, job, result)
-    stuck = repeated >= STUCK_AFTER
-    return AgentState(
-        cycle=state.cycle + 1, messages=len(conversation), repairs=repairs, repeated=repeated,
-        seen=seen, status="failed" if stuck else status, reason="stuck" if stuck else "",
-    )  # fmt: skip
-
-
-async def _finish(run: Run, job: Job, result: ModelResult) -> None:
-    """Set the result; the text becomes an artifact in the same batch as the end of the run."""
-    output = result.output
-    if hasattr(output, "model_dump"):
-        output = output.model_dump(mode="json")
-    outcome: dict[str, Any] = {"text": result.text, "output": output, "artifact": ""}
-    core = run.core
-    if job.artifact and core.actor is not None:
-        space = Artifacts(core.store, core.clock, core.tenant.id, MAIN_SPACE, core.actor.name)
-        try:
-            append, blobs, artifact = await space.plan_write(
-                job.artifact, kind="document", content=result.text,
-                provenance=Provenance(run_id=run.id, step=result.key),
-            )  # fmt: skip
-        except (Conflict, InvalidRequest, NotFound, Refused):
-            pass  # the id is somebody else's: the result stands without an artifact
-        else:
-            core.actor.note_aside(append, blobs)
-            outcome["artifact"] = f"{artifact.id}@{artifact.version}"
-    elif job.artifact:
-        outcome["artifact"] = await _written(run, result.key)
-    run.finish(outcome)
-
-
-async def _written(run: Run, step: str) -> str:
-    """On replay: the artifact that the recorded run wrote at this step."""
-    rows = await run.core.store.query(
-        "SELECT id, version FROM artifact_versions WHERE tenant = ? AND space = ? AND run_id = ?"
-        " AND step = ?",
-        (run.tenant_id, MAIN_SPACE, run.id, step),
-    )
-    return f"{rows[0][0]}@{rows[0][1]}" if rows else ""
-
-
-def _digest(result: ModelResult, results: list[ToolResult]) -> str:
-    digest = sha256()
-    for call in result.tool_calls:
-        digest.update(f"{call.name}\0{call.arguments!r}\0".encode())
-    for tool_result in results:
-        digest.update(tool_result.content)
-    return digest.hexdigest()[:32]
-
-
-def _first_shown(count: int) -> int:
-    """Number of the first message that a prompt shows of so many."""
-    if count <= SHOWN_MAX:
-        return 1
-    return (count - SHOWN_MAX + SHOWN_STEP - 1) // SHOWN_STEP * SHOWN_STEP + 1
+def agent_slug(identity: str) -> str:
+    """The id of an agent that was given none; two identities never share one, nor its memory."""
+    made = slug(identity)
+    told = re.sub(r"[^\w]+", "-", identity.lower()).strip("-")
+    if made == told:
+        return made
+    return f"{made[:40]}-{sha256(identity.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def slug(text: str) -> str:
     """A short id made of a text."""
     return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:48].strip("-") or "agent"
-
-
-async def agent_result(runs: TenantRuns, run_id: str, *, message: str = "") -> AgentResult:
-    """How a run of this loop stands, from the log. Errors: `NotFound`."""
-    row = await run_row(runs.services, runs.id, run_id)
-    result: Any = await blob_json(runs.services, runs.id, row["result"])
-    failure = await blob_json(runs.services, runs.id, row["message"])
-    fields = cast(dict[str, Any], result) if isinstance(result, dict) else {}
-    text = fields.get("text") or (failure if isinstance(failure, str) else "") or message
-    return AgentResult(
-        status=row["status"], reason=row["reason"], output=fields.get("output"), text=text,
-        run_id=run_id, cost_microusd=row["cost"], artifact=fields.get("artifact") or "",
-        usage=Usage(
-            input_tokens=row["input_tokens"], cached_input_tokens=row["cached_input_tokens"],
-            output_tokens=row["output_tokens"],
-        ),
-    )  # fmt: skip

@@ -1,25 +1,23 @@
-"""Going on with a run of a built-in loop in any process, from what its first event says."""
+"""Going on with runs of a built-in loop in any process, from what their first event says."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from artelier.agents.autonomous import (
-    LOOP,
-    AutonomousAgent,
-    Job,
-    Kernels,
-    agent_result,
-    drive,
-    slug,
-)
-from artelier.agents.reading import read_artifact_tool
+from artelier.agents.autonomous import LOOP, AutonomousAgent, Kernels, slug
+from artelier.agents.finish import agent_result
+from artelier.agents.job import Job
+from artelier.agents.loop import AgentLoop
+from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Run, run_row
+from artelier.kernel.ancestry import is_imported, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
+from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 from artelier.tools.workspace import workspace_tools
 
@@ -34,7 +32,7 @@ def tools_of(services: Services, workspace: str) -> list[ToolPort] | None:
     root = Path(workspace)
     if not root.is_dir():
         raise NotFound(f"the workspace {workspace!r} is not there", hint="Name an existing folder.")
-    return [*workspace_tools(root), read_artifact_tool(services)]
+    return [*workspace_tools(root)]
 
 
 def workspace_agent(
@@ -67,29 +65,114 @@ async def resume_run(
 ) -> AgentResult:
     """Drive a run of a built-in loop to its end, or return its result if it has ended.
 
-    Errors: `NotFound`; `InvalidRequest` for a hand-written run, or if its tools come from code.
+    Errors: `NotFound`; `InvalidRequest` for a hand-written run, a child, and where code is needed.
     """
-    settings = await settings_of(kernel, tenant, run_id)
+    job = Job.restored(await settings_of(kernel, tenant, run_id))
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
     if is_final(row["status"]):
-        return await agent_result(runs, run_id)
-    workspace = settings["workspace"]
-    if not workspace and row["tools"] is not None and not runs.services.tools:
+        return await agent_result(runs.services, runs.id, run_id)
+    if row["parent"] is not None:
         raise InvalidRequest(
-            f"the tools of run {run_id!r} come from code that is not loaded here",
-            hint="Resume it from the program that started it.",
+            f"run {run_id!r} is a child", hint=f"Resume its parent: artelier resume {row['parent']}"
         )
+    await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
+    builder = ContextBuilder.restored(
+        job.context, memory_store=memory_of(kernel, job.context.get("memory"))
+    )
     agent = AutonomousAgent(
-        kernel=kernel, identity=settings["identity"], tools=tools_of(runs.services, workspace),
-        max_iterations=settings["max_iterations"], agent_id=row["agent"],
+        kernel=kernel, context_builder=builder, tools=tools_of(runs.services, job.workspace),
+        compaction=CompactionStrategy.restored(job.compaction), acceptance=job.acceptance,
+        max_iterations=job.max_iterations, agent_id=row["agent"],
     )  # fmt: skip
     return await agent.run(
-        run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
-        output_schema=settings["output_schema"], on_wait=on_wait,
-        artifact=_artifact_of(settings["artifact"], run_id, is_fork=row["origin"] is not None),
-        workspace=workspace,
+        run_id=run_id, tenant=tenant, model=job.model, prompt=job.prompt,
+        output_schema=job.output_schema, on_wait=on_wait,
+        artifact=_artifact_of(job.artifact, run_id, is_fork=row["origin"] is not None),
+        workspace=job.workspace,
     )  # fmt: skip
+
+
+async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidRequest | None:
+    """Why only the program that started a run of a built-in loop can go on with it; None if anybody can.
+
+    Errors: `NotFound`; `InvalidRequest` for a hand-written run.
+    """
+    job = Job.restored(await settings_of(kernel, tenant, run_id))
+    runs = kernel.for_tenant(tenant)
+    row = await run_row(runs.services, runs.id, run_id)
+    try:
+        await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
+    except InvalidRequest as error:
+        return error
+    return None
+
+
+async def _check_here(
+    services: Services, tenant: str, run_id: str, job: Job, *, tools: str | None
+) -> None:
+    """Errors: `InvalidRequest` if the run needs what only its own program has."""
+    if job.context.get("code") or job.context.get("skills", ()) is None:
+        raise InvalidRequest(
+            f"the context of run {run_id!r} is built by code that is not loaded here",
+            hint="Resume it from the program that started it.",
+        )
+    await _check_origin(services, tenant, run_id, job)
+    if not job.workspace and tools is not None and not services.tools:
+        await _check_tools(services, tenant, tools, run_id)
+
+
+async def _check_origin(services: Services, tenant: str, run_id: str, job: Job) -> None:
+    """Errors: `InvalidRequest` if a file from elsewhere would decide which files of this machine are used."""
+    context = job.context
+    stored: list[Any] = context.get("rules") or []
+    memory: dict[str, Any] = context.get("memory") or {}
+    reaches = bool(
+        job.workspace or context.get("skills") or memory.get("sqlite")
+        or any(not isinstance(rule, str) for rule in stored)
+    )  # fmt: skip
+    if not reaches:
+        return
+    for place in await lineage(services, tenant, run_id):
+        if await is_imported(services, tenant, place.run_id):
+            raise InvalidRequest(
+                f"run {run_id!r} comes from an imported file, which names files of this machine",
+                hint="Drive it from a program that says which: AutonomousAgent(...).run(run_id=...).",
+            )
+
+
+BUILT_IN_TOOLS = frozenset((
+    "read_artifact", "core_memory_append", "core_memory_replace", "core_memory_search", "remember",
+    "recall", "forget", "history_search", "load_skill", "use_skill", "unload_skill",
+    "read_skill_file", "search_skills",
+))  # fmt: skip
+"""Tools that the loop brings itself."""
+
+
+async def _check_tools(services: Services, tenant: str, ref: str, run_id: str) -> None:
+    """Errors: `InvalidRequest` if the run saw a tool that only its own program has."""
+    listed: list[dict[str, Any]] = await blob_json(services, tenant, ref) or []
+    missing = [str(item["name"]) for item in listed if item["name"] not in BUILT_IN_TOOLS]
+    if missing:
+        raise InvalidRequest(
+            f"the tools of run {run_id!r} come from code that is not loaded here",
+            got=", ".join(missing)[:300], hint="Resume it from the program that started it.",
+        )  # fmt: skip
+
+
+def memory_of(kernel: Kernels, settings: Mapping[str, Any] | None) -> MemoryStore | None:
+    """The memory store of recorded settings: a file of its own, or the kernel's log."""
+    if settings is None:
+        return None
+    from artelier.memory import LogMemoryStore, SQLiteMemoryStore
+
+    options: dict[str, Any] = {"embedder": str(settings.get("embedder") or "hashing")}
+    if settings.get("blocks"):
+        options["blocks"] = settings["blocks"]
+    if path := settings.get("sqlite"):
+        return SQLiteMemoryStore(db_path=str(path), **options)
+    services = kernel.for_tenant().services
+    return LogMemoryStore(services.store, services.clock, **options)
 
 
 def _artifact_of(artifact: str, run_id: str, *, is_fork: bool) -> str:
@@ -98,5 +181,30 @@ def _artifact_of(artifact: str, run_id: str, *, is_fork: bool) -> str:
 
 
 async def replay_run(run: Run, settings: dict[str, Any]) -> None:
-    """Drive a replay: every step returns what was recorded, nothing is called."""
-    await drive(run, Job(**settings))
+    """Drive a replay: every step returns what was recorded, nothing is called.
+
+    Errors: `InvalidRequest` if the context of the run was built by code.
+    """
+    job = Job.restored(settings)
+    if job.context.get("code"):
+        raise InvalidRequest(
+            f"the context of run {run.id!r} is built by code that is not loaded here",
+            hint="Replay it from that program: kernel.for_tenant(t).replay(run_id, agent.drive).",
+        )
+    row = await run_row(run.core.services, run.tenant_id, run.id)
+    memory = _Recorded(job.context["memory"]) if job.context.get("memory") else None
+    builder = ContextBuilder.restored(job.context, memory_store=memory)
+    await AgentLoop(run, job, builder, agent_id=row["agent"]).drive()
+
+
+class _Recorded:
+    """Stands for a memory store in a replay: what was read is in the log, and nothing asks here."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = dict(settings)
+
+    def for_agent(self, tenant: str, agent_id: str) -> Any:
+        raise AssertionError("a replay has asked a memory store")
+
+    def settings(self) -> dict[str, Any]:
+        return self._settings

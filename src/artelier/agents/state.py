@@ -7,19 +7,54 @@ from typing import Any
 
 import msgspec
 
+from artelier.context import Estimator
 from artelier.errors import CorruptStore
+from artelier.log import BlobRef
 
 STUCK_AFTER = 3
 """Equal calls with equal results in a row that end a run: two may be chance, three are a loop."""
 
+SKILLS_MAX = 32
+"""Skills loaded at once; the oldest makes room, and may be loaded again."""
 
-class AgentState(msgspec.Struct, frozen=True, kw_only=True):
+
+class LoadedSkill(msgspec.Struct, frozen=True, array_like=True):
+    """A skill that the model has loaded."""
+
+    name: str
+    tool: str
+    """What `use_skill` of it calls; empty for instructions only."""
+    value: BlobRef
+    """What `load_skill` returned."""
+    message: int
+    """Number of the message that shows it."""
+
+
+class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the loop stands after a cycle."""
 
     cycle: int = 0
     """Cycles completed."""
     messages: int = 0
     """Messages in the conversation."""
+    shown: int = 1
+    """Number of the first message that stands verbatim in the prompt."""
+    summary: BlobRef | None = None
+    """What stands for the messages before it."""
+    trust: str = "trusted"
+    """Of the summary."""
+    compaction: str = ""
+    """Key of the newest receipt that stands."""
+    hold: int = 0
+    """After an undo: no compaction for the sake of length before there are so many messages."""
+    policy: BlobRef | None = None
+    """Settings of the strategy that a person chose; else the run's own."""
+    estimate: Estimator = Estimator()
+    skills: tuple[LoadedSkill, ...] = ()
+    reads: dict[str, BlobRef] = {}
+    """Newest readings of what prompts depend on, by name."""
+    passed: tuple[str, ...] = ()
+    """Tools of the acceptance gates whose last call passed."""
     repairs: int = 0
     """Repair turns in a row."""
     repeated: int = 0
@@ -42,3 +77,6 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.convert(dict(state), cls)
         except msgspec.ValidationError as error:
             raise CorruptStore(f"the stored state of an agent cannot be read: {error}") from None
+
+    def changed(self, **fields: Any) -> AgentState:
+        return msgspec.structs.replace(self, **fields)

@@ -18,6 +18,23 @@ LOOK_S = 0.5
 AT_ONCE_MAX = 16
 """Runs that one worker drives side by side."""
 
+DUE = """
+WITH RECURSIVE awake(id, tenant, run, parent, loop) AS (
+  SELECT r.id, r.tenant, r.run, r.parent, r.loop FROM runs r
+   WHERE (r.status IN ('pending', 'running') OR (r.status = 'waiting'
+     AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))
+  UNION
+  SELECT p.id, p.tenant, p.run, p.parent, p.loop FROM awake a
+    JOIN runs p ON p.tenant = a.tenant AND p.run = a.parent
+   WHERE p.status IN ('waiting', 'waiting_approval', 'unknown_outcome', 'budget_exhausted'))
+SELECT r.tenant, r.run, l.holder, l.expires_us FROM awake r
+  LEFT JOIN leases l ON l.stream = r.tenant || '/main/run:' || r.run
+ WHERE r.parent IS NULL AND r.loop <> ''
+   AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)
+ ORDER BY r.id LIMIT 1000
+"""
+"""A run that waits for its child is woken by what wakes the child; one that is paused is not."""
+
 Report = Callable[[str, str, AgentResult | ArtelierError], None]
 
 
@@ -36,17 +53,12 @@ class Worker:
         self._refused: dict[tuple[str, str], int] = {}
 
     async def due(self) -> list[tuple[str, str]]:
-        """Runs that somebody should drive now, as (tenant, run id), oldest first."""
+        """Runs that somebody should drive now, as (tenant, run id), oldest first.
+
+        A child is its parent's to drive: for one that could go on, the run at the top of its tree is due.
+        """
         now_us = self._services.clock.now_us()
-        rows = await self._services.store.query(
-            "SELECT r.tenant, r.run, l.holder, l.expires_us FROM runs r"
-            " LEFT JOIN leases l ON l.stream = r.tenant || '/main/run:' || r.run"
-            " WHERE r.loop <> '' AND (r.status IN ('pending', 'running') OR (r.status = 'waiting'"
-            " AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))"
-            " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)"
-            " ORDER BY r.id LIMIT 1000",
-            (now_us,),
-        )
+        rows = await self._services.store.query(DUE, (now_us,))
         return [
             (tenant, run)
             for tenant, run, holder, expires_us in rows

@@ -1,0 +1,103 @@
+"""What one run of the loop is asked to do: stored with the run, so that any process can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from artelier.context import CompactionStrategy
+from artelier.errors import CorruptStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """Messages of an earlier run with which this one begins: a chat goes on."""
+
+    run_id: str
+    conversation: str
+    start: int
+    end: int
+    """Numbers in that run's conversation, inclusive; `end` below `start` for none."""
+    reply: str = ""
+    """Key of the model step whose reply ended it; empty if it ended without one."""
+    summary: str = ""
+    trust: str = "trusted"
+
+    @property
+    def count(self) -> int:
+        return max(0, self.end - self.start + 1) + (1 if self.reply else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What one run of the loop is asked to do."""
+
+    prompt: str
+    """The task; in a chat, what the person says."""
+    model: str
+    max_iterations: int
+    output_schema: Any = None
+    artifact: str = ""
+    """Id of the artifact that the final text becomes; empty for none."""
+    workspace: str = ""
+    """Root of the workspace tools; empty if the tools come from code."""
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of the context builder."""
+    compaction: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    window_tokens: int = 128_000
+    max_output_tokens: int = 1_024
+    """Of the model when the run began: what a prompt may take is decided by these alone."""
+    acceptance: tuple[str, ...] = ()
+    """Tools whose last call must have passed before the run may end."""
+    is_chat: bool = False
+    earlier: Earlier | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """JSON data for `run.started`."""
+        from artelier.kernel.outputs import schema_of
+
+        stored: dict[str, Any] = {
+            "prompt": self.prompt,
+            "model": self.model,
+            "max_iterations": self.max_iterations,
+            "output_schema": schema_of(self.output_schema),
+            "artifact": self.artifact,
+            "workspace": self.workspace,
+            "context": dict(self.context),
+            "compaction": dict(self.compaction),
+            "window_tokens": self.window_tokens,
+            "max_output_tokens": self.max_output_tokens,
+            "acceptance": list(self.acceptance),
+        }
+        if self.is_chat:
+            stored["is_chat"] = True
+        if self.earlier is not None:
+            stored["earlier"] = {f.name: getattr(self.earlier, f.name) for f in fields(Earlier)}
+        return stored
+
+    @classmethod
+    def restored(cls, settings: Mapping[str, Any]) -> Job:
+        """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
+        stored: dict[str, Any] = dict(settings)
+        if "identity" in stored:  # runs of version 0.1.0 before there were builders
+            stored["context"] = {"identity": stored.pop("identity")}
+        earlier = stored.pop("earlier", None)
+        stored["acceptance"] = tuple(stored.get("acceptance", ()))
+        try:
+            return cls(**stored, earlier=Earlier(**earlier) if earlier else None)
+        except TypeError as error:
+            raise CorruptStore(f"the settings of a run cannot be read: {error}") from None
+
+    def strategy(self) -> CompactionStrategy:
+        return CompactionStrategy.restored(self.compaction)
+
+    @property
+    def prompt_tokens_max(self) -> int:
+        """What a prompt may be billed as, so that the reply still fits."""
+        return max(256, self.window_tokens - self.max_output_tokens)
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Of all results of one reply together: an eighth of the window, at four bytes a token."""
+        return max(2_000, self.window_tokens * 4 // 8)

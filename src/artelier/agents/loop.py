@@ -1,0 +1,479 @@
+"""The loop of one agent run: the parts that it gives the step cycle.
+
+Whatever a part decides is either a pure function of the state, or recorded before anything depends on it. On
+resume and replay the record decides: a compaction happens again because its receipt is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from artelier.agents.finish import finish
+from artelier.agents.job import Job
+from artelier.agents.state import SKILLS_MAX, STUCK_AFTER, AgentState, LoadedSkill
+from artelier.agents.window import ContextWindow
+from artelier.agents.wording import template
+from artelier.context import Context, ContextBuilder, Section, cut
+from artelier.cycle import Outcome, Parts, cycle
+from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
+from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
+from artelier.log import decode_stored
+from artelier.ports.model import Delta, ToolCall
+from artelier.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from artelier.tools.skills import Listing
+
+REPAIRS_MAX = 2
+"""Turns in a row in which a model may correct a reply that does not fit."""
+
+QUERY_CHARS_MAX = 1_000
+"""Of the newest message, for retrieval."""
+
+TASK = "kept task"
+"""Name of the reading that says where a very long task is kept."""
+
+SKILL_TOOLS = frozenset(("load_skill", "use_skill", "unload_skill"))
+"""Our own tools whose results say which skills are loaded."""
+
+MISFIT = "(does not fit)"
+"""As `finish_reason`: the reply does not fit the schema. No provider says this."""
+
+READS_MAX = 256
+"""Different readings that a run's prompts may depend on."""
+
+Sink = Callable[[Delta], Awaitable[None]]
+
+
+class AgentLoop:
+    """One run of the autonomous agent."""
+
+    def __init__(
+        self,
+        run: Run,
+        job: Job,
+        builder: ContextBuilder,
+        *,
+        agent_id: str,
+        listing: Listing | None = None,
+        native: frozenset[str] | None = None,
+        sink: Sink | None = None,
+    ) -> None:
+        """`listing`: the skills as they are now; `native`: names of the tools that are offered as such."""
+        self.run = run
+        self.job = job
+        self.builder = builder
+        self.agent_id = agent_id
+        self.conversation = run.conversation()
+        self.window = ContextWindow(run, job, self.conversation)
+        self._listing = listing
+        self._native = native
+        self._sink = sink
+        self._read_now: dict[str, tuple[Any, str]] = {}
+        """Readings of the cycle at hand."""
+        self._kept = ""
+        """Reference of the reading that says where the last long text was kept."""
+        self._task_text: str | None = None
+        self._task_ref = ""
+        self._prompt = Prompt(parts=())
+        self._raw = 0
+        """Estimate of the prompt at hand, tools included."""
+        self._called: list[str] = []
+        """Names of the tools that the calls of this cycle reached."""
+        self._tightened: AgentState | None = None
+        """The state after a compaction in the middle of a cycle."""
+
+    async def drive(self, snapshot: Mapping[str, Any] | None = None) -> None:
+        """Cycles until the state says that it ended."""
+        state = AgentState.restored(snapshot)
+        await self._restore(state)
+        parts = self._parts()
+        while state.status == "running":
+            if state.cycle >= self.job.max_iterations:
+                self.run.fail("max_iterations", f"no answer after {state.cycle} cycles")
+                return
+            state = await cycle(state, parts)
+        if state.status == "failed":
+            self.run.fail(state.reason)
+
+    async def _restore(self, state: AgentState) -> None:
+        run, job = self.run, self.job
+        run.core.result_bytes_max = min(run.core.policy.result_bytes_max, job.message_bytes_max)
+        if state.messages >= state.shown:
+            renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
+            name = self.conversation.name
+            messages = await renderer.messages(name, state.shown, state.messages)
+            self.conversation.restore(state.shown, messages)
+        self._offer(state)
+
+    def _parts(self) -> Parts[AgentState, list[ToolResult]]:
+        return Parts(
+            assemble=self._assemble, model=self._model, act=self._act, transition=self._transition,
+            commit=self._commit, before=(self._prepare,),
+        )  # fmt: skip
+
+    # Before the model
+
+    async def _prepare(self, state: AgentState) -> AgentState:
+        number = state.cycle + 1
+        self._read_now = {}
+        if number == 1:
+            await self._begin()
+        for note in await self.run.notes(key=f"c{number}/notes"):
+            place = f"c{number}/kept/{len(self.conversation) + 1}"
+            text = await self._bounded(note, key=place)
+            self.conversation.append({"role": "user", "content": text})
+        state = await self.window.undone(state)
+        state = await self._fitted(state)
+        return state.changed(reads=self._reads(state))
+
+    async def _begin(self) -> None:
+        """A chat begins with what was said before, and with what the person says now."""
+        job = self.job
+        if len(self.conversation):
+            return
+        if job.earlier is not None:
+            from artelier.agents.earlier import messages_before
+
+            for message in await messages_before(self.run, job.earlier):
+                self.conversation.append(message)
+        if job.is_chat:
+            text = await self._bounded(job.prompt, key="c1/kept/task")
+            self.conversation.append({"role": "user", "content": text})
+
+    async def _bounded(self, text: str, *, key: str, known: str = "") -> str:
+        """Text of a person that would fill the window is kept as an artifact, and shown by head and tail."""
+        tokens = max(200, self.job.window_tokens // 4)
+        if estimate_tokens(text) <= tokens:
+            return text
+        core = self.run.core
+
+        async def keep() -> Any:
+            if known:
+                return await core.load_json(known)
+            assert core.store_result is not None
+            return await core.store_result(core, key, text.encode("utf-8", "replace"))
+
+        ref, self._kept = await self.run.reading(keep, key=key, last=known)
+        shown = cut(text, tokens=tokens // 2, where="middle")
+        return f"{shown}\n\n{template('kept-1')} {ref}"
+
+    async def _fitted(self, state: AgentState, *, force: str = "") -> AgentState:
+        """Make the prompt; if it has grown too long, compact and make it again."""
+        sections = await self._sections(state)
+        compacted = await self.window.compacted(state, sections, force=force)
+        if compacted is not state:
+            state = compacted
+            sections = await self._sections(state)
+        self._prompt, self._raw = self.window.assembled(state, sections)
+        return state
+
+    async def _sections(self, state: AgentState) -> list[Section]:
+        run, job = self.run, self.job
+        count = len(self.conversation)
+        shown = self.conversation.aligned(state.shown, count) if count >= state.shown else None
+        summary = ""
+        if state.summary is not None:  # the same one for many turns
+            summary = await run.core.decoded(state.summary, decode_stored)
+        elif job.earlier is not None:
+            summary = job.earlier.summary
+        trust = state.trust if state.summary or job.earlier is None else job.earlier.trust
+        skills = None
+        if self.builder.progressive_skills:
+            skills = await self._read(state, "skills", self._list)
+        loaded = [
+            await run.core.decoded(skill.value, decode_stored)
+            for skill in state.skills
+            if skill.message < state.shown
+        ]
+        context = Context(
+            run_id=run.id, tenant_id=run.tenant_id, agent_id=self.agent_id, model=job.model,
+            cycle=state.cycle + 1, window_tokens=job.window_tokens, conversation=shown,
+            task=await self._task(state), task_kept=self._task_ref, summary=summary, summary_trust=trust,
+            summary_from=f"{run.id}:{state.compaction}" if state.compaction else "log",
+            query=self._query(), skills=skills, loaded=loaded,
+            reader=lambda key, read: self._read(state, key, read),
+        )  # fmt: skip
+        return await self.builder.sections(context)
+
+    async def _task(self, state: AgentState) -> str:
+        """What the person asked for, verbatim if a window can hold it."""
+        if self.job.is_chat:
+            return ""
+        if self._task_text is None:
+            self._kept = ""
+            known = state.reads.get(TASK, "")
+            key = f"c{state.cycle + 1}/kept/task"
+            self._task_text = await self._bounded(self.job.prompt, key=key, known=known)
+            if self._kept:
+                self._read_now[TASK] = (None, self._kept)
+                self._task_ref = str(await self.run.core.load_json(self._kept))
+        return self._task_text
+
+    def _query(self) -> str:
+        """The newest words that were said, with the task they serve."""
+        newest = ""
+        if len(self.conversation) >= self.conversation.first:
+            last = self.conversation.messages(len(self.conversation), len(self.conversation))
+            newest = last[0].text[:QUERY_CHARS_MAX] if last else ""
+        return f"{self.job.prompt[: QUERY_CHARS_MAX // 2]}\n{newest}".strip()
+
+    async def _read(self, state: AgentState, name: str, read: Callable[[], Awaitable[Any]]) -> Any:
+        """A journaled reading, once a cycle however often it is asked for."""
+        if name not in self._read_now:
+            known = state.reads.get(name, "")
+            if not known and len(state.reads) + len(self._read_now) >= READS_MAX:
+                raise LimitReached("a prompt depends on too many readings", got=name[:80])
+            key = f"c{state.cycle + 1}/read/{_key_part(name)}"
+            self._read_now[name] = await self.run.reading(read, key=key, last=known)
+        return self._read_now[name][0]
+
+    def _reads(self, state: AgentState) -> dict[str, Any]:
+        now = {name: ref for name, (_, ref) in self._read_now.items()}
+        merged: dict[str, Any] = {**state.reads, **now}
+        return {name: ref for name, ref in merged.items() if ref}
+
+    async def _list(self) -> Any:
+        """The skills that this run may use: what it was not granted, its model does not hear of."""
+        assert self._listing is not None
+        core = self.run.core
+        listing = self._listing
+
+        def may_use(name: str) -> bool:
+            tool = core.tools.get(name)
+            return tool is None or core.may_use(tool.grant or f"tools:{tool.name}")
+
+        skills = tuple(line for line in listing.skills if may_use(line.name))
+        return msgspec.structs.replace(listing, skills=skills) if skills else None
+
+    async def _assemble(self, state: AgentState) -> Prompt:
+        return self._prompt
+
+    # The model
+
+    async def _model(self, state: AgentState, prompt: Prompt) -> ModelResult:
+        key = f"c{state.cycle + 1}/model"
+        self._tightened = None
+        try:
+            return await self._asked(state, prompt, key)
+        except ContextTooLong:
+            # The provider counts otherwise than we do: make room once, and ask again.
+            told = self.window.overflowed(state, raw=self._raw)
+            tighter = await self._fitted(told, force="too_long")
+            if tighter is told:
+                raise
+            self._tightened = tighter
+            return await self._asked(tighter, self._prompt, f"{key}/again")
+
+    async def _asked(self, state: AgentState, prompt: Prompt, key: str) -> ModelResult:
+        job = self.job
+        call: dict[str, Any] = {
+            "model": job.model, "messages": prompt, "tools": None, "output": job.output_schema,
+            "key": key, "max_output_tokens": job.max_output_tokens,
+        }  # fmt: skip
+        try:
+            if self._sink is None:
+                return await self.run.step_model(**call)
+            return await self._streamed(call)
+        except OutputInvalid as error:
+            if state.repairs >= REPAIRS_MAX:
+                raise
+            reply = error.facts.get("reply")
+            return ModelResult(
+                text=getattr(reply, "text", ""), finish_reason=MISFIT, key=key, reply=reply,
+                output=str(error),
+            )  # fmt: skip
+
+    async def _streamed(self, call: dict[str, Any]) -> ModelResult:
+        assert self._sink is not None
+        async for item in self.run.stream_model(**call):
+            if isinstance(item, ModelResult):
+                return item
+            await self._sink(item)
+        raise AssertionError("a stream ends with the whole reply")
+
+    # The action
+
+    async def _act(self, state: AgentState, result: ModelResult) -> Outcome[list[ToolResult]]:
+        calls = result.tool_calls
+        if not calls or result.finish_reason == MISFIT:
+            return Outcome()
+        core = self.run.core
+        share = self.job.message_bytes_max // len(calls)
+        core.result_bytes_max = min(core.policy.result_bytes_max, max(1_000, share))
+        loaded = {skill.name: skill.tool for skill in state.skills}
+        key = f"c{state.cycle + 1}/tool"
+        listed = self._listed()
+        asked = [_asked_of(call, loaded, listed) for call in calls]
+        self._called = [name for name, _ in asked]
+        steps = [
+            self.run.step_tool(name, arguments, key=f"{key}/{index}", call=calls[index])
+            for index, (name, arguments) in enumerate(asked)
+        ]
+        if len(steps) == 1:
+            return Outcome(value=[await steps[0]])
+        return Outcome(value=await self.run.parallel(*steps))
+
+    def _listed(self) -> frozenset[str]:
+        """Names of the skills that this cycle's prompt listed, by its record."""
+        listing: Any = self._read_now.get("skills", (None, ""))[0]
+        if not isinstance(listing, dict):
+            return frozenset()
+        lines = cast(list[dict[str, Any]], listing["skills"])
+        return frozenset(str(line["name"]) for line in lines)
+
+    # After it
+
+    async def _transition(
+        self, state: AgentState, result: ModelResult | None, outcome: Outcome[list[ToolResult]]
+    ) -> AgentState:
+        assert result is not None
+        state = self._tightened or state
+        state = self.window.learned(state, result, raw=self._raw)
+        self.conversation.append(result)
+        if outcome.value is not None:
+            state = self._after_tools(state, result, outcome.value)
+        elif (said := self._objection(state, result)) is not None:
+            kind, text = said
+            if kind != "held" and state.repairs >= REPAIRS_MAX:
+                state = state.changed(status="failed", reason=kind, repairs=0)
+            else:
+                repairs = state.repairs + (kind != "held")
+                state = state.changed(repairs=repairs, repeated=0, seen="")
+                self.conversation.append({"role": "user", "content": text})
+        else:
+            await finish(self.run, self.job, result)
+            state = state.changed(status="completed", repairs=0, repeated=0, seen="")
+        state = state.changed(cycle=state.cycle + 1, messages=len(self.conversation))
+        self._offer(state)
+        return state
+
+    def _after_tools(
+        self, state: AgentState, result: ModelResult, results: list[ToolResult]
+    ) -> AgentState:
+        for tool_result in results:
+            self.conversation.append(tool_result)
+        seen = _digest(result, results)
+        repeated = state.repeated + 1 if seen == state.seen else 1
+        state = self._with_skills(state, results)
+        state = state.changed(
+            seen=seen,
+            repeated=repeated,
+            repairs=0,
+            passed=_passed(self.job, state, self._called, results),
+        )
+        if repeated >= STUCK_AFTER:
+            return state.changed(status="failed", reason="stuck")
+        return state
+
+    def _objection(self, state: AgentState, result: ModelResult) -> tuple[str, str] | None:
+        """Why a reply without tool calls is not the end yet, and what the model is told."""
+        if result.finish_reason == MISFIT:
+            return "output_invalid", f"{template('repair-1')}\n\n{result.output}"
+        if result.finish_reason == "length":
+            return "output_cut", template("length-1")
+        if not result.text.strip() and result.output is None:
+            return "empty_reply", template("empty-1")
+        missing = [name for name in self.job.acceptance if name not in state.passed]
+        if missing:
+            return "held", f"{template('held-1')} {', '.join(missing)}"
+        return None
+
+    def _with_skills(self, state: AgentState, results: list[ToolResult]) -> AgentState:
+        """Skills that this cycle has loaded or unloaded."""
+        skills = {skill.name: skill for skill in state.skills}
+        first = len(self.conversation) - len(results) + 1
+        for index, (name, answer) in enumerate(zip(self._called, results, strict=True)):
+            # What another tool returns is data, however much it looks like this.
+            value: Any = answer.value
+            if name not in SKILL_TOOLS or answer.is_error or not isinstance(value, dict):
+                continue
+            said = cast(dict[str, Any], value)
+            skill = said.get("skill")
+            if not isinstance(skill, str) or not skill:
+                continue
+            if said.get("loaded") is True:
+                skills.pop(skill, None)
+                tool = said.get("tool")
+                skills[skill] = LoadedSkill(
+                    name=skill, tool=tool if isinstance(tool, str) else "",
+                    value=self.run.core.ref_of(said), message=first + index,
+                )  # fmt: skip
+            elif said.get("unloaded") is True:
+                skills.pop(skill, None)
+        return state.changed(skills=tuple(skills.values())[-SKILLS_MAX:])
+
+    def _offer(self, state: AgentState) -> None:
+        """Which tools the next prompt offers: with skills, a constant few."""
+        if self._native is None:
+            return
+        offered = self._native
+        if self.builder.native_tools:
+            offered = offered | {skill.tool for skill in state.skills if skill.tool}
+        self.run.core.offered = offered
+
+    def _commit(self, state: AgentState) -> None:
+        # The cycle that ends the run is committed by the end itself: a resume between the two, or a fork
+        # from there, finds the reply in the log and ends the run anew.
+        if state.status == "running":
+            self.run.complete_cycle(state.cycle, state.stored())
+
+
+def _key_part(name: str) -> str:
+    """A name as a part of a step's key; long or odd ones by their hash."""
+    if len(name) <= 60 and name.isprintable() and "/" not in name:
+        return name
+    return sha256(name.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def _asked_of(call: ToolCall, loaded: Mapping[str, str], listed: frozenset[str]) -> tuple[str, Any]:
+    """Tool and arguments of a call.
+
+    That of a loaded skill is one of its tool, with the tool's own rules; a skill that is called by its name
+    without having been loaded is loaded instead.
+    """
+    if call.name in listed and call.name not in loaded:
+        return "load_skill", {"skill_name": call.name}
+    arguments: Any = call.arguments
+    if call.name == "use_skill" and isinstance(arguments, dict):
+        given = cast(dict[str, Any], arguments)
+        if tool := loaded.get(str(given.get("name", "")), ""):
+            return tool, given.get("arguments") or {}
+    return call.name, call.arguments
+
+
+def _passed(
+    job: Job, state: AgentState, called: list[str], results: list[ToolResult]
+) -> tuple[str, ...]:
+    """Gate tools whose last call was no error and did not say of itself that it failed."""
+    if not job.acceptance:
+        return ()
+    passed = set(state.passed)
+    for name, answer in zip(called, results, strict=True):
+        if name in job.acceptance:
+            (passed.add if _is_good(answer) else passed.discard)(name)
+    return tuple(name for name in job.acceptance if name in passed)
+
+
+def _is_good(answer: ToolResult) -> bool:
+    if answer.is_error:
+        return False
+    value: Any = answer.value
+    if not isinstance(value, dict):
+        return value is not False
+    said = cast(dict[str, Any], value)
+    verdicts = [said[name] for name in ("passed", "ok", "success") if name in said]
+    return all(verdict is True for verdict in verdicts) and said.get("exit_code", 0) == 0
+
+
+def _digest(result: ModelResult, results: list[ToolResult]) -> str:
+    digest = sha256()
+    for call in result.tool_calls:
+        digest.update(f"{call.name}\0{call.arguments!r}\0".encode("utf-8", "replace"))
+    for tool_result in results:
+        digest.update(tool_result.content)
+    return digest.hexdigest()[:32]

@@ -1,0 +1,54 @@
+"""Which prompt stands when a reference may dangle: the artifact, else the inline one, else a shipped one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from artelier.agents.minds.prompt import PromptArtifact, read_prompt
+from artelier.agents.minds.reading import Reading, Skip
+from artelier.agents.minds.shipped import PROMPT_LIBRARY, shipped_prompt
+from artelier.errors import InvalidArtifact
+
+INLINE = "inline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenPrompt:
+    """A prompt and where it is from."""
+
+    prompt: PromptArtifact | None = None
+    source: str = ""
+    """A ref with its version, `inline`, or the name of the shipped prompt; empty without a prompt."""
+    skipped: str = ""
+    """Why the artifact does not stand: a `Skip`, or `broken: ...`. For the manifest."""
+
+    @property
+    def missing(self) -> bool:
+        return self.prompt is None
+
+
+def choose_prompt(
+    reading: Reading | Skip | None, *, inline: str | None = None, shipped: str | None = None
+) -> ChosenPrompt:
+    """The prompt to render. Never raises for what agents wrote.
+
+    Shapes: `reading` None: no artifact is named; `shipped` is a name of `genesis_prompt_library`, whose
+    text of this release stands in even if a world has no such artifact.
+    """
+    skipped = ""
+    if isinstance(reading, Reading):
+        try:
+            return ChosenPrompt(prompt=read_prompt(reading.content), source=reading.ref)
+        except InvalidArtifact as error:
+            skipped = f"broken: {error.message}"[:200]
+    elif reading is not None:
+        skipped = reading
+    if inline is not None:
+        try:
+            return ChosenPrompt(prompt=read_prompt(inline), source=INLINE, skipped=skipped)
+        except InvalidArtifact as error:
+            skipped = skipped or f"broken: {error.message}"[:200]
+    if shipped is not None:
+        prompt = read_prompt(shipped_prompt(shipped))
+        return ChosenPrompt(prompt=prompt, source=f"{PROMPT_LIBRARY}#{shipped}", skipped=skipped)
+    return ChosenPrompt(skipped=skipped)

@@ -1,0 +1,342 @@
+"""Conditions of workflows: small expressions over facts that look up, compare and calculate, and no more.
+
+An expression is parsed as Python's syntax and walked by this file alone; nothing is ever handed to `eval`.
+`last_action.success` is a key of a mapping, never an attribute of an object. Text that could do more (calls,
+comprehensions, assignments, formats) is refused when the workflow is saved.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
+
+from artelier.artifacts.shown import shown
+from artelier.errors import InvalidArtifact
+
+CONDITION_CHARS_MAX = 500
+NODES_MAX = 120
+DEPTH_MAX = 20
+KEY_CHARS_MAX = 100
+"""Of one name or key: unknown ones stand in events, which hold no texts."""
+NUMBER_MAX = 2**63
+"""Beyond it a result is an error: numbers must not grow until they fill the memory."""
+
+_CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
+"""As JSON and YAML write them; facts of these names cannot be reached."""
+
+_ORDER: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+_ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: lambda a, b: a / b, ast.Mod: operator.mod,
+}  # fmt: skip
+_SIGNS: dict[type[ast.AST], Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+
+_PLAIN = (
+    ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.BinOp, ast.Compare, ast.Eq,
+    ast.NotEq, ast.In, ast.NotIn, ast.Name, ast.Load, ast.Attribute, ast.Subscript, ast.List,
+    ast.Tuple, *_ORDER, *_ARITHMETIC, *_SIGNS,
+)  # fmt: skip
+_WORDS = {
+    "Call": "a call", "Lambda": "a function", "JoinedStr": "a format", "NamedExpr": "an assignment",
+    "IfExp": "an if", "Is": "`is`; use ==", "IsNot": "`is not`; use !=", "Pow": "`**`",
+    "FloorDiv": "`//`", "Slice": "a slice", "Dict": "a mapping", "Set": "a set", "Await": "await",
+    "LShift": "`<<`", "RShift": "`>>`", "BitOr": "`|`; use or", "BitAnd": "`&`; use and",
+}  # fmt: skip
+
+
+class Verdict(NamedTuple):
+    """Whether a condition holds, and what it stumbled over."""
+
+    holds: bool
+    unknown: tuple[str, ...] = ()
+    """Names that no fact has; each counted as false."""
+    error: str = ""
+    """Why it could not be decided; then it does not hold."""
+
+
+class Worth(NamedTuple):
+    """What an expression is worth: a number, text, true, false or None, and why there is no value."""
+
+    value: int | float | str | bool | None
+    error: str = ""
+    """Why it has none; then the value is None."""
+
+
+class _Unknown:
+    """What a name that no fact has is worth: false, and no number."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+_UNKNOWN = _Unknown()
+
+
+class _Undecided(Exception):
+    """The operands do not fit the operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An expression that has been checked."""
+
+    text: str
+    _tree: ast.expr
+    _paths: tuple[tuple[str, ...], ...]
+
+    @property
+    def tree(self) -> ast.expr:
+        """What this file has found to be harmless."""
+        return self._tree
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it looks up, with dots between the keys."""
+        return tuple(".".join(path) for path in self._paths)
+
+    def check(self, facts: Mapping[str, Any]) -> Verdict:
+        """Whether it holds of some facts, which are JSON data. Never raises; cost: O(nodes) lookups."""
+        # Also names in a branch that is not reached: a misspelt one is reported at once.
+        found = ((".".join(path), _found(path, facts)) for path in self._paths)
+        unknown = tuple(name for name, value in found if value is _UNKNOWN)
+        try:
+            return Verdict(bool(_value(self._tree, facts)), unknown)
+        except _Undecided as error:
+            return Verdict(False, unknown, str(error)[:200])
+        except RecursionError:
+            return Verdict(False, unknown, "the facts are nested too deeply")
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """An expression that has been checked, and is asked for its value instead of its truth."""
+
+    text: str
+    names: tuple[str, ...]
+    """What it looks up, with dots between the keys."""
+    _tree: ast.expr
+
+    def value(self, facts: Mapping[str, Any]) -> Worth:
+        """Its value over some facts, which are JSON data. Never raises; cost: O(nodes) lookups.
+
+        None is also what null is worth, and a name that no fact has.
+        """
+        try:
+            value = _value(self._tree, facts)
+        except _Undecided as error:
+            return Worth(None, str(error)[:200])
+        except RecursionError:
+            return Worth(None, "the facts are nested too deeply")
+        if value is None or isinstance(value, bool | int | float | str):
+            return Worth(value)
+        return Worth(None, "" if value is _UNKNOWN else f"no single value: {shown(value)}"[:200])
+
+
+@lru_cache(maxsize=2048)
+def read_valued(text: str) -> Valued:
+    """An expression for its value, such as `balance / 2`. Errors: those of `read_condition`."""
+    condition = read_condition(text)
+    return Valued(text, condition.names, condition.tree)
+
+
+@lru_cache(maxsize=2048)
+def read_condition(text: str) -> Condition:
+    """A condition from its text. Errors: `InvalidArtifact` that says what is not allowed."""
+    if len(text) > CONDITION_CHARS_MAX:
+        raise InvalidArtifact(
+            "the condition is too long", expected=f"at most {CONDITION_CHARS_MAX} characters"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
+        raise InvalidArtifact(
+            f"not a condition: {why}"[:200], expected=_EXPECTED, got=shown(text)
+        ) from None
+    return Condition(text, tree.body, tuple(dict.fromkeys(_checked_paths(tree, text))))
+
+
+_EXPECTED = "comparisons of facts with and, or, not, in, + - * / %"
+
+
+def _checked_paths(tree: ast.Expression, text: str) -> list[tuple[str, ...]]:
+    """The names it looks up. Errors: `InvalidArtifact` for what a condition cannot hold."""
+    stack: list[tuple[ast.AST, int]] = [(tree.body, 0)]
+    paths: list[tuple[str, ...]] = []
+    count = 0
+    while stack:
+        node, depth = stack.pop()
+        count += 1
+        if count > NODES_MAX or depth > DEPTH_MAX:
+            raise InvalidArtifact(
+                "the condition is too large",
+                expected=f"{NODES_MAX} parts, nested {DEPTH_MAX} deep, at most",
+            )
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            path = _path(node)
+            _check_keys(path)
+            if not (len(path) == 1 and path[0].lower() in _CONSTANTS):
+                paths.append(path)
+            continue
+        if isinstance(node, ast.Constant):
+            _check_constant(node.value)
+        elif not isinstance(node, _PLAIN):
+            name = type(node).__name__
+            raise InvalidArtifact(
+                f"a condition cannot hold {_WORDS.get(name, name)}",
+                expected=_EXPECTED,
+                got=shown(text),
+            )
+        stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+    return paths
+
+
+def _path(node: ast.expr) -> tuple[str, ...]:
+    """The keys that a name, `a.b` or `a["b"]` looks up. Errors: `InvalidArtifact`."""
+    keys: list[str] = []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            keys.append(node.attr)
+        elif (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
+            keys.append(node.slice.value)
+        elif isinstance(node, ast.Call):
+            raise InvalidArtifact("a condition cannot hold a call", expected=_EXPECTED)
+        else:
+            raise InvalidArtifact(
+                "a condition looks up keys of facts only", expected='`fact.key` or `fact["key"]`'
+            )
+        node = node.value
+    if len(keys) >= DEPTH_MAX:
+        raise InvalidArtifact("a name in the condition has too many keys")
+    return (node.id, *reversed(keys))
+
+
+def _check_keys(path: tuple[str, ...]) -> None:
+    """Errors: `InvalidArtifact` for what could not stand in the event of an unknown name."""
+    if strange := [key for key in path if len(key) > KEY_CHARS_MAX or not key.isprintable()]:
+        raise InvalidArtifact(
+            "a key in the condition is no name",
+            expected=f"at most {KEY_CHARS_MAX} printable characters", got=shown(strange[0]),
+        )  # fmt: skip
+
+
+def _found(path: tuple[str, ...], facts: Mapping[str, Any]) -> Any:
+    value: Any = facts
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return _UNKNOWN
+        value = cast("Mapping[str, Any]", value)[key]
+    return value
+
+
+def _check_constant(value: object) -> None:
+    if isinstance(value, bytes | complex) or value is ...:
+        raise InvalidArtifact("a condition holds numbers, text, true, false and null only")
+    if isinstance(value, int | float) and not abs(value) <= NUMBER_MAX:
+        raise InvalidArtifact("a number in the condition is too large", expected="64 bits")
+
+
+def _value(node: ast.expr, facts: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        path = _path(node)
+        constant = len(path) == 1 and path[0].lower() in _CONSTANTS
+        return _CONSTANTS[path[0].lower()] if constant else _found(path, facts)
+    if isinstance(node, ast.BoolOp):
+        values = (bool(_value(item, facts)) for item in node.values)
+        return all(values) if isinstance(node.op, ast.And) else any(values)
+    if isinstance(node, ast.UnaryOp):
+        return _signed(node.op, _value(node.operand, facts))
+    if isinstance(node, ast.BinOp):
+        return _calculated(node.op, _value(node.left, facts), _value(node.right, facts))
+    if isinstance(node, ast.Compare):
+        values = [_value(item, facts) for item in (node.left, *node.comparators)]
+        return all(_holds(op, a, b) for op, (a, b) in zip(node.ops, pairwise(values), strict=True))
+    # A list or tuple: nothing else passed the check of its shape.
+    return [_value(item, facts) for item in cast("ast.List | ast.Tuple", node).elts]
+
+
+def _signed(op: ast.unaryop, value: Any) -> Any:
+    if isinstance(op, ast.Not):
+        return not value
+    return value if value is _UNKNOWN else _SIGNS[type(op)](_number(value))
+
+
+def _calculated(op: ast.operator, left: Any, right: Any) -> Any:
+    if left is _UNKNOWN or right is _UNKNOWN:
+        return _UNKNOWN
+    try:
+        return _bounded(_ARITHMETIC[type(op)](_number(left), _number(right)))
+    except ZeroDivisionError:
+        raise _Undecided("division by zero") from None
+
+
+def _holds(op: ast.cmpop, left: Any, right: Any) -> bool:
+    order = _ORDER.get(type(op))
+    if order is not None:
+        if left is _UNKNOWN or right is _UNKNOWN:
+            return False
+        if isinstance(left, str) and isinstance(right, str):
+            return order(left, right)
+        return order(_number(left), _number(right))
+    left, right = _known(left), _known(right)
+    if isinstance(op, ast.Eq):
+        return _same(left, right)
+    if isinstance(op, ast.NotEq):
+        return not _same(left, right)
+    return _contains(right, left) is isinstance(op, ast.In)
+
+
+def _contains(holder: Any, item: Any) -> bool:
+    if holder is False:
+        return False  # an unknown name holds nothing
+    if isinstance(holder, str):
+        if not isinstance(item, str):
+            raise _Undecided("only text can be in a text")
+        return item in holder
+    if isinstance(holder, list | tuple):
+        return any(_same(item, member) for member in cast("list[Any]", holder))
+    if isinstance(holder, Mapping):
+        return isinstance(item, str) and item in holder
+    raise _Undecided(f"nothing can be in a value of type {type(holder).__name__}")
+
+
+def _same(left: Any, right: Any) -> bool:
+    # In Python true equals 1; a fact that is true must not pass for a balance of 1.
+    if isinstance(left, bool) is not isinstance(right, bool):
+        return False
+    return bool(left == right)
+
+
+def _known(value: Any) -> Any:
+    return False if value is _UNKNOWN else value
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Undecided(f"expected a number, got {shown(value)}")
+    return _bounded(value)
+
+
+def _bounded(value: Any) -> int | float:
+    if not abs(value) <= NUMBER_MAX:  # so, because NaN is not larger either
+        raise _Undecided("a number is too large")
+    return value

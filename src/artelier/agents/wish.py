@@ -1,0 +1,19 @@
+"""What a person may wish of a run's compactions; it reaches the loop as a signal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from artelier.context import CompactionStrategy
+from artelier.errors import InvalidRequest
+
+ASKED = "artelier.compaction"
+"""Name of the signal: `{undo: bool, policy: {...} | null}`."""
+
+
+def checked_wish(*, undo: bool, policy: CompactionStrategy | None) -> dict[str, Any]:
+    """What to signal as `ASKED`. Errors: `InvalidRequest` if nothing is wished."""
+    if not undo and policy is None:
+        raise InvalidRequest("nothing to do", expected="undo, or another strategy")
+    return {"undo": undo, "policy": None if policy is None else asdict(policy)}

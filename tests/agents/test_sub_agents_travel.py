@@ -1,0 +1,133 @@
+"""Forks, retries, streams and chats of agents that delegate; what is scrubbed for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from artelier import Policy
+from artelier.errors import ToolFailed
+from artelier.kernel import AgentResult
+from artelier.log import Event
+from artelier.ports.model import ChatMessage
+from artelier.testing import ScriptedModel
+from tests.agents.family import (
+    boss,
+    hand,
+    open_family,
+    statuses,
+    task_of,
+    told,
+    work,
+    worker,
+)
+from tests.kernel.stage import events, play
+
+# Time travel
+
+
+def test_a_fork_shares_what_children_said_and_runs_its_own_from_there(tmp_path: Path) -> None:
+    models = {
+        "boss": ScriptedModel([hand("a"), hand("b"), "end", hand("b"), "other end"]),
+        "worker": ScriptedModel(task_of),
+    }
+
+    async def scenario() -> None:
+        with open_family(tmp_path, models) as kernel:
+            agent = boss(kernel, worker(kernel))
+            await work(agent)
+            first = next(e.seq for e in await events(kernel) if e.kind == "cycle.completed")
+
+            fork = await kernel.for_tenant().fork("r", at=first)
+            result = await work(agent, fork)
+
+            assert result.text == "other end"
+            assert told(models["boss"]) == ["a", "b"]
+            (child,) = (await kernel.for_tenant().tree(fork))["children"]
+            assert child["id"].startswith(f"{fork}::sub_agent::")
+            assert len((await kernel.for_tenant().tree("r"))["children"]) == 2
+            assert len(models["worker"].requests) == 3
+
+    play(scenario())
+
+
+def test_a_retried_parent_keeps_its_children(tmp_path: Path) -> None:
+    models = {
+        "boss": ScriptedModel([hand("a"), ToolFailed("down"), "end"]),
+        "worker": ScriptedModel(["worked"]),
+    }
+
+    async def scenario() -> None:
+        with open_family(tmp_path, models) as kernel:
+            agent = boss(kernel, worker(kernel))
+            assert (await work(agent)).status == "failed"
+            await kernel.for_tenant().retry("r")
+
+            assert (await work(agent)).text == "end"
+            assert told(models["boss"]) == ["worked"]
+
+    play(scenario())
+
+
+def test_a_stream_of_a_parent_goes_on_while_its_child_works(tmp_path: Path) -> None:
+    models = {"boss": ScriptedModel([hand("a"), "end"]), "worker": ScriptedModel(["worked"])}
+
+    async def scenario() -> None:
+        with open_family(tmp_path, models) as kernel:
+            agent = boss(kernel, worker(kernel))
+            seen = [
+                item
+                async for item in agent.stream(run_id="r", model="boss", prompt="Have it done.")
+            ]
+
+            logged = [item for item in seen if isinstance(item, Event)]
+            kinds_seen = [event.kind for event in logged]
+            assert isinstance(seen[-1], AgentResult)
+            assert seen[-1].text == "end"
+            assert kinds_seen.index("tool.requested") < kinds_seen.index("tool.completed")
+            assert {event.stream.id for event in logged} == {"r"}
+
+    play(scenario())
+
+
+def test_a_conversation_delegates_in_each_of_its_turns(tmp_path: Path) -> None:
+    models = {
+        "boss": ScriptedModel([hand("a"), "one", hand("b"), "two"]),
+        "worker": ScriptedModel(task_of),
+    }
+
+    async def scenario() -> None:
+        with open_family(tmp_path, models) as kernel:
+            chat = boss(kernel, worker(kernel)).chat("talk", model="boss")
+            replies = [(await chat.send(text)).text for text in ("first", "second")]
+
+            assert replies == ["one", "two"]
+            assert told(models["boss"])[-1] == "b"
+            assert sum("::sub_agent::" in name for name in await statuses(kernel)) == 2
+
+    play(scenario())
+
+
+def test_what_is_scrubbed_for_a_parent_is_scrubbed_for_its_children(tmp_path: Path) -> None:
+    def scrub(messages: tuple[ChatMessage, ...]) -> tuple[tuple[ChatMessage, ...], dict[str, int]]:
+        clean = [
+            msgspec.structs.replace(message, content=message.text.replace("ana@x.no", "[mail]"))
+            if "ana@x.no" in message.text
+            else message
+            for message in messages
+        ]
+        return tuple(clean), {"mail": 1}
+
+    models = {
+        "boss": ScriptedModel([hand("write to ana@x.no"), "end"]),
+        "worker": ScriptedModel(["done"]),
+    }
+
+    async def scenario() -> None:
+        with open_family(tmp_path, models, policy=Policy(scrub=scrub)) as kernel:
+            await work(boss(kernel, worker(kernel)))
+
+            assert "write to [mail]" in task_of(models["worker"].requests[0])
+
+    play(scenario())
