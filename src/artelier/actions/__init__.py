@@ -1,0 +1,57 @@
+"""The one schema of what an agent may do in a world: parser, prompt, tools and docs come from it."""
+
+from artelier.actions.action import (
+    ACTIONS,
+    Accept,
+    Action,
+    Bid,
+    CancelOffer,
+    Configure,
+    Delete,
+    Edit,
+    Invoke,
+    Message,
+    Noop,
+    Offer,
+    Read,
+    Search,
+    SubscribeArtifact,
+    Transfer,
+    UnsubscribeArtifact,
+    Write,
+)
+from artelier.actions.page import actions_page
+from artelier.actions.parse import Rejected, action_from, action_from_call, parse_action
+from artelier.actions.reply import NoObject, one_object
+from artelier.actions.shown import action_schema, action_tools, actions_prompt
+
+__all__ = [
+    "ACTIONS",
+    "Accept",
+    "Action",
+    "Bid",
+    "CancelOffer",
+    "Configure",
+    "Delete",
+    "Edit",
+    "Invoke",
+    "Message",
+    "NoObject",
+    "Noop",
+    "Offer",
+    "Read",
+    "Rejected",
+    "Search",
+    "SubscribeArtifact",
+    "Transfer",
+    "UnsubscribeArtifact",
+    "Write",
+    "action_from",
+    "action_from_call",
+    "action_schema",
+    "action_tools",
+    "actions_page",
+    "actions_prompt",
+    "one_object",
+    "parse_action",
+]

@@ -1,0 +1,330 @@
+"""The actions of an agent in a world, each a frozen value: the one place that says what they hold.
+
+The JSON schema, the parser, the wording of the prompt, the list of tools and `docs/actions.md` are derived
+from these classes. The docstring of a class is what a model reads about it. Shape and bounds are checked
+here; whether an action is allowed, possible and paid for is the world's to say.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from artelier.artifacts import Access, Ref, check_principal
+from artelier.artifacts.bill import PRICE_MAX
+from artelier.artifacts.content import check_json
+from artelier.artifacts.ref import check_new_id
+from artelier.errors import InvalidArguments
+from artelier.ids import check_artifact_id
+
+ACTION_BYTES_MAX = 256 * 1024
+"""JSON of one action (guess: a long document; larger content is no single thought of a model)."""
+
+REASONING_CHARS_MAX = 4_000
+
+# `$` lets a newline pass; the checks below do not. A pattern without lookahead suits every provider.
+_ID = r"^[A-Za-z0-9._:/-]{1,128}$"
+_REF = r"^[A-Za-z0-9._:/-]{1,128}(@[1-9][0-9]{0,14})?(#[A-Za-z0-9._:/-]{1,128})?$"
+_WHO = r"^[A-Za-z0-9._:/-]{1,512}$"
+_NAME = r"^[a-z][a-z0-9_]{0,63}$"
+
+PATTERNS = {
+    _ID: "an id (1-128 characters of A-Z a-z 0-9 . _ : / -)",
+    _REF: "a ref such as `id`, `id@2` or `library#part`",
+    _WHO: "the id of an agent or a service",
+    _NAME: "a name of a-z 0-9 _",
+}
+"""What to tell whoever sent something else."""
+
+Id: TypeAlias = Annotated[str, Meta(pattern=_ID, description="id of an artifact")]
+AnyRef: TypeAlias = Annotated[
+    str, Meta(pattern=_REF, description="`id`, `id@version` or `library#part`")
+]
+Who: TypeAlias = Annotated[str, Meta(pattern=_WHO, description="id of an agent or a service")]
+OfferId: TypeAlias = Annotated[str, Meta(pattern=_ID, description="id of an offer")]
+Scrip: TypeAlias = Annotated[int, Meta(ge=0, le=PRICE_MAX, description="whole scrip")]
+PriceMax: TypeAlias = Annotated[
+    int, Meta(ge=0, le=PRICE_MAX, description="the most you agree to pay, in whole scrip")
+]
+Name: TypeAlias = Annotated[str, Meta(pattern=_NAME)]
+Version: TypeAlias = Annotated[
+    int, Meta(ge=0, le=2**53, description="refuse unless this is the version now; 0: must be new")
+]
+
+
+class Action(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="action",
+    omit_defaults=True,
+):  # fmt: skip
+    """What one agent wants to do in one tick."""
+
+    reasoning: Annotated[
+        str, Meta(max_length=REASONING_CHARS_MAX, description="why, in a sentence or two")
+    ] = ""
+
+    @property
+    def name(self) -> str:
+        """Such as `write`."""
+        return str(self.__struct_config__.tag)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON data that the parser turns into an equal action; defaults are left out."""
+        return msgspec.to_builtins(self)
+
+
+class Noop(Action, frozen=True, kw_only=True, tag="noop"):
+    """Do nothing in this tick."""
+
+
+class Read(Action, frozen=True, kw_only=True, tag="read"):
+    """Read an artifact, a version of it, or a part of a library; its content is your next result."""
+
+    ref: AnyRef
+    price_max: PriceMax | None = None
+
+    def __post_init__(self) -> None:
+        Ref.parse(self.ref, main_allowed=True)
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What others pay you each time, in whole scrip."""
+
+    read: Scrip = 0
+    invoke: Scrip = 0
+    inclusion: Scrip = 0
+
+
+class Write(Action, frozen=True, kw_only=True, tag="write"):
+    """Make an artifact of your own, or a new version of one that you may write."""
+
+    artifact_id: Id
+    content: Annotated[Any, Meta(description="text or JSON, as the kind demands")]
+    kind: (
+        Annotated[
+            Name, Meta(description="needed for a new artifact; an existing one keeps its kind")
+        ]
+        | None
+    ) = None
+    access: (
+        Annotated[
+            str | dict[str, Any],
+            Meta(
+                description="private, owner_writes, public, {allow: {right: [who]}} or {contract: id}"
+            ),
+        ]
+        | None
+    ) = None
+    prices: Prices | None = None
+    interface: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    expected_version: Version | None = None
+
+    def __post_init__(self) -> None:
+        check_new_id(self.artifact_id)
+        _check_name(self.kind)
+        _sized(self.content, self.access, self.interface, self.metadata)
+        if self.access is not None:
+            Access.parse(self.access)
+
+
+class Edit(Action, frozen=True, kw_only=True, tag="edit"):
+    """Replace a string that occurs exactly once in an artifact's text."""
+
+    artifact_id: Id
+    old: Annotated[str, Meta(min_length=1, max_length=ACTION_BYTES_MAX)]
+    new: Annotated[str, Meta(max_length=ACTION_BYTES_MAX)]
+
+    def __post_init__(self) -> None:
+        check_new_id(self.artifact_id)
+        _sized(self.old, self.new)
+
+
+class Delete(Action, frozen=True, kw_only=True, tag="delete"):
+    """Delete an artifact of yours for good; its id stays taken."""
+
+    artifact_id: Id
+
+    def __post_init__(self) -> None:
+        check_new_id(self.artifact_id)
+
+
+class Invoke(Action, frozen=True, kw_only=True, tag="invoke"):
+    """Run an executable artifact or a service, with the arguments that its interface names."""
+
+    artifact_id: Id
+    args: dict[str, Any] = {}
+    price_max: PriceMax | None = None
+
+    def __post_init__(self) -> None:
+        check_new_id(self.artifact_id)
+        _sized(self.args)
+
+
+class Transfer(Action, frozen=True, kw_only=True, tag="transfer"):
+    """Give scrip to somebody."""
+
+    to: Who
+    amount: Annotated[int, Meta(ge=1, le=PRICE_MAX, description="whole scrip")]
+
+    def __post_init__(self) -> None:
+        check_principal(self.to)
+
+
+class SubscribeArtifact(Action, frozen=True, kw_only=True, tag="subscribe_artifact"):
+    """Have an artifact's newest content in your prompt from the next tick on."""
+
+    artifact_id: Id
+
+    def __post_init__(self) -> None:
+        check_new_id(self.artifact_id)
+
+
+class UnsubscribeArtifact(Action, frozen=True, kw_only=True, tag="unsubscribe_artifact"):
+    """Have it no longer."""
+
+    artifact_id: Id
+
+    def __post_init__(self) -> None:
+        check_artifact_id(self.artifact_id)
+
+
+Reference: TypeAlias = AnyRef | UnsetType | None
+
+
+class Configure(Action, frozen=True, kw_only=True, tag="configure"):
+    """Change what you think with: name an artifact, or null for none. It holds from the next tick on."""
+
+    personality_prompt_artifact_id: Reference = UNSET
+    workflow_artifact_id: Reference = UNSET
+    reflex_artifact_id: Reference = UNSET
+    working_memory_artifact_id: Reference = UNSET
+    longterm_memory_artifact_id: Reference = UNSET
+    steering_artifact_id: Reference = UNSET
+
+    def __post_init__(self) -> None:
+        if not self.changes:
+            raise InvalidArguments(
+                "configure changes nothing", expected=f"one of {', '.join(CONFIGURABLE)}"
+            )
+        for ref in self.changes.values():
+            if ref is not None:
+                Ref.parse(ref, main_allowed=True)
+
+    @property
+    def changes(self) -> dict[str, str | None]:
+        """The references to set, by field of the agent artifact; None removes one."""
+        values = ((name, getattr(self, name)) for name in CONFIGURABLE)
+        return {name: value for name, value in values if value is not UNSET}
+
+
+CONFIGURABLE: tuple[str, ...] = tuple(
+    name for name in Configure.__struct_fields__ if name != "reasoning"
+)
+
+
+class Search(Action, frozen=True, kw_only=True, tag="search"):
+    """Find artifacts that you may read: by words, kind or owner. The list is your next result."""
+
+    text: Annotated[str, Meta(max_length=500, description="words that all occur in it")] = ""
+    kind: Name | None = None
+    owner: Who | None = None
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+
+    def __post_init__(self) -> None:
+        _check_name(self.kind)
+        if self.owner is not None:
+            check_principal(self.owner)
+
+
+class Offer(Action, frozen=True, kw_only=True, tag="offer"):
+    """Offer an artifact of yours for sale: the artifact itself, a copy, or a licence to use it."""
+
+    artifact_id: Id
+    price: Scrip
+    sells: Literal["ownership", "copy", "licence"] = "ownership"
+    to: Who | None = None
+    """The only one who may accept; by default anybody."""
+    uses: Annotated[int, Meta(ge=1, le=1_000_000, description="of a licence")] | None = None
+    ticks: Annotated[int, Meta(ge=1, le=1_000_000, description="of a licence")] | None = None
+    royalty_percent: Annotated[
+        int, Meta(ge=0, le=100, description="of what a copy earns later, to its origin")
+    ] = 0
+
+    def __post_init__(self) -> None:
+        check_new_id(self.artifact_id)
+        if self.to is not None:
+            check_principal(self.to)
+        lasts = [term for term in (self.uses, self.ticks) if term is not None]
+        if len(lasts) != (1 if self.sells == "licence" else 0):
+            raise InvalidArguments(
+                "an offer's terms do not fit what it sells",
+                expected="`uses` or `ticks` for a licence, neither for anything else",
+            )
+        if self.royalty_percent and self.sells != "copy":
+            raise InvalidArguments("only a copy pays a royalty", expected='"sells": "copy"')
+
+
+class Accept(Action, frozen=True, kw_only=True, tag="accept"):
+    """Buy what an offer sells, at its price."""
+
+    offer_id: OfferId
+    price_max: PriceMax | None = None
+
+    def __post_init__(self) -> None:
+        check_artifact_id(self.offer_id)
+
+
+class CancelOffer(Action, frozen=True, kw_only=True, tag="cancel_offer"):
+    """Take back an offer of yours that nobody has accepted."""
+
+    offer_id: OfferId
+
+    def __post_init__(self) -> None:
+        check_artifact_id(self.offer_id)
+
+
+class Bid(Action, frozen=True, kw_only=True, tag="bid"):
+    """Bid in this round's sealed auction to have an artifact of yours scored by the mint."""
+
+    artifact_id: Id
+    amount: Annotated[int, Meta(ge=1, le=PRICE_MAX, description="whole scrip")]
+
+    def __post_init__(self) -> None:
+        check_new_id(self.artifact_id)
+
+
+class Message(Action, frozen=True, kw_only=True, tag="message"):
+    """Send a short text to another agent, who sees it at its next tick."""
+
+    to: Who
+    text: Annotated[str, Meta(min_length=1, max_length=4_000)]
+
+    def __post_init__(self) -> None:
+        check_principal(self.to)
+
+
+CLASSES: tuple[type[Action], ...] = (
+    Noop, Read, Write, Edit, Delete, Invoke, Transfer, SubscribeArtifact, UnsubscribeArtifact,
+    Configure, Search, Offer, Accept, CancelOffer, Bid, Message,
+)  # fmt: skip
+
+ACTIONS: dict[str, type[Action]] = {str(cls.__struct_config__.tag): cls for cls in CLASSES}
+"""Each action by its name, in the order in which they are shown."""
+
+
+def _check_name(kind: str | None) -> None:
+    if kind is not None and kind.endswith("\n"):
+        raise InvalidArguments("invalid kind", expected=PATTERNS[_NAME], got=repr(kind))
+
+
+def _sized(*values: object) -> None:
+    """JSON data within the bound. Errors: `InvalidArtifact`, `InvalidArguments`."""
+    for value in values:
+        check_json(value)
+    size = len(msgspec.json.encode(values))
+    if size > ACTION_BYTES_MAX:
+        raise InvalidArguments(
+            "the action is too large", expected=f"at most {ACTION_BYTES_MAX} bytes", got=size
+        )
