@@ -1,0 +1,30 @@
+"""Worlds: spaces in which agents own, trade and change what they think with."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.world.config import Mint, Shock, Subscriptions, WorldConfig, read_config
+    from artelier.world.tick import Passed
+    from artelier.world.world import World
+
+_HOMES = {
+    "Mint": "config",
+    "Passed": "tick",
+    "Shock": "config",
+    "Subscriptions": "config",
+    "World": "world",
+    "WorldConfig": "config",
+    "read_config": "config",
+}
+
+__all__ = ["Mint", "Passed", "Shock", "Subscriptions", "World", "WorldConfig", "read_config"]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy: events and views of worlds are part of every kernel, the rest only of those that have worlds.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,147 @@
+"""From an action to its effects: the function that decides it, or a rejection that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from artelier import actions
+from artelier.actions import Action, Rejected
+from artelier.artifacts import Act, InvocationFailed, Working
+from artelier.artifacts.events import ArtifactInvoked, ArtifactWritten
+from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments
+from artelier.world.deciding import artifacts, minds, money
+from artelier.world.events import ActionRejected
+from artelier.world.market import bidding, trading
+from artelier.world.resources import check_storage
+from artelier.world.scene import Scene, Step
+from artelier.world.thought import Thought
+
+Decide = Callable[[Step, Any], Awaitable[None]]
+
+DECIDE: dict[type[Action], Decide] = {
+    actions.Noop: money.noop,
+    actions.Read: artifacts.read,
+    actions.Write: artifacts.write,
+    actions.Edit: artifacts.edit,
+    actions.Delete: artifacts.delete,
+    actions.Invoke: artifacts.invoke,
+    actions.Search: artifacts.search,
+    actions.Transfer: money.transfer,
+    actions.Message: money.message,
+    actions.SubscribeArtifact: minds.subscribe,
+    actions.UnsubscribeArtifact: minds.unsubscribe,
+    actions.Configure: minds.configure,
+    actions.Offer: trading.offer,
+    actions.Accept: trading.accept,
+    actions.CancelOffer: trading.cancel,
+    actions.Bid: bidding.bid,
+}
+"""Every action of the schema; a test compares the two."""
+
+GENESIS = "genesis"
+"""What the ids of the world's own artifacts begin with."""
+
+REASON_CHARS_MAX = 500
+
+
+async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
+    """Do what one agent wants, whole or not at all; whether it was done. `n`: its place in the order.
+
+    Errors: none of what agents can bring about: those are rejections in the log.
+    """
+    action = thought.action
+    if isinstance(action, Rejected):
+        await reject(scene, thought, thought.code, action.reason, n=n)
+        return False
+    step = Step(scene, thought, action, n=n)
+    try:
+        allowed = scene.config.actions
+        if allowed is not None and action.name not in allowed:
+            raise InvalidArguments(
+                f"{action.name} is no action of this world", expected=", ".join(allowed)
+            )
+        await DECIDE[type(action)](step, action)
+        check_ids(step.working)
+        await check_storage(scene, step.working)
+    except InvocationFailed as failed:
+        await _record_failure(scene, thought, action, failed, n=n)
+        return False
+    except Flow:
+        raise  # the host stops the world; that is nobody's mistake
+    except ArtelierError as error:
+        await reject(scene, thought, error.code, _sentence(error), n=n, wall=step.wall_in_all)
+        return False
+    scene.working.absorb(step.working)
+    return True
+
+
+def check_ids(working: Working) -> None:
+    """Whether an action made no artifact that would look like one of the world's own.
+
+    Programs are asked too: what they write is somebody's. Errors: `AccessDenied`.
+    """
+    for data, _ in working.changes:
+        if isinstance(data, ArtifactWritten) and data.version == 1 and data.id.startswith(GENESIS):
+            raise AccessDenied(
+                f"artifact {data.id} cannot be made",
+                expected=f"an id that does not begin with {GENESIS}: those are the world's own",
+                artifact=data.id,
+            )  # fmt: skip
+
+
+async def reject(
+    scene: Scene,
+    thought: Thought,
+    code: str,
+    reason: str,
+    *,
+    n: int,
+    wall: Mapping[str, str] | None = None,
+) -> None:
+    """Write that nothing happened, and why: the agent sees it at its next step.
+
+    `wall`: what ended by the wall clock in the action, if it began.
+    """
+    ref, blob = scene.keep(_bounded(reason))
+    blobs, reasoning, name = [blob], None, ""
+    if isinstance(thought.action, Action):
+        name = thought.action.name
+        if thought.action.reasoning:
+            reasoning, said = scene.keep(thought.action.reasoning)
+            blobs.append(said)
+    act = Act(
+        n=n, action=name, source=thought.source, step=thought.key, tokens=thought.tokens,
+        reasoning=reasoning, wall=dict(thought.wall if wall is None else wall),
+    )  # fmt: skip
+    rejected = ActionRejected(act=act, code=code, reason=ref)
+    await scene.working.apply(rejected, actor=thought.agent, blobs=blobs)
+
+
+async def _record_failure(
+    scene: Scene, thought: Thought, action: Action, failed: InvocationFailed, *, n: int
+) -> None:
+    """An artifact's code failed: nothing of what it did is left, its price was not paid."""
+    step = Step(scene, thought, action, n=n)
+    said = step.keep(_bounded(failed.message))
+    await step.apply(
+        ArtifactInvoked(
+            id=getattr(action, "artifact_id", ""), version=0, caller=thought.agent,
+            outcome="failed", reason=failed.reason, wall=failed.wall, act=step.act(result=said),
+        )
+    )  # fmt: skip
+    scene.working.absorb(step.working)
+
+
+def _sentence(error: ArtelierError) -> str:
+    text = error.message
+    if error.expected:
+        text += f"; expected {error.expected}"
+    if error.got:
+        text += f", got {error.got}"
+    return text
+
+
+def _bounded(text: str) -> str:
+    text = text.encode(errors="replace").decode()
+    return text if len(text) <= REASON_CHARS_MAX else text[: REASON_CHARS_MAX - 1] + "…"

@@ -1,0 +1,40 @@
+"""What a principal does in a world between ticks: the same handle as outside, over the world's own stream."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from artelier.agents.minds import register_minds
+from artelier.artifacts import Artifacts, Space
+from artelier.world.clock import TickClock
+from artelier.world.events import reader_of, world_space
+from artelier.world.host import Host
+from artelier.world.services import search_memory, shipped_services
+from artelier.world.stage import WorldStage
+from artelier.world.stores import register_stores
+
+
+class Looking(Protocol):
+    """A store that can be asked without waiting."""
+
+    def look(self, sql: str, parameters: Any = ..., /) -> list[Any]: ...
+
+
+def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
+    """The handle of one principal in a world. Its events are dated with the tick that passed last."""
+    register_minds()
+    register_stores()
+    tenant, space = host.id, world_space(world)
+
+    def tick() -> int:
+        rows = store.look("SELECT tick FROM worlds WHERE tenant = ? AND id = ?", (tenant, world))
+        return rows[0][0] if rows else 0
+
+    clock = TickClock(tick)
+    artifacts = Artifacts(
+        host.services.store, clock, tenant, space, principal,
+        main=host.as_principal(reader_of(world)).artifacts,
+        interpreter=host.sandbox, services=shipped_services(), search_memory=search_memory,
+        stages=WorldStage,
+    )  # fmt: skip
+    return Space(host.services.store, clock, tenant, space, principal, artifacts)

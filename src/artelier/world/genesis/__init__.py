@@ -1,0 +1,22 @@
+"""How worlds begin: services, libraries and handbook; whole worlds from files; the shipped examples."""
+
+from artelier.world.genesis.defaults import default_artifacts
+from artelier.world.genesis.file import read_world, read_world_file
+from artelier.world.genesis.founding import found
+from artelier.world.genesis.made import Made, make
+from artelier.world.genesis.settling import settle, shipped_artifacts
+from artelier.world.genesis.shipped import shipped, shipped_names, shipped_policies
+
+__all__ = [
+    "Made",
+    "default_artifacts",
+    "found",
+    "make",
+    "read_world",
+    "read_world_file",
+    "settle",
+    "shipped",
+    "shipped_artifacts",
+    "shipped_names",
+    "shipped_policies",
+]

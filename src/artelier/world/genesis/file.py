@@ -1,0 +1,271 @@
+"""World files: settings, artifacts and agents as they are written down, read strictly.
+
+`read_world_file` gives plain data in which no file is named any more; `read_world` checks such data.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import msgspec
+from msgspec import Meta
+
+from artelier.artifacts.bill import PRICE_MAX
+from artelier.errors import ArtelierError, InvalidConfig, NotFound
+from artelier.world.config import WorldConfig, read_config
+from artelier.world.loading.folder import Folder
+from artelier.world.mistakes import Path as Place
+from artelier.world.mistakes import line_of, mistake, shown_path
+
+AGENTS_MAX = 200_000
+ARTIFACTS_MAX = 200_000
+FILES_MAX = 10_000
+"""Different files that one world file may name."""
+
+Scrip = Annotated[int, Meta(ge=0, le=PRICE_MAX)]
+Content = str | dict[str, Any]
+"""Given in place, or `{file = "path"}`."""
+
+INLINE = ("personality", "workflow", "reflex", "working_memory", "longterm_memory")
+"""What an agent entry may hold instead of naming an artifact; each becomes `<id>_<name>`."""
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An unknown key is a mistake that would otherwise go unseen for a thousand ticks."""
+
+
+class ArtifactEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+    """An artifact that is there from the beginning."""
+
+    id: str
+    kind: str
+    owner: str
+    content: Any = msgspec.UNSET
+    file: str = ""
+    """Instead of `content`: text; `.json` is JSON, `.py` of a tool becomes `{code}`."""
+    access: str | dict[str, Any] | None = None
+    prices: dict[str, Scrip] | None = None
+    interface: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class AgentEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+    """An agent, or `count` of them: then `{n}` in ids is 1, 2, 3..."""
+
+    id: str
+    count: Annotated[int, Meta(ge=0, le=AGENTS_MAX)] = 1
+    scrip: Scrip | None = None
+    """None: the world's start balance."""
+    policy: str = ""
+    model: str = ""
+    template: str = ""
+    """Name of a shipped workflow that becomes its own."""
+    defaults: bool | None = None
+    """Whether it gets artifacts for what it does not name; None: unless it has a policy."""
+    system_prompt: str = ""
+    personality: Content | None = None
+    workflow: Content | None = None
+    reflex: Content | None = None
+    working_memory: Content | None = None
+    longterm_memory: dict[str, Any] | None = None
+    personality_prompt_artifact_id: str = ""
+    workflow_artifact_id: str = ""
+    reflex_artifact_id: str = ""
+    working_memory_artifact_id: str = ""
+    longterm_memory_artifact_id: str = ""
+    steering_artifact_id: str = ""
+    subscribed_artifacts: list[str] | None = None
+    """None: the handbook."""
+    metadata: dict[str, Any] | None = None
+
+
+class WorldEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+    """A whole world."""
+
+    world: dict[str, Any] = {}
+    settle: bool = True
+    """Whether it has services, libraries and the handbook."""
+    agents: list[AgentEntry] = []
+    artifacts: list[ArtifactEntry] = []
+
+    @property
+    def config(self) -> WorldConfig:
+        return read_config(self.world)
+
+
+def read_world_file(path: Path | str) -> dict[str, Any]:
+    """A world file as plain data for `found`, with the contents of the files that it names.
+
+    Files are named relative to the folder of the world file and must lie in it.
+
+    Errors: `NotFound` for no such file; `InvalidConfig` that names the place of whatever is wrong.
+    """
+    path = Path(path)
+    try:
+        folder = Folder(path.parent)
+        text = folder.text(path.name)
+    except NotFound:
+        text = folder = None
+    except InvalidConfig as error:
+        raise _placed(str(path), error) from None
+    if text is None or folder is None:
+        raise NotFound("there is no such world file", got=str(path))
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidConfig(
+            f"{path} is no TOML: {str(error)[:300]}", hint="docs/guides/worlds.md has an example."
+        ) from None
+    files = _Files(folder)
+    for place, entry in _entries(data, "artifacts"):
+        named = entry.pop("file", None)
+        if named is None:
+            continue
+        if "content" in entry:
+            raise InvalidConfig(f"{place}: `file` stands beside `content`", expected="one of them")
+        content = files.content(named, f"{place}: file")
+        is_tool = entry.get("kind") == "tool" and isinstance(content, str)
+        entry["content"] = {"code": content} if is_tool and named.endswith(".py") else content
+    for place, entry in _entries(data, "agents"):
+        for key in INLINE:
+            value = entry.get(key)
+            if isinstance(value, dict) and "file" in value:
+                given = cast("dict[str, Any]", value)
+                if len(given) > 1:
+                    raise InvalidConfig(f"{place}.{key}: other keys stand beside `file`")
+                entry[key] = files.content(given["file"], f"{place}.{key}")
+    try:
+        read_world(data)
+    except InvalidConfig as error:
+        line = line_of(text, error.facts.get("path", ()))
+        raise _placed(f"{path}:{line}" if line else str(path), error) from None
+    return data
+
+
+def read_world(given: Mapping[str, Any]) -> WorldEntry:
+    """Check the data of a world: keys, types, bounds, settings.
+
+    Errors: `InvalidConfig` that names the place, such as `$.agents[0]`.
+    """
+    try:
+        entry = msgspec.convert(dict(given), WorldEntry)
+    except msgspec.ValidationError as error:
+        raise mistake(error, WorldEntry, what="invalid world") from None
+    try:
+        config = entry.config
+    except InvalidConfig as error:
+        error.facts["path"] = ("world", *error.facts.get("path", ()))
+        raise
+    agents = sum(one.count for one in entry.agents)
+    if agents > AGENTS_MAX or len(entry.artifacts) > ARTIFACTS_MAX:
+        raise InvalidConfig(
+            "the world is too large", expected=f"at most {AGENTS_MAX} agents, {ARTIFACTS_MAX} artifacts",
+            got=f"{agents} agents, {len(entry.artifacts)} artifacts",
+        )  # fmt: skip
+    for number, one in enumerate(entry.artifacts):
+        if one.file:
+            raise InvalidConfig(
+                f"artifacts[{number}]: only a world file can name a file",
+                expected="content",
+                path=("artifacts", number),
+            )
+        if one.content is msgspec.UNSET:
+            raise InvalidConfig(
+                f"artifacts[{number}]: {one.id} has no content",
+                expected="content or file",
+                path=("artifacts", number),
+            )
+    _check_stages(config)
+    _check_named(entry, config)
+    return entry
+
+
+def _check_stages(config: WorldConfig) -> None:
+    if config.activation == "staged" and not config.stages:
+        raise InvalidConfig("world.stages is empty", expected="ids of agents for each stage",
+                            path=("world", "activation"))  # fmt: skip
+
+
+def _check_named(entry: WorldEntry, config: WorldConfig) -> None:
+    """Whether settings name agents that are there, and shocks do something.
+
+    A world without agents is left alone: those it will have join later.
+    """
+    agents = {one.id for one in entry.artifacts if one.kind == "agent"}
+    for one in entry.agents:
+        numbers = range(1, one.count + 1) if "{n}" in one.id else (1,)
+        agents.update(one.id.replace("{n}", str(n)) for n in numbers)
+    named: list[tuple[Place, list[str]]] = [
+        (("world", "stages", number), stage) for number, stage in enumerate(config.stages)
+    ]
+    for agent, others in (config.network or {}).items():
+        named.append((("world", "network", agent), [agent, *others]))
+    for number, shock in enumerate(config.shocks):
+        place: Place = ("world", "shocks", number)
+        named.append(((*place, "to"), shock.to))
+        if not shock.pay and not shock.message:
+            raise InvalidConfig(
+                f"{shown_path(place)}: shock {shock.name} does nothing",
+                expected="`pay` or `message`", path=place,
+            )  # fmt: skip
+    for place, ids in named if agents else ():
+        if unknown := [id_ for id_ in ids if id_ not in agents]:
+            near = get_close_matches(unknown[0], agents, n=1) if len(agents) <= 10_000 else []
+            raise InvalidConfig(
+                f"{shown_path(place)}: there is no such agent", expected="ids of agents of this world",
+                got=", ".join(unknown[:5])[:200],
+                hint=f"Did you mean {near[0]}?" if near else None, path=place,
+            )  # fmt: skip
+
+
+def _entries(data: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]:
+    """The tables of a list with their places; what is no list is told by `read_world`."""
+    given: object = data.get(name)
+    if not isinstance(given, list):
+        return []
+    return [
+        (f"{name}[{number}]", cast("dict[str, Any]", item))
+        for number, item in enumerate(cast("list[object]", given))
+        if isinstance(item, dict)
+    ]
+
+
+class _Files:
+    """The files of one world, each read once."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._read: dict[str, Any] = {}
+
+    def content(self, named: object, place: str) -> Any:
+        if not isinstance(named, str) or not named or "\0" in named:
+            raise InvalidConfig(f"{place}: invalid file", expected="a path", got=repr(named)[:100])
+        if named not in self._read:
+            if len(self._read) >= FILES_MAX:
+                raise InvalidConfig(f"{place}: too many files", expected=f"at most {FILES_MAX}")
+            self._read[named] = self._load(named, place)
+        return self._read[named]
+
+    def _load(self, named: str, place: str) -> Any:
+        try:
+            text = self._folder.text(named)
+        except InvalidConfig as error:
+            raise _placed(f"{place}: {named}", error) from None
+        if text is None:
+            raise InvalidConfig(f"{place}: there is no file {named}")
+        if not named.endswith(".json"):
+            return text
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InvalidConfig(f"{place}: {named} is no JSON: {str(error)[:200]}") from None
+
+
+def _placed(place: str, error: ArtelierError) -> InvalidConfig:
+    return InvalidConfig(
+        f"{place}: {error.message}", expected=error.expected, got=error.got, hint=error.hint
+    )

@@ -1,0 +1,159 @@
+"""A whole world in one batch: its settings, what it is settled with, its artifacts, its agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from artelier.artifacts import account_of
+from artelier.artifacts.content import canonical_json
+from artelier.errors import ArtelierError, Conflict, InvalidConfig, SequenceConflict
+from artelier.ledger import Posting
+from artelier.log import make_blob
+from artelier.money import SCRIP
+from artelier.world import events as ev
+from artelier.world.agent import REFERENCES, check_agent_id
+from artelier.world.config import WorldConfig
+from artelier.world.genesis.defaults import HANDBOOK, default_artifacts, owned
+from artelier.world.genesis.file import INLINE, AgentEntry, WorldEntry, read_world
+from artelier.world.genesis.made import Beginning, Made, append, decide
+from artelier.world.genesis.settling import shipped_artifacts
+from artelier.world.policies import Policy
+from artelier.world.shocks import SOURCE
+from artelier.world.world import OPERATOR, World
+
+_FIELD: Mapping[str, str] = dict(zip(INLINE, REFERENCES, strict=False))
+"""The field of an agent artifact that names what an entry holds inline: the first five, in order."""
+
+
+async def found(
+    kernel: Any,
+    id: str,
+    spec: Mapping[str, Any] | WorldEntry,
+    *,
+    seed: int | None = None,
+    by: str = OPERATOR,
+    policies: Mapping[str, Policy] | None = None,
+) -> World:
+    """Make a world of a specification, such as `read_world_file` and `shipped` give. All of it, or nothing.
+
+    Shapes: `spec` is `{world, settle, agents, artifacts}`, each of them optional; see
+    `docs/guides/worlds.md`. `seed` stands instead of that of the settings.
+    Errors: `InvalidConfig` that names the place; `Conflict` if there is a world of this id.
+    Cost: one commit.
+    """
+    entry = spec if isinstance(spec, WorldEntry) else read_world(spec)
+    config = entry.config
+    if seed is not None:
+        config = read_seed(config, seed)
+    world = World(kernel, id, policies=policies)
+    state = await world.host.state()
+    content = canonical_json(msgspec.to_builtins(config))
+    ref, blob = make_blob(world.host.id, state.key, content)
+    made = shipped_artifacts(config) if entry.settle else []
+    made += [
+        Made(
+            id=one.id, kind=one.kind, owner=one.owner, content=one.content, access=one.access,
+            prices=one.prices, interface=one.interface, metadata=one.metadata,
+            place=f"artifacts[{number}]",
+        )
+        for number, one in enumerate(entry.artifacts)
+    ]  # fmt: skip
+    joins: list[ev.AgentJoined] = []
+    for number, agent in enumerate(entry.agents):
+        for one in _each(agent, number):
+            made += agent_artifacts(one, place=f"agents[{number}]", settled=entry.settle)
+            joins.append(_join(one.id, config.start_balance if one.scrip is None else one.scrip))
+    decided = decide(made, tenant=world.host.id, key=state.key)
+    beginning = Beginning(
+        [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events,
+         *((join, by) for join in joins)],
+        [blob, *decided.blobs],
+    )  # fmt: skip
+    try:
+        await append(world, beginning, tick=0, expected=0)
+    except SequenceConflict:
+        raise Conflict(f"there is a world {id} already") from None
+    return world
+
+
+def read_seed(config: WorldConfig, seed: int) -> WorldConfig:
+    """Settings with another seed. Errors: `InvalidConfig`."""
+    given = {**msgspec.to_builtins(config), "seed": seed}
+    try:
+        return msgspec.convert(given, WorldConfig)
+    except msgspec.ValidationError:
+        raise InvalidConfig("invalid seed", expected="a number from 0 to 2^53", got=seed) from None
+
+
+def agent_artifacts(entry: AgentEntry, *, place: str, settled: bool = True) -> list[Made]:
+    """What one agent owns when it begins, its own artifact last. Errors: `InvalidConfig`."""
+    content: dict[str, Any] = {
+        name: value for name in ("model", "policy", "system_prompt", *REFERENCES)
+        if (value := getattr(entry, name))
+    }  # fmt: skip
+    inline = {name: value for name in INLINE if (value := getattr(entry, name)) is not None}
+    for name in inline:
+        if _FIELD[name] in content:
+            raise InvalidConfig(
+                f"{place}: `{name}` stands beside `{_FIELD[name]}`", expected="one of them"
+            )
+    if entry.template and ("workflow" in inline or entry.workflow_artifact_id):
+        raise InvalidConfig(f"{place}: `template` stands beside a workflow", expected="one of them")
+    has_defaults = not entry.policy if entry.defaults is None else entry.defaults
+    wanted = {_FIELD[name] for name in inline}
+    if entry.template:
+        wanted.add("workflow_artifact_id")
+    without = set(content) if has_defaults else set(REFERENCES) - wanted
+    reflex = inline.pop("reflex", None)
+    try:
+        made, fields = default_artifacts(
+            entry.id,
+            template=entry.template or None,
+            without=frozenset(without),
+            place=place,
+            **inline,
+        )
+    except ArtelierError as error:
+        raise InvalidConfig(
+            f"{place}: {error.message}", expected=error.expected, got=error.got
+        ) from None
+    if reflex is not None:
+        made.append(owned(entry.id, "reflex", "reflex", reflex, place=place))
+        fields["reflex_artifact_id"] = f"{entry.id}_reflex"
+    subscribed = entry.subscribed_artifacts
+    if subscribed is None:
+        subscribed = [HANDBOOK] if has_defaults and settled else []
+    content |= {**fields, "subscribed_artifacts": list(subscribed)}
+    made.append(
+        Made(
+            id=entry.id, kind="agent", owner=entry.id, content=content, metadata=entry.metadata,
+            place=place,
+        )
+    )  # fmt: skip
+    return made
+
+
+def _each(entry: AgentEntry, number: int) -> list[AgentEntry]:
+    """The agents of an entry: `{n}` in ids and refs is the number of each."""
+    if entry.count == 1 and "{n}" not in entry.id:
+        return [entry]
+    if "{n}" not in entry.id:
+        raise InvalidConfig(
+            f"agents[{number}]: {entry.count} agents would have the id {entry.id}",
+            expected="an id with {n}, such as trader_{n}",
+        )
+
+    def numbered(n: int) -> AgentEntry:
+        refs = {name: getattr(entry, name).replace("{n}", str(n)) for name in ("id", *REFERENCES)}
+        return msgspec.structs.replace(entry, count=1, **refs)
+
+    return [numbered(n) for n in range(1, entry.count + 1)]
+
+
+def _join(agent: str, scrip: int) -> ev.AgentJoined:
+    check_agent_id(agent)
+    postings = (Posting(SOURCE, account_of(agent), SCRIP, scrip),) if scrip else ()
+    return ev.AgentJoined(agent=agent, postings=postings)

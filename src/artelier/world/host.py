@@ -1,0 +1,132 @@
+"""What a world needs of the kernel, and the runs in which its agents ask models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from artelier.artifacts import Interpreter, Space
+from artelier.errors import Flow
+from artelier.ids import MAIN_SPACE
+from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
+from artelier.kernel.ancestry import is_imported
+from artelier.log import StreamAppend
+from artelier.tokens import Window
+from artelier.world.agent import GOES_ON
+
+
+class Host(Protocol):
+    """The kernel bound to a tenant."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def services(self) -> Services: ...
+
+    @property
+    def sandbox(self) -> Interpreter: ...
+
+    async def state(self) -> TenantState: ...
+
+    def run(self, run_id: str, **more: Any) -> OpenRun: ...
+
+    def as_principal(self, principal: str, *, world: str | None = None) -> Space: ...
+
+
+def host_of(kernel: Any) -> Host:
+    """The bound kernel of whatever was given: a tenant's handle, or a kernel for its default tenant."""
+    return kernel.for_tenant() if hasattr(kernel, "for_tenant") else kernel
+
+
+def run_id_of(world: str, agent: str) -> str:
+    """The run in which an agent of a world asks its models; its steps are named by ticks."""
+    # No world has a slash in its id, so two worlds never share a run.
+    return f"{world}/{agent}"
+
+
+def continued(run_id: str) -> str:
+    """The run in which an agent goes on whose run came out of a file: such a run is a record."""
+    return f"{run_id}{GOES_ON}"
+
+
+async def drivable(host: Host, run_id: str) -> str:
+    """The run itself, or the one in which it goes on."""
+    while await is_imported(host.services, host.id, run_id):
+        run_id = continued(run_id)
+    return run_id
+
+
+class Runs:
+    """The runs of a world's agents: each is opened when it first asks, and stays open."""
+
+    def __init__(self, host: Host, world: str) -> None:
+        self._host = host
+        self._world = world
+        self._open: dict[str, tuple[OpenRun, Run]] = {}
+
+    async def ask(
+        self,
+        agent: str,
+        prompt: Prompt,
+        *,
+        key: str,
+        model: str,
+        aside: Sequence[StreamAppend] = (),
+        params: Mapping[str, Any] | None = None,
+    ) -> ModelResult:
+        """A model step of an agent: asked once, then recorded for ever. `aside` is what the prompt costs.
+
+        Errors: those of `Run.step_model`; a run that cannot go on is closed, and opened anew next time.
+        """
+        run = await self._run(agent)
+        try:
+            return await run.step_model(
+                model=model, messages=prompt, key=key, aside=aside, **dict(params or {})
+            )
+        except (Flow, asyncio.CancelledError) as ended:
+            await self._drop(agent, ended)
+            raise
+
+    def window_of(self, model: str) -> Window:
+        """How much a model can read and write."""
+        return self._host.services.window_of(model)
+
+    async def has_failed(self, agent: str, key: str) -> bool:
+        """Whether the log has a failure as the end of a model step."""
+        run_id = await drivable(self._host, run_id_of(self._world, agent))
+        store = self._host.services.store
+        rows = await store.query(
+            "SELECT st.status FROM steps st JOIN streams s ON s.id = st.run"
+            " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND st.key = ?",
+            (self._host.id, MAIN_SPACE, f"run:{run_id}", key),
+        )
+        return [status for (status,) in rows] == ["failed"]
+
+    async def _run(self, agent: str) -> Run:
+        held = self._open.get(agent)
+        if held is None:
+            # What was asked before a crash stands, even if the prompt would be another one now.
+            opened = self._host.run(
+                await drivable(self._host, run_id_of(self._world, agent)),
+                replay="allow_prompt_drift", on_wait="suspend", is_detached=True,
+                agent=run_id_of(self._world, agent),
+            )  # fmt: skip
+            held = self._open[agent] = (opened, await opened.__aenter__())
+        return held[1]
+
+    async def _drop(self, agent: str, error: BaseException) -> None:
+        held = self._open.pop(agent, None)
+        if held is None:
+            return
+        with suppress(
+            Exception, Flow, asyncio.CancelledError
+        ):  # it says again what is raised already
+            await held[0].__aexit__(type(error), error, error.__traceback__)
+
+    async def close(self) -> None:
+        """Leave the runs resumable: an agent's run ends only with its world."""
+        for agent in tuple(self._open):
+            await self._drop(agent, asyncio.CancelledError())

@@ -1,0 +1,276 @@
+"""One old agent, `agent.yaml` and `system_prompt.md`, as specifications of artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from artelier.artifacts import Ref, check_principal
+from artelier.artifacts.kinds import check_content, kind_named
+from artelier.artifacts.ref import check_new_id
+from artelier.errors import ArtelierError, InvalidArtifact
+from artelier.tokens.names import canonical_name
+from artelier.world.loading.components import Component, read_components
+from artelier.world.loading.document import Fields, Node, read_document
+from artelier.world.loading.folder import Folder
+from artelier.world.loading.memory import read_memories
+from artelier.world.loading.notes import Notes
+from artelier.world.loading.specification import Plan, Specification
+from artelier.world.loading.wording import personality
+from artelier.world.loading.workflow import Converter
+
+CONFIG = "agent.yaml"
+PROMPT = "system_prompt.md"
+
+KNOWN = frozenset(
+    "id llm_model model starting_credits starting_scrip system_prompt workflow components rag memory"
+    " working_memory genotype visibility error_handling".split()
+)
+"""Any of these makes a file an agent."""
+
+KEPT = ("genotype", "visibility", "error_handling")
+"""Kept in the metadata of the agent's artifact for whoever wants them."""
+
+PROVIDERS: Mapping[str, str] = {"gemini": "google", "vertex_ai": "google"}
+"""Names of providers that have changed."""
+
+_REFERENCES = (
+    "personality_prompt_artifact_id", "workflow_artifact_id", "reflex_artifact_id",
+    "working_memory_artifact_id", "longterm_memory_artifact_id", "steering_artifact_id",
+)  # fmt: skip
+_AMOUNT_MAX = 2**53
+
+
+def read_agent(folder: Folder, name: str) -> Plan:
+    """What the folder `name` becomes. Every problem is a note; nothing is raised for bad input."""
+    place = CONFIG if name == "." else f"{name}/{CONFIG}"
+    notes = Notes(place)
+    try:
+        text = folder.text(place)
+        if text is None:
+            notes.add("skipped", f"no agent: there is no {CONFIG}")
+            return Plan(folder=name, agent=None, notes=notes.found, skipped=True)
+        root = read_document(text, notes)
+    except ArtelierError as error:
+        notes.add("failed", error.message, line=error.facts.get("line", 0))
+        return Plan(folder=name, agent=None, notes=notes.found)
+    if not root.members:
+        notes.add("failed", "no agent: expected a mapping", line=root.line)
+        return Plan(folder=name, agent=None, notes=notes.found)
+    fields = Fields(root, "", notes)
+    enabled = fields.take("enabled")
+    if (why := _no_agent(fields, enabled)) is not None:
+        notes.add("skipped", why)
+        return Plan(folder=name, agent=None, notes=notes.found, skipped=True)
+    return _Agent(folder, name, fields, notes).plan()
+
+
+def _no_agent(fields: Fields, enabled: Node | None) -> str | None:
+    if enabled is not None and enabled.value is False:
+        return "the agent is not enabled"
+    if {"principal", "artifacts"} <= fields.left.keys():
+        return "no agent of this format: it lists its own artifacts"
+    return None if KNOWN & fields.left.keys() else f"no agent: none of {', '.join(sorted(KNOWN))}"
+
+
+class _Agent:
+    def __init__(self, folder: Folder, name: str, fields: Fields, notes: Notes) -> None:
+        self._folder = folder
+        self._name = name
+        self._fields = fields
+        self._notes = notes
+        self._prompt_notes = Notes(PROMPT if name == "." else f"{name}/{PROMPT}")
+        self._metadata: dict[str, Any] = {}
+        self._content: dict[str, Any] = {}
+        self._made: list[Specification] = []
+
+    def plan(self) -> Plan:
+        id = self._id()
+        if id is not None:
+            self._model()
+            self._money()
+            components = self._components()
+            self._mind(id, components)
+            self._memories(id)
+            self._references()
+            self._keep()
+            self._fields.report_left()
+            agent = Specification(
+                id=id, kind="agent", content=self._content, metadata=self._metadata
+            )
+            self._made.append(agent)
+            self._check_made()
+        notes = (*self._notes.found, *self._prompt_notes.found)
+        made = () if self._notes.failed or self._prompt_notes.failed else tuple(self._made)
+        return Plan(folder=self._name, agent=id, artifacts=made, notes=notes)
+
+    def _id(self) -> str | None:
+        given = self._fields.left.get("id")
+        id = self._fields.name("id") or self._own_name
+        try:
+            check_principal(check_new_id(id))
+        except ArtelierError as error:
+            line = given.line if given else 0
+            self._notes.add(
+                "failed", f"{error.message}: expected {error.expected}", line=line, key="id"
+            )
+            return None
+        return id
+
+    @property
+    def _own_name(self) -> str:
+        return self._folder.path.resolve().name if self._name == "." else self._name
+
+    def _check_made(self) -> None:
+        for made in self._made:
+            try:
+                check_new_id(made.id)
+                check_content(kind_named(made.kind), made.content)
+            except InvalidArtifact as error:
+                if not self._notes.failed:  # else it is said already, with its line
+                    self._notes.add("failed", f"{made.id}: {error}")
+            except ArtelierError:
+                self._notes.add(
+                    "failed",
+                    f"the id {made.id[:160]} of its {made.kind} would be too long",
+                    key="id",
+                )
+
+    def _model(self) -> None:
+        key = "llm_model" if "llm_model" in self._fields.left else "model"
+        node = self._fields.take(key)
+        if node is None:
+            return
+        if node.name is None:
+            self._notes.add("unused", "expected the name of a model", line=node.line, key=key)
+            return
+        provider, slash, rest = node.name.partition("/")
+        name = node.name
+        if slash and ":" not in provider:
+            name = f"{PROVIDERS.get(provider.lower(), provider)}:{rest}"
+        name = canonical_name(name)
+        if name != node.name:
+            self._notes.add("changed", f"the model is called {name} here", line=node.line, key=key)
+        self._content["model"] = name
+
+    def _money(self) -> None:
+        for key in ("starting_scrip", "starting_credits"):
+            node = self._fields.take(key)
+            if node is None:
+                continue
+            amount = node.value
+            if isinstance(amount, float) and amount.is_integer():
+                amount = int(amount)
+            if (
+                not isinstance(amount, int)
+                or isinstance(amount, bool)
+                or not 0 <= amount <= _AMOUNT_MAX
+            ):
+                self._notes.add("unused", "expected whole scrip", line=node.line, key=key)
+            elif "starting_scrip" in self._metadata:
+                self._notes.add(
+                    "unused", "starting_scrip stands beside it", line=node.line, key=key
+                )
+            else:
+                self._metadata["starting_scrip"] = amount
+                self._notes.add(
+                    "kept", "a world that the agent joins pays it, once", line=node.line, key=key
+                )
+
+    def _components(self) -> tuple[Component, ...]:
+        node = self._fields.take("components")
+        return read_components(node, self._folder, self._notes) if node else ()
+
+    # -- what it thinks with
+
+    def _mind(self, id: str, components: tuple[Component, ...]) -> None:
+        node = self._fields.take("workflow")
+        workflow_id = None
+        if node is not None and node.members:
+            fields = Fields(node, "workflow", self._notes)
+            self._error_handling(fields)
+            mind = Converter(id, fields, self._notes, components).mind()
+            fields.report_left()
+            self._made += mind.artifacts
+            workflow_id = mind.workflow_id
+        elif node is not None:
+            self._notes.add("unused", "expected a mapping", line=node.line, key="workflow")
+        text = self._system_prompt()
+        if workflow_id is None:
+            text = "\n\n".join(filter(None, (text, *(part.text for part in components))))
+        self._content["personality_prompt_artifact_id"] = self._personality(id, text)
+        self._content["workflow_artifact_id"] = workflow_id
+        self._content["reflex_artifact_id"] = None
+
+    def _system_prompt(self) -> str:
+        inline = self._fields.take("system_prompt")
+        place = PROMPT if self._name == "." else f"{self._name}/{PROMPT}"
+        try:
+            text = self._folder.text(place)
+        except ArtelierError as error:
+            self._prompt_notes.add("failed", error.message, line=error.facts.get("line", 0))
+            return ""
+        if text is not None and text.strip():
+            if inline is not None:
+                self._notes.add(
+                    "unused", f"{PROMPT} stands beside it", line=inline.line, key="system_prompt"
+                )
+            return text.strip()
+        return (inline.text or "").strip() if inline else ""
+
+    def _personality(self, id: str, text: str) -> str | None:
+        if not text:
+            self._notes.add("changed", f"there is no {PROMPT}: the agent has no personality")
+            return None
+        try:
+            content = personality(text)
+        except ArtelierError as error:
+            self._prompt_notes.add("failed", error.message)
+            return None
+        self._made.append(
+            Specification(id=f"{id}_personality", kind="personality", content=content)
+        )
+        return f"{id}_personality"
+
+    def _memories(self, id: str) -> None:
+        found = read_memories(id, self._fields, self._notes)
+        working, store = found.artifacts
+        self._made += found.artifacts
+        self._content["working_memory_artifact_id"] = working.id
+        self._content["longterm_memory_artifact_id"] = store.id if found.remembers else None
+        if found.rag:
+            self._metadata["rag"] = found.rag
+
+    # -- the rest
+
+    def _references(self) -> None:
+        for key in _REFERENCES:
+            node = self._fields.take(key)
+            if node is None:
+                self._content.setdefault(key, None)
+                continue
+            try:
+                Ref.parse(node.text or "")
+            except ArtelierError as error:
+                self._notes.add("unused", error.message, line=node.line, key=key)
+            else:
+                self._content[key] = node.text
+        node = self._fields.take("subscribed_artifacts")
+        self._content["subscribed_artifacts"] = [
+            item.name for item in (node.items if node else []) if item.name
+        ]
+
+    def _keep(self) -> None:
+        for key in KEPT:
+            if (node := self._fields.take(key)) is not None:
+                self._metadata[key] = node.plain()
+                self._notes.add("kept", "nothing here acts on it", line=node.line, key=key)
+
+    def _error_handling(self, fields: Fields) -> None:
+        node = fields.take("error_handling")
+        if node is not None:
+            self._metadata["error_handling"] = node.plain()
+            self._notes.add(
+                "kept", "a failed model call is tried again by the runtime's own rules",
+                line=node.line, key="workflow.error_handling",
+            )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Offers, sales, bids and the mint."""

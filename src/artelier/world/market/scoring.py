@@ -1,0 +1,91 @@
+"""What the mint says an artifact is worth: use by others and test cases, never its owner's claim."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from artelier.artifacts import Call, InvocationFailed, Verdict, Working
+from artelier.artifacts import Ref as TheRef
+from artelier.artifacts.content import canonical_json, decode_content
+from artelier.artifacts.invocation import Admitted, Spent, Tree
+from artelier.artifacts.kinds import runnable_code
+from artelier.artifacts.rows import Standing
+from artelier.artifacts.scope import in_scope
+from artelier.errors import ArtelierError
+from artelier.world.scene import Scene
+
+MINT = "genesis_mint"
+"""The service that runs test cases, and whose income returns with that of the others."""
+
+PER_USER = 10
+"""Points for each other agent that has used it: ten of them are the full score (guess)."""
+
+
+class Score(NamedTuple):
+    """0 to 100, and whether something like it was there before."""
+
+    points: int
+    is_duplicate: bool = False
+
+
+async def score(scene: Scene, standing: Standing) -> Score:
+    """The mint's score of an artifact as it stands. Cost: one scan of the versions of the world."""
+    if await _is_duplicate(scene, standing):
+        return Score(0, is_duplicate=True)
+    used = min(100, PER_USER * await _users(scene, standing))
+    cases = scene.config.mint.cases.get(standing.kind, [])
+    if not cases:
+        return Score(used)
+    passed = await _passed(scene, standing, cases)
+    return Score((used + 100 * passed // len(cases)) // 2)
+
+
+async def _users(scene: Scene, standing: Standing) -> int:
+    """Agents that have used it, themselves or by a program of theirs, and neither made nor own it."""
+    rows = await scene.stage.store.query(
+        "SELECT COUNT(*) FROM world_uses u JOIN world_agents g ON g.tenant = u.tenant"
+        " AND g.space = u.space AND g.agent = u.user"
+        " WHERE u.tenant = ? AND u.space = ? AND u.artifact = ? AND u.user <> ? AND u.user <> ?",
+        (scene.tenant, scene.space, standing.id, standing.owner, standing.creator),
+    )
+    return rows[0][0]
+
+
+async def _is_duplicate(scene: Scene, standing: Standing) -> bool:
+    """Whether another artifact had this content first, or this one was made as a copy."""
+    at = standing.at
+    assert at is not None
+    if at.sources and ".copy-" in standing.id:
+        return True
+    rows = await scene.stage.store.query(
+        "SELECT MIN(v.written_us) FROM artifact_versions v WHERE v.tenant = ? AND v.space = ?"
+        " AND v.content = ? AND v.id <> ?",
+        (scene.tenant, scene.space, at.content, standing.id),
+    )
+    return rows[0][0] is not None and rows[0][0] <= at.written_us
+
+
+async def _passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> int:
+    """How many test cases its program passes. What it does in them is dropped."""
+    at = standing.at
+    assert at is not None
+    content = decode_content(at.media, await scene.working.blob(at.content))
+    code = runnable_code(standing.kind, content)
+    if code is None:
+        return 0
+    passed = 0
+    for number, case in enumerate(cases):
+        tree = Tree(
+            scene.interpreter, in_scope, services=scene.services,
+            seed=f"{scene.config.seed}/{scene.tick}/case/{number}",
+        )  # fmt: skip
+        args: Any = case.get("args", {})
+        call = Call(caller=MINT, id=standing.id, args=args if isinstance(args, dict) else {})
+        verdict = Verdict(TheRef(standing.id), "invoke", MINT, standing=standing)
+        admitted = Admitted(call, verdict, standing, code, dict(call.args))
+        try:
+            result = await tree.run(Working(scene.working), admitted)
+        except (ArtelierError, InvocationFailed, Spent):
+            continue  # it fails this case, however it does that
+        passed += canonical_json(result) == canonical_json(case.get("expected"))
+    return passed

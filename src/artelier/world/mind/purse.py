@@ -1,0 +1,70 @@
+"""What prompts may still spend: money that is there durably, and none that others pay in this tick.
+
+A prompt is paid for in the batch of its request, before the actions of its tick count. So it can spend
+neither what an action has just earned nor what another prompt pays, in whatever order the two are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from artelier.artifacts import Working, account_of
+from artelier.ledger import Posting
+from artelier.money import SCRIP
+from artelier.world.scene import Scene
+
+
+class Purse:
+    """What the accounts of a world may spend on prompts, in one wave."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._spent: dict[str, int] = {}
+
+    def copy(self) -> Purse:
+        """A purse in which the same is spent, and whose spending is its own."""
+        copied = Purse(self._scene)
+        copied._spent = dict(self._spent)
+        return copied
+
+    def left(self, account: str) -> int:
+        """Scrip, never below zero: the least of what it had and what it has, without what is spent."""
+        scene = self._scene
+        before = scene.stage.balance_now(account.removeprefix(account_of("")))
+        now = before + scene.working.deltas.get((account, SCRIP), 0)
+        durable = before + scene.paid(account)
+        return max(0, min(before, now, durable) - self._spent.get(account, 0))
+
+    def take(self, postings: Iterable[Posting]) -> None:
+        """Count as spent what one event takes from accounts, all in all; what it gives counts for nobody."""
+        for account, amount in spent(postings).items():
+            self._spent[account] = self._spent.get(account, 0) + amount
+
+    def covers(self, postings: Iterable[Posting]) -> bool:
+        """Whether everybody who pays here can."""
+        return all(self.left(account) >= amount for account, amount in spent(postings).items())
+
+
+def spent(postings: Iterable[Posting]) -> dict[str, int]:
+    """What postings that move together take from accounts; whoever hands on what it gets pays nothing."""
+    moved: dict[str, int] = {}
+    for source, target, asset, amount in (
+        (one.source, one.target, one.asset, one.amount) for one in postings
+    ):
+        if asset == SCRIP:
+            moved[source] = moved.get(source, 0) + amount
+            moved[target] = moved.get(target, 0) - amount
+    return {account: amount for account, amount in moved.items() if amount > 0}
+
+
+class Bounded(Working):
+    """The state of a tick, in which nobody has more than its purse holds."""
+
+    def __init__(self, base: Working, purse: Purse) -> None:
+        super().__init__(base)
+        self._purse = purse
+
+    async def balance(self, account: str, asset: str = SCRIP) -> int:
+        if asset != SCRIP:
+            return await super().balance(account, asset)
+        return self._purse.left(account)

@@ -1,0 +1,28 @@
+"""Services that are reached by actions of their own: invoking them says which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from artelier.artifacts import Call, Tree, Working
+from artelier.errors import InvalidArguments
+
+
+class Described:
+    """What has a handbook, but no program."""
+
+    def __init__(self, id: str, *actions: str) -> None:
+        self._id = id
+        self._actions = actions
+
+    def units(self, args: Mapping[str, Any], /) -> int:
+        raise self._refused()
+
+    async def run(self, working: Working, call: Call, tree: Tree, /) -> Any:
+        raise self._refused()
+
+    def _refused(self) -> InvalidArguments:
+        return InvalidArguments(
+            f"{self._id} is not invoked", expected=f"the action {' or '.join(self._actions)}"
+        )

@@ -1,0 +1,134 @@
+"""`genesis_memory_add` and `genesis_memory_search`: memory stores for those who may write or read them.
+
+A search gives what reading would give, so what it finds costs the store's read price too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from artelier.artifacts import Call, Ref, Tree, Verdict, Working, judge
+from artelier.artifacts.bill import Bill
+from artelier.errors import InvalidArguments, NotFound
+from artelier.world.services.arguments import Arguments, arguments, ref_of
+from artelier.world.stores.adding import add_entry
+from artelier.world.stores.searching import search_entries, told
+
+MEMORY_SEARCH = "genesis_memory_search"
+MEMORY_ADD = "genesis_memory_add"
+
+
+class _Search(Arguments, frozen=True, kw_only=True):
+    memory_artifact_id: str
+    query: str
+    limit: int = 5
+
+
+class _Add(Arguments, frozen=True, kw_only=True):
+    memory_artifact_id: str
+    text: str
+    tags: list[str] | None = None
+    importance: Annotated[float, Meta(ge=0, le=1)] = 0.5
+
+
+class MemorySearch:
+    """`{memory_artifact_id, query, limit}` gives `{results: [...]}`, the best first."""
+
+    def units(self, args: Mapping[str, Any], /) -> int:
+        arguments(args, _Search)
+        return 1
+
+    async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any]:
+        return {"results": await _found(working, call, tree, arguments(call.args, _Search))}
+
+
+class MemoryAdd:
+    """`{memory_artifact_id, text, tags, importance}` gives `{entry_id, deduplicated, pruned}`.
+
+    Of an entry that says the same as one that is there, nothing is stored; `entry_id` is that one's.
+    """
+
+    def units(self, args: Mapping[str, Any], /) -> int:
+        arguments(args, _Add)
+        return 1
+
+    async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any]:
+        given = arguments(call.args, _Add)
+        ref = ref_of(given.memory_artifact_id)
+        verdict = await judge(working, tree.gate(working), ref, "write", call.caller)
+        added = await add_entry(
+            working, verdict.granted(), text=given.text, tags=given.tags or [],
+            importance=given.importance, actor=call.caller,
+        )  # fmt: skip
+        return {
+            "entry_id": added.entry,
+            "deduplicated": added.deduplicated,
+            "pruned": list(added.pruned),
+        }
+
+
+async def search_memory(
+    working: Working, principal: str, tree: Tree, /, *args: Any, **kwargs: Any
+) -> list[dict[str, Any]]:
+    """`search_memory(memory_artifact_id, query, limit=5)` of code in the sandbox, paid by the artifact.
+
+    Errors: those of the service, `NotFound` in a world without it.
+    """
+    names = inspect.signature(_parameters)
+    try:
+        bound = names.bind(*args, **kwargs)
+    except TypeError as error:
+        raise InvalidArguments(f"search_memory(): {error}") from None
+    given = arguments(bound.arguments, _Search)
+    service = await judge(working, tree.gate(working), Ref(MEMORY_SEARCH), "invoke", principal)
+    if service.refusal == "missing" or not is_service(service):
+        raise NotFound("this world offers no search in memories")
+    service.granted()
+    inner = Working(working)
+    await charge(inner, [service])
+    call = Call(caller=principal, id=MEMORY_SEARCH, args={})
+    results = await _found(inner, call, tree, given)
+    working.absorb(inner)
+    return results
+
+
+def is_service(verdict: Verdict) -> bool:
+    """Whether the artifact of a service is that: it owns itself."""
+    return verdict.standing is not None and verdict.standing.owner == verdict.standing.id
+
+
+def _parameters(memory_artifact_id: Any, query: Any, limit: Any = 5) -> None: ...
+
+
+async def _found(working: Working, call: Call, tree: Tree, given: _Search) -> list[dict[str, Any]]:
+    """Search as the caller. Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArguments`."""
+    ref = ref_of(given.memory_artifact_id)
+    verdict = await judge(
+        working, tree.gate(working), ref, "read", call.caller,
+        price_max=await _left_of(working, call),
+    )  # fmt: skip
+    found = await search_entries(working, verdict.granted(), given.query, limit=given.limit)
+    if found:
+        await charge(working, [verdict])
+    return told(found)
+
+
+async def _left_of(working: Working, call: Call) -> int | None:
+    """What the caller agrees to beyond the price of the search itself."""
+    if call.price_max is None:
+        return None
+    service = await working.standing(call.id)
+    posted = Bill.posted("invoke", service) if service is not None else 0
+    return max(0, call.price_max - posted)
+
+
+async def charge(working: Working, verdicts: Sequence[Verdict]) -> None:
+    """Take up what accesses cost. Errors: `InsufficientFunds`."""
+    for verdict in verdicts:
+        event = verdict.charge()
+        if event is not None:
+            await working.apply(event, actor=verdict.principal)

@@ -1,0 +1,309 @@
+"""What the actions of a tick are decided over: the views of a world's space, remembered between ticks.
+
+A world has one writer, so what was read stays true until the next batch, whose changes are taken over. When
+somebody else has written, the stream's head says so and everything is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from artelier.artifacts import (
+    Licence,
+    Royalty,
+    Stage,
+    StoreStage,
+    Working,
+    account_of,
+    principal_of,
+)
+from artelier.artifacts.rows import COLUMNS, Standing, standing_from
+from artelier.errors import CorruptStore
+from artelier.log import DataKey, Store, blob_name, blob_ref
+from artelier.log.blobs import unpack
+from artelier.money import SCRIP
+from artelier.world.events import OfferAccepted
+from artelier.world.stores.entries import whole as with_entries
+
+STANDINGS_MAX = 200_000
+"""Artifacts that are remembered; beyond it all are forgotten and read again as they are asked for."""
+
+LICENCES_MAX = 1_000
+"""Of one holder for one artifact that are looked at: more than can be used up in one tick."""
+
+ESCROW = "genesis_escrow"
+"""The principal that owns what is offered for sale."""
+
+
+_PAID = (
+    "COALESCE((SELECT SUM(p.moved) FROM world_paid p WHERE p.tenant = a.tenant"
+    " AND p.space = a.space AND p.account = a.account AND p.asset = a.asset), 0)"
+)
+
+
+class Paid(NamedTuple):
+    """What one step of one agent has moved on one account."""
+
+    agent: str
+    step: str
+    account: str
+    asset: str
+    moved: int
+
+
+class WorldStage(StoreStage):
+    """The state at the end of a tick. Cost: O(1) per question, after the first."""
+
+    def __init__(self, store: Store, *, tenant: str, space: str, at_us: int) -> None:
+        super().__init__(store, tenant=tenant, space=space, at_us=at_us)
+        self._balances: dict[tuple[str, str], int] = {}
+        self._owned: dict[str, dict[str, str]] | None = None
+        self._sorted: dict[str, tuple[str, ...]] = {}
+        """By owner, while it owns the same."""
+        self._stored: dict[str, int] = {}
+        self._has_all_balances = False
+        self._contents: dict[str, bytes] = {}
+        self._key: DataKey | None = None
+        self._traded: set[str] | None = None
+        """Artifacts that licences were sold for, and copies that owe a share: nobody asks about others."""
+
+    async def key(self) -> DataKey:
+        """The key that names the content of this world: the one it came with, if it came out of a file.
+
+        So equal content keeps one name.
+        """
+        if self._key is None:
+            self._key = await self._key_of_config() or await self._store.data_key(self.tenant)
+        return self._key
+
+    async def _key_of_config(self) -> DataKey | None:
+        rows = await self._store.query(
+            "SELECT config FROM worlds WHERE tenant = ? AND id = ?",
+            (self.tenant, self.space.partition(":")[2]),
+        )
+        if rows:
+            rows = await self._store.query(
+                "SELECT k.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+                " WHERE b.name = ? AND b.tenant = ?",
+                (blob_name(rows[0][0]), self.tenant),
+            )
+        return DataKey(*rows[0]) if rows else None
+
+    async def load(self) -> None:
+        """Read all balances and who owns what in two queries."""
+        rows = await self._store.query(
+            f"SELECT a.account, a.asset, a.balance - {_PAID} FROM accounts a"
+            " WHERE a.tenant = ? AND a.space = ?",
+            (self.tenant, self.space),
+        )
+        self._balances = {(account, asset): balance for account, asset, balance in rows}
+        self._has_all_balances = True
+        owned: dict[str, dict[str, str]] = {}
+        rows = await self._store.query(
+            "SELECT a.id, a.owner, a.kind, v.size_bytes FROM artifacts a JOIN artifact_versions v"
+            " ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id AND v.version = a.version"
+            " WHERE a.tenant = ? AND a.space = ? AND a.deleted = 0",
+            (self.tenant, self.space),
+        )
+        stored: dict[str, int] = {}
+        for id_, owner, kind, size_bytes in rows:
+            owned.setdefault(owner, {})[id_] = kind
+            stored[owner] = stored.get(owner, 0) + size_bytes
+        self._owned, self._stored = owned, stored
+        self._sorted.clear()
+
+    async def balance(self, account: str, asset: str = SCRIP) -> int:
+        """At the end of the tick before: without what the prompts of this tick have paid."""
+        known = self._balances.get((account, asset))
+        if known is not None:
+            return known
+        if self._has_all_balances:
+            return 0
+        rows = await self._store.query(
+            f"SELECT a.balance - {_PAID} FROM accounts a"
+            " WHERE a.tenant = ? AND a.space = ? AND a.account = ? AND a.asset = ?",
+            (self.tenant, self.space, account, asset),
+        )
+        found = self._balances[account, asset] = rows[0][0] if rows else 0
+        return found
+
+    def balance_now(self, principal: str) -> int:
+        """Scrip of a principal. Shapes: `load` was called."""
+        return self._balances.get((account_of(principal), SCRIP), 0)
+
+    def owned(self, principal: str) -> tuple[str, ...]:
+        """Ids of what a principal owns, sorted. Shapes: `load` was called."""
+        known = self._sorted.get(principal)
+        if known is None:
+            known = self._sorted[principal] = tuple(sorted((self._owned or {}).get(principal, ())))
+        return known
+
+    def stored_bytes(self, principal: str) -> int:
+        """Bytes of the newest versions of what a principal owns, and of what its programs own.
+
+        Shapes: `load` was called.
+        """
+        own = (self._owned or {}).get(principal, {})
+        programs = (principal_of(id_) for id_, kind in own.items() if kind == "tool")
+        stored = self._stored
+        return stored.get(principal, 0) + sum(stored.get(one, 0) for one in programs)
+
+    async def preload(self, ids: Iterable[str]) -> None:
+        """Read many artifacts at once that will be asked for."""
+        wanted = [id_ for id_ in ids if id_ not in self.seen]
+        for start in range(0, len(wanted), 500):
+            some = wanted[start : start + 500]
+            marks = ",".join("?" * len(some))
+            rows = await self._store.query(
+                f"{COLUMNS}a.version WHERE a.tenant = ? AND a.space = ? AND a.id IN ({marks})",
+                (self.tenant, self.space, *some),
+            )
+            found = {row[0]: standing_from(row) for row in rows}
+            self.seen.update({id_: found.get(id_) for id_ in some})
+
+    async def preload_contents(self, refs: Iterable[str | None]) -> None:
+        """Read many contents at once that will be asked for; what cannot be read is left out."""
+        wanted = list({ref for ref in refs if ref is not None})
+        for start in range(0, len(wanted), 500):
+            some = wanted[start : start + 500]
+            marks = ",".join("?" * len(some))
+            rows = await self._store.query(
+                f"SELECT name, codec, content, size FROM blobs WHERE name IN ({marks}) AND tenant = ?",
+                (*map(blob_name, some), self.tenant),
+            )
+            for name, *packed in rows:
+                with suppress(CorruptStore):  # who asks for it is told
+                    self._contents[blob_ref(name)] = unpack(*packed)
+
+    def forget_contents(self) -> None:
+        """Give back the memory of `preload_contents`."""
+        self._contents.clear()
+
+    async def blob(self, ref: str) -> bytes:
+        known = self._contents.get(ref)
+        return await super().blob(ref) if known is None else known
+
+    async def paid(self) -> list[Paid]:
+        """What the prompts of the tick at hand have moved so far."""
+        rows = await self._store.query(
+            "SELECT agent, step, account, asset, moved FROM world_paid"
+            " WHERE tenant = ? AND space = ?",
+            (self.tenant, self.space),
+        )
+        return [Paid(*row) for row in rows]
+
+    async def whole(
+        self,
+        standing: Standing,
+        content: Any,
+        *,
+        part: str | None = None,
+        over: Stage | None = None,
+    ) -> Any:
+        """A memory store with its entries as they are now."""
+        return await with_entries(over or self, standing, content, part=part)
+
+    async def licence(
+        self, id: str, principal: str, *, over: Stage | None = None
+    ) -> Licence | None:
+        """One that was bought and still holds; and who offers an artifact may go on using it.
+
+        What prompts of this tick have used is in the rows already; what its actions use is pending.
+        """
+        rows: list[tuple[Any, ...]] = []
+        if id in await self._traded_ids():
+            rows = await self._store.query(
+                "SELECT licence, uses_left FROM world_licences WHERE tenant = ? AND space = ?"
+                " AND artifact = ? AND holder = ? AND (uses_left IS NULL OR uses_left > 0)"
+                " AND (until_tick IS NULL OR until_tick >= ?) ORDER BY uses_left, licence LIMIT ?",
+                (self.tenant, self.space, id, principal, self.at_us, LICENCES_MAX),
+            )
+        for name, left in rows:
+            if left is None or left > (over or self).uses(name):
+                return Licence(name, left is not None)
+        standing = await self.standing(id)
+        if standing is None or standing.owner != ESCROW:
+            return None
+        rows = await self._store.query(
+            "SELECT offer FROM world_offers WHERE tenant = ? AND space = ? AND artifact = ?"
+            " AND status = 'open' AND seller = ?",
+            (self.tenant, self.space, id, principal),
+        )
+        return Licence(rows[0][0], False) if rows else None
+
+    async def _traded_ids(self) -> set[str]:
+        if self._traded is None:
+            rows = await self._store.query(
+                "SELECT artifact FROM world_licences WHERE tenant = ? AND space = ?"
+                " UNION SELECT artifact FROM world_royalties WHERE tenant = ? AND space = ?",
+                (self.tenant, self.space) * 2,
+            )
+            self._traded = {id_ for (id_,) in rows}
+        return self._traded
+
+    async def royalty(self, id: str) -> Royalty | None:
+        if id not in await self._traded_ids():
+            return None
+        rows = await self._store.query(
+            "SELECT origin, percent FROM world_royalties WHERE tenant = ? AND space = ?"
+            " AND artifact = ?",
+            (self.tenant, self.space, id),
+        )
+        if not rows:
+            return None
+        origin = await self.standing(rows[0][0])
+        return Royalty(origin.owner, rows[0][1]) if origin is not None else None
+
+    def locked(self, standing: Standing) -> str:
+        """What is in escrow stays as it was offered, whatever its policy says."""
+        if standing.owner != ESCROW or standing.id == ESCROW:
+            return ""
+        return "it is in escrow until it is sold or taken back"
+
+    def advance(self, done: Working, *, at_us: int) -> None:
+        """Take over what a tick has changed, once that is durable."""
+        self.at_us = at_us
+        for id_, standing in done.standings.items():
+            self._own(id_, self.seen.get(id_), standing)
+            self.seen[id_] = standing
+        if self._traded is not None:
+            for data, _ in done.changes:
+                if isinstance(data, OfferAccepted):
+                    self._traded |= {data.artifact, data.got}
+        for side, delta in done.deltas.items():
+            self._balances[side] = self._balances.get(side, 0) + delta
+        if len(self.seen) > STANDINGS_MAX:
+            self.seen.clear()
+
+    def _own(self, id_: str, before: Standing | None, now: Standing) -> None:
+        owned = self._owned
+        if owned is None:
+            return
+        for owner, size_bytes in stored_changes(before, now):
+            self._stored[owner] = self._stored.get(owner, 0) + size_bytes
+        if before is not None:
+            if before.owner == now.owner and before.deleted == now.deleted:
+                return  # the ids that it owns are the same
+            owned.get(before.owner, {}).pop(id_, None)
+            self._sorted.pop(before.owner, None)
+        self._sorted.pop(now.owner, None)
+        if not now.deleted:
+            owned.setdefault(now.owner, {})[id_] = now.kind
+
+
+def stored_changes(before: Standing | None, now: Standing) -> list[tuple[str, int]]:
+    """By how many bytes a change of an artifact changes what its owners store."""
+    changes: list[tuple[str, int]] = []
+    if before is not None and before.at is not None and not before.deleted:
+        changes.append((before.owner, -before.at.size_bytes))
+    if now.at is not None and not now.deleted:
+        changes.append((now.owner, now.at.size_bytes))
+    return changes
+
+
+def as_stage(stage: Any) -> WorldStage:
+    """The stage below everything of a world's tick."""
+    assert isinstance(stage, WorldStage)
+    return stage

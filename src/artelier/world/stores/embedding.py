@@ -1,0 +1,109 @@
+"""Vectors of entries and queries: who makes them, how they are checked and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest
+from artelier.memory.entries import EmbeddingFailed
+from artelier.memory.vectors import as_vector
+from artelier.world.stores.kind import StoreConfig
+
+if TYPE_CHECKING:
+    from artelier.ports.embedder import Embedder, Vector
+
+DEFAULT = "hashing"
+
+DECIMALS = 6
+"""Numbers are stored with so many: the last bit of another machine's arithmetic makes no other world."""
+
+_registered: dict[str, Embedder] = {}
+
+
+def register_embedder(embedder: Embedder) -> None:
+    """Offer an embedder to the memory stores of this process's worlds; `config.embedder` names it.
+
+    An agent can name only what the host has registered: an embedder may cost the host money.
+    """
+    _registered[embedder.name] = embedder
+
+
+def embedder_of(config: StoreConfig) -> Embedder:
+    """Errors: `InvalidArguments` for one that is not offered here, or gives vectors of another length."""
+    if config.embedder == DEFAULT and DEFAULT not in _registered:
+        from artelier.memory.embedders.hashing import HashingEmbedder
+
+        register_embedder(HashingEmbedder())
+    embedder = _registered.get(config.embedder)
+    if embedder is None:
+        raise InvalidArguments(
+            "this world offers no such embedder",
+            expected=" or ".join(sorted({DEFAULT, *_registered})), got=config.embedder,
+            hint="Write another `config.embedder` into the memory store.",
+        )  # fmt: skip
+    if config.dims and embedder.dims and config.dims != embedder.dims:
+        raise InvalidArguments(
+            f"vectors of {embedder.name} have another length than `config.dims` says",
+            expected=str(embedder.dims), got=config.dims,
+        )  # fmt: skip
+    return embedder
+
+
+async def embed(embedder: Embedder, texts: Sequence[str], *, dims: int = 0) -> list[Vector]:
+    """One checked vector for each text, never a zero one, rounded to what is stored.
+
+    Units:  `dims` is the length that is wanted; 0 is any.
+    Errors: the embedder's own; `EmbeddingFailed` for what is no vector, and for any other failure.
+    """
+    try:
+        vectors: Sequence[Any] = await embedder.embed(texts)
+    except ArtelierError:
+        raise
+    except Exception as error:  # of the host's embedder: an agent's action fails, not the tick
+        raise EmbeddingFailed(
+            f"embedder {embedder.name} failed", got=type(error).__name__, hint="Nothing was stored."
+        ) from error
+    if len(vectors) != len(texts):
+        raise EmbeddingFailed(
+            f"embedder {embedder.name} gave another number of vectors",
+            expected=len(texts), got=len(vectors), hint="Nothing was stored.",
+        )  # fmt: skip
+    return [_checked(embedder.name, vector, dims or embedder.dims) for vector in vectors]
+
+
+def _checked(name: str, vector: Any, dims: int) -> Vector:
+    import numpy as np
+
+    try:
+        rounded = as_vector(np.round(as_vector(vector), DECIMALS))
+    except (InvalidRequest, TypeError, ValueError) as error:
+        raise EmbeddingFailed(
+            f"embedder {name} gave a vector without a direction",
+            expected="finite numbers, not all zero", hint="Nothing was stored. Check the embedder.",
+        ) from error  # fmt: skip
+    if dims and len(rounded) != dims:
+        raise EmbeddingFailed(
+            f"embedder {name} gave a vector of another length",
+            expected=dims, got=len(rounded), hint="Nothing was stored.",
+        )  # fmt: skip
+    return rounded
+
+
+def to_bytes(vector: Vector) -> bytes:
+    """As it is stored: 32-bit floats, little endian."""
+    return vector.astype("<f4").tobytes()
+
+
+def from_bytes(stored: bytes) -> Vector:
+    """Errors: `InvalidRequest` for bytes that are no vector."""
+    import numpy as np
+
+    if not stored or len(stored) % 4:
+        raise InvalidRequest("these bytes are no vector", got=f"{len(stored)} bytes")
+    return np.frombuffer(stored, dtype="<f4").astype(np.float32)
+
+
+def as_numbers(vector: Vector) -> list[float]:
+    """As JSON: the stored numbers, without the digits that 32 bits do not have."""
+    return [round(float(number), DECIMALS) for number in vector]

@@ -1,0 +1,143 @@
+"""Rows as they come, into a file of CSV or Parquet. A file is complete or not there.
+
+Text in CSV never begins as a formula of a spreadsheet; numbers stay numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artelier.errors import InvalidRequest, StoreUnavailable
+
+SUFFIXES = (".csv", ".parquet")
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that a spreadsheet might obey (OWASP, CSV injection)."""
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+def check_table(out: Path) -> Path:
+    """Errors: `InvalidRequest` for a file of neither format."""
+    if out.suffix not in SUFFIXES:
+        raise InvalidRequest("--out", expected="FILE.csv or FILE.parquet", got=str(out))
+    return out
+
+
+async def write_rows(out: Path, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]) -> int:
+    """Write a table, as CSV or Parquet by the name of the file; how many rows it has.
+
+    Shapes: a row has a number, text, true, false or None for each name. A column of Parquet has the type of
+    all its values, text if they differ. Memory: one row; a Parquet passes through a file beside it.
+    Errors: `InvalidRequest` for another format; `StoreUnavailable` if the file cannot be written.
+    """
+    check_table(out)
+    draft: str | None = None
+    try:
+        handle, draft = tempfile.mkstemp(dir=out.parent, prefix=".artelier-")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            if out.suffix == ".csv":
+                count = await _csv(file, names, rows)
+            else:
+                count = await _parquet(file, Path(draft), names, rows)
+        os.chmod(draft, 0o644)
+        os.replace(draft, out)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the file cannot be written: {error.strerror or error}", got=str(out)
+        ) from None
+    finally:
+        if draft is not None:
+            with suppress(FileNotFoundError):  # it is in its place
+                os.unlink(draft)
+    return count
+
+
+async def _csv(file: Any, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]) -> int:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([cell(name) for name in names])
+    count = 0
+    async for row in rows:
+        writer.writerow([cell(value) for value in row])
+        count += 1
+    file.flush()
+    os.fsync(file.fileno())
+    return count
+
+
+def cell(value: object) -> object:
+    """What stands in a cell of CSV: a number, or text that no spreadsheet takes for a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and value.startswith(FORMULA) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+async def _parquet(
+    file: Any, draft: Path, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]
+) -> int:
+    """The rows as lines of JSON, from which DuckDB makes the table in place of the draft."""
+    import duckdb
+
+    keys = [f"c{n}" for n in range(len(names))]
+    kinds: list[set[str]] = [set() for _ in names]
+    count = 0
+    async for row in rows:
+        for kind, value in zip(kinds, row, strict=True):
+            if value is not None:
+                kind.add(_type(value))
+        file.write(msgspec.json.encode(dict(zip(keys, row, strict=True))).decode() + "\n")
+        count += 1
+    file.flush()
+    shape = ", ".join(f"{key}: '{_common(kind)}'" for key, kind in zip(keys, kinds, strict=True))
+    chosen = ", ".join(
+        f"{key} AS {_identifier(name)}" for key, name in zip(keys, names, strict=True)
+    )
+    target = draft.with_suffix(".parquet")
+    try:
+        with duckdb.connect(":memory:") as db:
+            db.execute(
+                f"COPY (SELECT {chosen} FROM read_json({_literal(draft)},"
+                f" format = 'newline_delimited', columns = {{{shape}}}))"
+                f" TO {_literal(target)} (FORMAT parquet)"
+            )
+        os.replace(target, draft)
+    except duckdb.Error as error:
+        raise StoreUnavailable(f"the table cannot be written: {error}"[:500]) from None
+    finally:
+        target.unlink(missing_ok=True)
+    return count
+
+
+def _type(value: object) -> str:
+    if isinstance(value, bool):
+        return "BOOLEAN"
+    if isinstance(value, int):
+        return "BIGINT" if -(2**63) <= value < 2**63 else "DOUBLE"
+    return "DOUBLE" if isinstance(value, float) else "VARCHAR"
+
+
+def _common(kinds: set[str]) -> str:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "DOUBLE" if kinds == {"BIGINT", "DOUBLE"} else "VARCHAR"
+
+
+def _literal(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,401 @@
+"""The public `World`: a society of agents in a space of its own, that passes tick by tick.
+
+Read next: `tick.py` for what a tick is, `deciding/` for what each action does, `mind/` for how agents think.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artelier.agents.minds import register_minds
+from artelier.artifacts import Service, account_of
+from artelier.artifacts.bill import PRICE_MAX
+from artelier.artifacts.content import canonical_json
+from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
+from artelier.ids import check_space
+from artelier.ledger import Posting
+from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
+from artelier.money import SCRIP
+from artelier.world import events as ev
+from artelier.world.agent import AgentRow, check_agent_id, is_agents_own
+from artelier.world.config import WorldConfig, read_config
+from artelier.world.diff import Side, diff_worlds
+from artelier.world.fork import fork_world
+from artelier.world.hashing import hash_world
+from artelier.world.host import Runs, host_of
+from artelier.world.policies import Policies, Policy
+from artelier.world.scene import Scene
+from artelier.world.services import search_memory, shipped_services
+from artelier.world.shocks import SOURCE
+from artelier.world.specs import Specs
+from artelier.world.stage import WorldStage
+from artelier.world.stores import register_stores
+from artelier.world.tick import Cast, Passed, pass_tick
+from artelier.world.transfer import CarriedWorld, export_world, import_world
+
+OPERATOR = "operator"
+
+
+class World:
+    """One world of a tenant. `World.open` gives it; one process passes its ticks at a time."""
+
+    def __init__(
+        self,
+        kernel: Any,
+        id: str,
+        *,
+        policies: Mapping[str, Policy] | None = None,
+        services: Mapping[str, Service] | None = None,
+    ) -> None:
+        register_minds()
+        register_stores()
+        check_space(ev.world_space(id))
+        self.id = id
+        self.host = host_of(kernel)
+        self.policies = Policies(policies)
+        self._services = services
+        self._cast: Cast | None = None
+        self._at_work = asyncio.Lock()
+        self._stage: WorldStage | None = None
+        self._head = -1
+        self._config: tuple[str, WorldConfig] | None = None
+
+    # Opening
+
+    @classmethod
+    def open(cls, kernel: Any, id: str, *, policies: Mapping[str, Policy] | None = None) -> World:
+        """A world that is there; the first call that reads it says if it is not. It may be awaited.
+
+        `kernel`: a kernel, for its default tenant, or a tenant's handle. `policies`: rule agents by the
+        name that agent artifacts give; the log records name and version (`policy.version`, 1 unless set).
+        """
+        return cls(kernel, id, policies=policies)
+
+    @classmethod
+    async def new(
+        cls,
+        kernel: Any,
+        id: str,
+        config: WorldConfig | Mapping[str, Any] | None = None,
+        *,
+        policies: Mapping[str, Policy] | None = None,
+        by: str = OPERATOR,
+    ) -> World:
+        """Make an empty world. `genesis.settle` fills it with services, libraries and handbooks.
+
+        Errors: `InvalidConfig`; `Conflict` if there is one of this id.
+        """
+        world = cls(kernel, id, policies=policies)
+        settings = read_config(config)
+        state = await world.host.state()
+        content = canonical_json(msgspec.to_builtins(settings))
+        ref, blob = make_blob(world.host.id, state.key, content)
+        made = ev.WorldMade(seed=settings.seed, config=ref)
+        try:
+            await world._append([(made, by)], [blob], expected=0)
+        except SequenceConflict:
+            raise Conflict(f"there is a world {id} already") from None
+        return world
+
+    def __await__(self) -> Generator[Any, None, World]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> World:
+        await self.row()
+        return self
+
+    # Reading
+
+    async def row(self) -> dict[str, Any]:
+        """`{id, tick, seed, config, paused, parent, forked_at}`. Errors: `NotFound`."""
+        rows = await self.host.services.store.query(
+            "SELECT id, tick, seed, config, paused, parent, forked_at FROM worlds"
+            " WHERE tenant = ? AND id = ?",
+            (self.host.id, self.id),
+        )
+        if not rows:
+            raise NotFound(
+                f"there is no world {self.id}",
+                hint="`artelier world new` makes one, `artelier world list` shows those that are there.",
+            )
+        names = ("id", "tick", "seed", "config", "paused", "parent", "forked_at")
+        return dict(zip(names, rows[0], strict=True))
+
+    async def tick_now(self) -> int:
+        """The tick that passed last; 0 before the first."""
+        return (await self.row())["tick"]
+
+    async def config(self) -> WorldConfig:
+        """The settings that hold."""
+        ref = (await self.row())["config"]
+        if self._config is None or self._config[0] != ref:
+            content = await self._stage_now().blob(ref)
+            self._config = (ref, read_config(msgspec.json.decode(content)))
+        return self._config[1]
+
+    async def agents(self) -> dict[str, AgentRow]:
+        """Those that act, in the order of their joining."""
+        rows = await self.host.services.store.query(
+            "SELECT agent, n, state, ticks_in_state, failures, last_tick, last_action, last_ok,"
+            " last_result, last_source FROM world_agents"
+            " WHERE tenant = ? AND space = ? AND active = 1 ORDER BY n, agent",
+            (self.host.id, ev.world_space(self.id)),
+        )
+        return {row[0]: _agent_row(row) for row in rows}
+
+    async def missing_policies(self) -> dict[str, list[str]]:
+        """Rule agents that agent artifacts name and nobody registered here, with those agents."""
+        scene = await self._scene()
+        missing: dict[str, list[str]] = {}
+        for agent in scene.agents:
+            spec = await self._cast_now().specs.of(scene, agent)
+            if spec.policy and spec.policy not in self.policies:
+                missing.setdefault(spec.policy, []).append(agent)
+        return missing
+
+    def as_principal(self, principal: str) -> Any:
+        """What one principal can do here with artifacts and money, outside of ticks."""
+        return self.host.as_principal(principal, world=self.id)
+
+    # Changing
+
+    async def join(self, *agents: str, scrip: int | None = None, by: str = OPERATOR) -> None:
+        """Let agents act from the next tick on; each gets `scrip`, by default the start balance.
+
+        Errors: `NotFound` for an id without an agent artifact; `Conflict` for one that acts already;
+        `InvalidRequest` for a name that is the world's own, an agent artifact that somebody else has made or
+        owns, and scrip that is no amount.
+        """
+        if scrip is not None and not 0 <= scrip <= PRICE_MAX:
+            raise InvalidRequest("scrip", expected=f"a number from 0 to {PRICE_MAX}", got=scrip)
+        amount = (await self.config()).start_balance if scrip is None else scrip
+        stage, active = self._stage_now(), await self.agents()
+        await stage.preload(agents)
+        events: list[tuple[EventData, str]] = []
+        for agent in dict.fromkeys(agents):
+            check_agent_id(agent)
+            standing = await stage.standing(agent)
+            if standing is None or standing.deleted or standing.kind != "agent":
+                raise NotFound(f"there is no agent artifact {agent} in world {self.id}")
+            if not is_agents_own(standing, agent) or standing.creator != agent:
+                raise InvalidRequest(
+                    f"the agent artifact {agent} is somebody else's, who would act with the money of {agent}",
+                    expected=f"made and owned by {agent}",
+                    got=f"made by {standing.creator}, owned by {standing.owner}",
+                    hint="Choose another id, and write the agent artifact as that principal.",
+                )
+            if agent in active:
+                raise Conflict(f"{agent} is an agent of world {self.id} already")
+            paid = (Posting(SOURCE, account_of(agent), SCRIP, amount),) if amount else ()
+            events.append((ev.AgentJoined(agent=agent, postings=paid), by))
+        await self._append(events)
+
+    async def leave(self, agent: str, *, by: str = OPERATOR) -> None:
+        """An agent acts no longer; what it owns stays. Errors: `NotFound`."""
+        if agent not in await self.agents():
+            raise NotFound(f"{agent} is no agent of world {self.id}")
+        await self._append([(ev.AgentLeft(agent=agent), by)])
+
+    async def pause(self, *, by: str = OPERATOR) -> None:
+        """No tick begins until `resume`; one that is at work ends."""
+        await self.row()
+        await self._append([(ev.WorldPaused(), by)])
+
+    async def resume(self, *, by: str = OPERATOR) -> None:
+        await self.row()
+        await self._append([(ev.WorldResumed(), by)])
+
+    async def configure(
+        self, config: WorldConfig | Mapping[str, Any], *, by: str = OPERATOR
+    ) -> None:
+        """Other settings from the next tick on; the seed stays. Errors: `InvalidConfig`."""
+        row = await self.row()
+        settings = msgspec.structs.replace(read_config(config), seed=row["seed"])
+        key = await self._stage_now().key()
+        ref, blob = make_blob(self.host.id, key, canonical_json(msgspec.to_builtins(settings)))
+        await self._append([(ev.WorldConfigured(config=ref), by)], [blob])
+
+    async def inject(self, text: str, *, to: Sequence[str] = (), by: str = OPERATOR) -> None:
+        """Tell all agents, or those named, of something that happened: they learn of it in the next tick."""
+        await self.row()
+        unknown = [agent for agent in to if agent not in await self.agents()]
+        if unknown:
+            raise NotFound(f"{unknown[0]} is no agent of world {self.id}")
+        ref, blob = make_blob(self.host.id, await self._stage_now().key(), text.encode())
+        await self._append([(ev.EventInjected(text=ref, to=tuple(to)), by)], [blob])
+
+    # Running
+
+    async def tick(self) -> Passed:
+        """Pass one tick.
+
+        Errors: `Conflict` if the world is paused, or was changed meanwhile; `RunSuspended` when the
+        tenant's budget is used up: nothing of the tick is recorded but what models have answered.
+        """
+        async with self._at_work:
+            return await self._tick()
+
+    async def _tick(self) -> Passed:
+        scene = await self._scene()
+        cast = self._cast_now()
+        try:
+            passed, head = await pass_tick(scene, cast, self.host.services.store, head=self._head)
+        except BaseException:
+            await cast.runs.close()  # opened anew, they know what was asked in the tick that failed
+            raise
+        self._head = head
+        assert self._stage is not None
+        self._stage.advance(scene.working, at_us=passed.tick)
+        return passed
+
+    async def run(self, *, ticks: int) -> list[Passed]:
+        """Pass so many ticks. Errors: those of `tick`; the ticks before are there."""
+        if ticks < 0:
+            raise InvalidRequest("ticks", expected="a number from 0", got=ticks)
+        return [await self.tick() for _ in range(ticks)]
+
+    # Time travel
+
+    async def hash(self, *, at: int | None = None) -> str:
+        """Hex; equal for equal histories up to a tick, whatever the world is called and wherever it is.
+
+        `at` is a tick that has passed, by default the newest; what the host did until the next counts too.
+        Errors: `NotFound`; `InvalidRequest`; `CorruptStore` for content that was erased.
+        """
+        return (await hash_world(self.host, self.id, at=at)).sha256
+
+    async def diff(self, other: World) -> dict[str, Any]:
+        """Where two worlds part: `{a, b, tick_a, tick_b, compared_to, equal, first, first_tick, agents}`.
+
+        `first` is the first event that differs, None if there is none up to the tick that both have passed:
+        `{tick, between_ticks, kind, actor, a, b, differs}`. `first_tick` is the first one that is no deed of
+        the host between ticks. `agents` holds what differs of each now: `balance`, `state`, `actions`,
+        `owned`, `versions`. Errors: `NotFound`; `CorruptStore`.
+        """
+        return await diff_worlds(Side(self.host, self.id), Side(other.host, other.id))
+
+    async def fork(
+        self,
+        *,
+        at: int | None = None,
+        new_id: str | None = None,
+        with_: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        by: str = OPERATOR,
+    ) -> World:
+        """Another world with the same history up to and including tick `at`, by default the newest.
+
+        What the host did after that tick and before the next is part of it. `with_` gives artifacts another
+        content right after it, written as their owners' (`{"alice_prompt": content}`; a text is the new
+        template of a prompt); `config` changes some settings. Without `new_id` it is called `<id>.fork-<n>`.
+        It has the same policies. Agents ask models in runs of its own.
+        Errors: `NotFound`; `InvalidRequest`; `InvalidArtifact`; `Conflict` if a world has this id.
+        """
+        name = await fork_world(
+            self.host, self.id, at=at, new_id=new_id, with_=with_, config=config, by=by
+        )
+        return self._like(name)
+
+    async def export(self, path: str | Path) -> CarriedWorld:
+        """Write the world into one verifiable file: all that it is after its last tick, and the runs with
+        its prompts. The file is complete or not there, and only its owner may read it.
+
+        Errors: `NotFound`; `CorruptStore` if what it needs is damaged or was erased; `StoreUnavailable`.
+        """
+        return await export_world(self.host, self.id, path)
+
+    @classmethod
+    async def import_(
+        cls,
+        kernel: Any,
+        path: str | Path,
+        *,
+        id: str | None = None,
+        policies: Mapping[str, Policy] | None = None,
+        by: str = OPERATOR,
+    ) -> World:
+        """A world out of a file, under its own id or another; it goes on here. Its runs are records.
+
+        Errors: `InvalidExport` that names what is wrong; `Conflict` if there is a world of that id, or other
+        runs under the ids of its runs; `NotFound`. Nothing is imported by a refusal.
+        """
+        host = host_of(kernel)
+        done = await import_world(host, path, id=id, by=by)
+        return cls(host, done.world, policies=policies)
+
+    async def close(self) -> None:
+        """Give back the runs of the agents. The world can be opened again, here or elsewhere."""
+        if self._cast is not None:
+            await self._cast.runs.close()
+
+    async def __aenter__(self) -> World:
+        return await self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Inside
+
+    def _like(self, name: str) -> World:
+        """Another world with the same policies and services."""
+        other = World(self.host, name, services=self._services)
+        other.policies = self.policies
+        return other
+
+    def _cast_now(self) -> Cast:
+        if self._cast is None:
+            self._cast = Cast(policies=self.policies, specs=Specs(), runs=Runs(self.host, self.id))
+        return self._cast
+
+    def _stage_now(self) -> WorldStage:
+        """A stage that reads what is durable now."""
+        return WorldStage(
+            self.host.services.store, tenant=self.host.id, space=ev.world_space(self.id), at_us=0
+        )
+
+    async def _scene(self) -> Scene:
+        """The next tick. Errors: `Conflict` if the world is paused."""
+        store = self.host.services.store
+        # The head before all else: whatever comes between makes the append fail, never pass unseen.
+        head, _hash = await store.head(ev.world_stream(self.host.id, self.id))
+        row = await self.row()
+        if row["paused"]:
+            raise Conflict(f"world {self.id} is paused", hint="Resume it first.")
+        tick: int = row["tick"] + 1
+        if self._stage is None or head != self._head:
+            self._stage = self._stage_now()
+            await self._stage.load()
+            self._head = head
+        self._stage.at_us = tick
+        return Scene(
+            world=self.id, tick=tick, config=await self.config(), stage=self._stage,
+            key=await self._stage.key(), agents=await self.agents(),
+            interpreter=self.host.sandbox, services=self._services or shipped_services(),
+            search_memory=search_memory, main=self.host.as_principal(ev.reader_of(self.id)).artifacts,
+        )  # fmt: skip
+
+    async def _append(
+        self,
+        events: Sequence[tuple[EventData, str]],
+        blobs: Sequence[Blob] = (),
+        *,
+        expected: int | None = None,
+    ) -> None:
+        """Write between ticks; such an event is dated with the tick that passed last."""
+        tick = 0 if expected == 0 else await self.tick_now()
+        drafts = [Draft(data, tick, by) for data, by in events]
+        append = StreamAppend(ev.world_stream(self.host.id, self.id), drafts, expected)
+        await self.host.services.store.append(Batch(appends=(append,), blobs=tuple(blobs)))
+
+
+def _agent_row(row: tuple[Any, ...]) -> AgentRow:
+    agent, n, state, ticks, failures, tick, action, ok, result, source = row
+    return AgentRow(
+        agent, n, state, ticks, failures, tick, action, None if ok is None else bool(ok), result,
+        source,
+    )  # fmt: skip
