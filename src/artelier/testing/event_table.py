@@ -10,7 +10,13 @@ import msgspec
 
 from artelier.log import EventData, registered
 
-_SOURCES = ("artelier.kernel.events", "artelier.artifacts.events", "artelier.ledger.posting")
+_SOURCES = (
+    "artelier.kernel.events",
+    "artelier.artifacts.events",
+    "artelier.ledger.posting",
+    "artelier.memory.events",
+    "artelier.tools.skills.events",
+)
 
 
 def event_table() -> str:

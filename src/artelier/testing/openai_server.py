@@ -20,6 +20,7 @@ from typing import Any, cast
 from artelier.models.step import PlainStep, reply_from
 from artelier.testing import openai_wire as wire
 from artelier.testing.faults import Fault, Received, ServerStep, Slow
+from artelier.testing.openai_embeddings import embeddings
 
 __all__ = ["Fault", "OpenAIServer", "Received", "Slow"]
 
@@ -40,8 +41,11 @@ class OpenAIServer:
         script: Sequence[ServerStep] | Callable[[dict[str, Any]], ServerStep],
         *,
         repeat_last: bool = False,
+        embed: Callable[[dict[str, Any]], dict[str, Any] | Fault] = embeddings,
     ) -> None:
+        """`embed`: answers `POST .../embeddings`, from the request's JSON body; no step of the script."""
         self._script = script
+        self._embed = embed
         self._repeat_last = repeat_last
         self.requests: list[Received] = []
         self.connections_total = 0
@@ -139,6 +143,11 @@ class OpenAIServer:
             await asyncio.gather(answer, gone, return_exceptions=True)
 
     async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> bool:
+        if received.path.endswith("/embeddings"):
+            found = self._embed(received.body)
+            if not isinstance(found, Fault):
+                found = Fault(kind="answer", body=json.dumps(found).encode())
+            return await _misbehave(found, writer)
         step = self._next(received)
         between_s = 0.0
         if isinstance(step, Slow):

@@ -19,8 +19,33 @@ def _kernel(*, quick: bool, directory: Path, progress: Progress) -> dict[str, An
     return bench_kernel(quick=quick, directory=directory, progress=progress)
 
 
-AREAS: dict[str, Area] = {"kernel": _kernel}
+def _context(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier.testing.bench.context import bench_context
+
+    return bench_context(quick=quick, directory=directory, progress=progress)
+
+
+def _memory(
+    *, quick: bool, directory: Path, progress: Progress, data: str | Path | None = None
+) -> dict[str, Any]:
+    from artelier.testing.bench.memory import bench_memory
+
+    return bench_memory(quick=quick, directory=directory, progress=progress, data=data)
+
+
+def _world(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier.testing.bench.world import bench_world
+
+    return bench_world(quick=quick, directory=directory, progress=progress)
+
+
+AREAS: dict[str, Area] = {
+    "kernel": _kernel, "context": _context, "memory": _memory, "world": _world,
+}  # fmt: skip
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
+
+TAKES_DATA = frozenset(("memory",))
+"""Areas that measure on a file which `data=` names."""
 
 
 def run_bench(
@@ -29,12 +54,13 @@ def run_bench(
     quick: bool = False,
     directory: str | Path | None = None,
     progress: Progress | None = None,
+    data: str | Path | None = None,
 ) -> dict[str, Any]:
     """Measure one area: its figures, `targets` with whether each is met, and facts about the machine.
 
     `quick` measures less and at smaller sizes; a figure of another size is not judged (`met` is None).
     `directory`: where databases are put (and removed again); it must be on a real disk to mean anything.
-    The current directory without one.
+    The current directory without one. `data`: a file to measure on, for areas that take one.
     Errors: `InvalidRequest` for an unknown area or a directory that is not there.
     """
     if area not in AREAS:
@@ -45,7 +71,10 @@ def run_bench(
             "the directory for the databases is not there", got=str(base), hint="Make it first."
         )
     with tempfile.TemporaryDirectory(prefix=".artelier-bench-", dir=base) as folder:
-        figures = AREAS[area](quick=quick, directory=Path(folder), progress=progress or _silent)
+        given = {"data": data} if area in TAKES_DATA else {}
+        figures = AREAS[area](
+            quick=quick, directory=Path(folder), progress=progress or _silent, **given
+        )
     return {"area": area, "quick": quick, **figures}
 
 

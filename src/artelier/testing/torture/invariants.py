@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, Protocol
 
+import msgspec
+
 from artelier.errors import ArtelierError
+from artelier.kernel import Renderer
+from artelier.kernel.events import ContextAssembled
 from artelier.kernel.services import LEASE_TTL_US
 from artelier.testing.torture.audit import Audit
 from artelier.testing.torture.operator import FINAL
@@ -126,7 +130,7 @@ class StepsHappenOnce:
             (run, data["key"]): data["name"] for run, _, data in audit.events("tool.requested")
         }
         for run, kind, data in audit.events("tool.completed", "tool.reconciled"):
-            if names.get((run, data["key"])) not in ("pay", "wire", "risky"):
+            if names.get((run, data["key"])) not in ("pay", "wire", "risky", "vouch"):
                 continue
             succeeded = not data.get("is_error") and data.get("answer", "succeeded") == "succeeded"
             transfer = audit.simulation.outside.transfers.get(f"{TENANT}/{run}:{data['key']}")
@@ -142,15 +146,30 @@ class PromptsRender:
 
     async def check(self, audit: Audit) -> list[str]:
         found: list[str] = []
-        runs = audit.desk.kernel.for_tenant(TENANT)
+        services = audit.desk.kernel.services
         rendered: dict[str, set[bytes]] = defaultdict(set)
+        for name, data in audit.rows(
+            "SELECT s.name, e.data FROM events e JOIN streams s ON s.id = e.stream"
+            " WHERE e.kind = 'context.assembled' ORDER BY e.position"
+        ):
+            run = name.removeprefix("run:")
+            event = msgspec.json.decode(data, type=ContextAssembled)
+            try:
+                renderer = await Renderer.open(services, TENANT, run)
+                rendered[run].add((await renderer.render_event(event)).canonical())
+            except ArtelierError as error:
+                found.append(f"a prompt of {run}:{event.key} does not render: {error}")
+        runs = audit.desk.kernel.for_tenant(TENANT)
         for run, key in audit.rows(
             "SELECT r.run, s.key FROM steps s JOIN runs r ON r.id = s.run WHERE s.kind = 'model'"
         ):
             try:
-                rendered[run].add((await runs.render(run, key)).canonical())
+                shown = (await runs.render(run, key)).canonical()
             except ArtelierError as error:
                 found.append(f"{run}:{key} does not render: {error}")
+                continue
+            if shown not in rendered[run]:
+                found.append(f"{run}:{key} renders to something that was never recorded")
         for run, requests in audit.simulation.outside.received.items():
             for tag, body in requests:
                 if body not in rendered[run]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 from artelier.app import TenantKernel
-from artelier.errors import ArtelierError, Conflict, LeaseHeld, NotFound, StoreUnavailable
+from artelier.errors import Conflict, LeaseHeld, NotFound, StoreUnavailable
 from artelier.testing.torture.outside import Outside
 from artelier.testing.torture.perform import CAUGHT, TENANT
 from artelier.testing.torture.plan import Plan
@@ -115,9 +115,10 @@ class Operator:
         self._outside.decisions[key] += 1
         try:
             await runs.reconcile(name, step, retry=True)
-        except (ArtelierError, TimeoutError) as error:
-            if not isinstance(error, LeaseHeld):
-                self._outside.decisions[key] -= 1
+        except LeaseHeld:
+            raise  # it stands, and is obeyed later
+        except Conflict:
+            self._outside.decisions[key] -= 1
             raise
 
     async def _signal(self, desk: Process, runs: TenantKernel, name: str) -> None:

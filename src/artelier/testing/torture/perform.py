@@ -200,7 +200,7 @@ class Performer:
             limits=self._limits(op.options["limits"]),
         )  # fmt: skip
         async with opened as child:
-            value = await self._ops(child, op.branches[0], "child")
+            value = await self._ops(child, op.branches[0], child.id.replace(":", "-"))
             if child.core.actor is not None:
                 child.finish(value)
         return value

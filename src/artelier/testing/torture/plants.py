@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 
 import artelier.kernel.model_call
+import artelier.kernel.tool_entry
 import artelier.kernel.tool_step
 import artelier.ledger.view
 import artelier.log.writer
 from artelier.errors import InvalidRequest
+from artelier.testing.torture.world_plants import WORLD_PLANTS
 
 
 @contextmanager
@@ -32,22 +34,22 @@ def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Generator[Non
 
 def _double_step() -> AbstractContextManager[None]:
     """A tool step that is recorded as completed is executed again when its run is resumed."""
-    steps = artelier.kernel.tool_step
+    steps, entry = artelier.kernel.tool_step, artelier.kernel.tool_entry
 
     def wrap(replayed: Any) -> Any:
         async def replayed_and_repeated(core: Any, recorded: Any, ask: Any) -> Any:
             result = await replayed(core, recorded, ask)
             port = core.tools.get(ask.name)
             if port is not None and core.actor is not None and not result.is_error:
-                beat = getattr(steps, "_Heartbeat")(core)  # noqa: B009 - another package's
-                context = getattr(steps, "_context")(core, port, recorded.key, beat)  # noqa: B009
+                beat = entry.Heartbeat(core)
+                context = entry.context_of(core, port, recorded.key, beat)
                 with suppress(Exception):
                     await port.call(port.validate(ask.arguments), context)
             return result
 
         return replayed_and_repeated
 
-    return _wrapped(steps, "_replayed", wrap)
+    return _wrapped(steps, "replayed", wrap)
 
 
 def _unbalanced_posting() -> AbstractContextManager[None]:
@@ -134,6 +136,7 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "forgotten-hold": _forgotten_hold,
     "changed-prompt": _changed_prompt,
     "unfenced": _unfenced,
+    **WORLD_PLANTS,
 }
 
 

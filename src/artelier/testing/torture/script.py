@@ -19,7 +19,8 @@ NESTS = (("gather", 3), ("parallel", 2), ("branch", 1), ("child", 2))
 
 TOOLS = (
     ("look", 5), ("put", 4), ("pay", 6), ("wire", 6), ("refuse", 1), ("big", 1), ("broken", 1),
-    ("hang", 1), ("forbidden", 1), ("risky", 2), ("consult", 1), ("nothing_of_the_kind", 1),
+    ("hang", 1), ("forbidden", 1), ("risky", 2), ("vouch", 2), ("consult", 1),
+    ("nothing_of_the_kind", 1),
 )  # fmt: skip
 
 

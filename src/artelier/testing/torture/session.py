@@ -20,6 +20,8 @@ from artelier.errors import InvalidRequest
 from artelier.testing.torture.plants import planted
 from artelier.testing.torture.real import try_real
 from artelier.testing.torture.trial import Verdict, try_seed
+from artelier.testing.torture.world import try_world
+from artelier.testing.torture.world_plants import WORLD_PLANTS
 
 Progress = Callable[[str], None]
 
@@ -88,7 +90,14 @@ def _try(options: Options, seed: int) -> Verdict:
     folder = options.directory / f"seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     with planted(options.plant):
-        verdict = try_real(seed, folder) if options.real else try_seed(seed, folder)
+        if options.real:
+            verdict = try_real(seed, folder)
+        elif options.plant in WORLD_PLANTS:
+            verdict = try_world(seed, folder)
+        else:
+            verdict = try_seed(seed, folder)
+            if options.plant is None:
+                verdict.add(try_world(seed, folder))
     if not (options.keep and verdict.findings):
         shutil.rmtree(folder, ignore_errors=True)
     return verdict

@@ -159,6 +159,13 @@ def _once(outside: Outside) -> list[ToolPort]:
         """Pay, after a person has said yes."""
         return await transfer("risky", op, amount, ctx)
 
+    @tool(side_effect=True, timeout_s=10.0)
+    async def vouch(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
+        """Ask a person, then pay."""
+        if not await ctx.ask("may I pay", {"op": op}, before_acting=True):
+            raise ToolFailed(f"nobody vouches for {op}")
+        return await transfer("vouch", op, amount, ctx)
+
     @tool(side_effect=True)
     async def refuse(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
         """Says that nothing happened."""
@@ -166,7 +173,7 @@ def _once(outside: Outside) -> list[ToolPort]:
         outside.dispatch(ctx.idempotency_key)
         raise ToolFailed(f"the account of {op} is closed")
 
-    return [pay, wire, risky, refuse]
+    return [pay, wire, risky, vouch, refuse]
 
 
 _flights: set[asyncio.Task[None]] = set()

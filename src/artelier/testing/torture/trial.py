@@ -31,6 +31,18 @@ class Verdict:
     virtual_s: float = 0.0
     wall_s: float = 0.0
 
+    def add(self, other: Verdict) -> None:
+        """Take over what another trial of the same seed showed."""
+        self.findings += other.findings
+        for mine, more in (
+            (self.counts, other.counts), (self.statuses, other.statuses), (self.calls, other.calls),
+        ):  # fmt: skip
+            mine.update(more)
+        self.commits += other.commits
+        self.events += other.events
+        self.virtual_s += other.virtual_s
+        self.wall_s += other.wall_s
+
 
 async def endings(simulation: Simulation) -> dict[str, Ended]:
     """How all runs of a simulation have ended."""
