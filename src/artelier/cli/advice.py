@@ -48,15 +48,32 @@ async def driver_of(kernel: Kernel, tenant: str, run_id: str) -> str | None:
 
 async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[str]:
     """Lines of advice for a run as `TenantKernel.show` gives it; none for one that is completed."""
-    if run["status"] == "budget_exhausted":
-        return _raising(call, run, await _limit_reached(kernel, run))
-    return _advice(call, run)
-
-
-def _advice(call: Call, run: dict[str, Any]) -> list[str]:
-    status, run_id = run["status"], run["id"]
-    if status == "completed" or status == "cancelled":
+    if run["status"] in ("completed", "cancelled"):
         return []
+    way = await way_on(call, kernel, run)
+    if run["status"] == "budget_exhausted":
+        return _raising(call, run, await _limit_reached(kernel, run), way)
+    return _advice(call, run, way)
+
+
+async def way_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> str:
+    """How a run is driven further: by its root, and by the program that started it if only that can."""
+    from artelier.agents.loops import code_needed
+
+    runs = kernel.for_tenant(run["tenant"])
+    root = run if run["root"] == run["id"] else await runs.show(run["root"])
+    if root["loop"] and await code_needed(kernel, run["tenant"], root["id"]) is not None:
+        return own_program(root["id"])
+    return go_on(call, root)
+
+
+def own_program(run_id: str) -> str:
+    """What to do with a run whose tools are in code."""
+    return f"run the program that started it again, with run_id={run_id!r}"
+
+
+def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
+    status, run_id = run["status"], run["id"]
     if status == "failed":
         reopen = f"try its failed step again: {call.command_line('retry', run_id)}"
         if run["reason"] == PriceUnknown.code:
@@ -68,7 +85,8 @@ def _advice(call: Call, run: dict[str, Any]) -> list[str]:
         advice = _REASONS.get(run["reason"])
         return [advice] if advice else [reopen]
     if status == "waiting_approval":
-        return [_approval(call, run_id, item) for item in run["approvals"]]
+        asked = [*run["approvals"], *run["waits_for"]]
+        return [_approval(call, item["run_id"], item) for item in asked]
     if status == "unknown_outcome":
         return [
             f"say what became of {step}: "
@@ -76,7 +94,7 @@ def _advice(call: Call, run: dict[str, Any]) -> list[str]:
             + " --succeeded JSON | --failed MESSAGE | --retry | --probe"
             for step in run["unknown_outcomes"]
         ]
-    return [f"go on: {go_on(call, run)}"]
+    return [f"go on: {way}"]
 
 
 async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str]:
@@ -90,16 +108,19 @@ async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str]
     return "tenant", "usd"
 
 
-def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str]) -> list[str]:
+def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str], way: str) -> list[str]:
     scope, unit = limit
     if not scope.startswith("run:"):
         raised = call.command_line("tenants", "update", run["tenant"], "--budget-usd")
-        return [f"raise the tenant's budget: {raised} AMOUNT", f"then go on: {go_on(call, run)}"]
+        return [f"raise the tenant's budget: {raised} AMOUNT", f"then go on: {way}"]
     owner = scope.removeprefix("run:")
     if owner != run["id"]:
         return [f"the cap is of run {owner}: {call.command_line('runs', 'show', owner)}"]
     option = "--budget-usd AMOUNT" if unit == "usd" else f"--limit {unit}=CAP"
-    return [f"raise its cap and go on: {go_on(call, run)} {option}"]
+    if run["loop"] and way == go_on(call, run):
+        return [f"raise its cap and go on: {way} {option}"]
+    raising = call.command_line("resume", run["id"])
+    return [f"raise its cap: {raising} {option}", f"then go on: {way}"]
 
 
 def _approval(call: Call, run_id: str, item: dict[str, Any]) -> str:

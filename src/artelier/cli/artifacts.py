@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -25,8 +25,26 @@ As = Annotated[
 ]
 
 
-def _of(call: Call, kernel: Kernel, principal: str | None) -> Artifacts:
-    return kernel.for_tenant(call.tenant).as_principal(principal or call.person).artifacts
+World = Annotated[
+    str | None, typer.Option("--world", metavar="NAME", help="In this world: else the main space.")
+]
+
+
+async def _of(call: Call, kernel: Kernel, principal: str | None, world: str | None) -> Artifacts:
+    """Errors: `NotFound` for a world that is not there."""
+    tenant = kernel.for_tenant(call.tenant)
+    if world is not None:
+        from artelier.world import World as TheWorld
+
+        await TheWorld.open(tenant, world)
+    return tenant.as_principal(principal or call.person, world=world).artifacts
+
+
+def _when(written_us: int, world: str | None, *, minute: bool = True) -> str:
+    """A time; in a world the tick."""
+    if world is not None:
+        return f"tick {written_us}"
+    return plain.minute(written_us) if minute else plain.moment(written_us)
 
 
 def _plain(value: Any) -> Any:
@@ -51,10 +69,11 @@ async def list_artifacts(
         int, typer.Option("--limit", metavar="N", help="Artifacts at most.", min=1, max=1000)
     ] = 100,
     principal: As = None,
+    world: World = None,
 ) -> None:
     """List the artifacts that you may read, oldest first."""
     async with call.kernel() as kernel:
-        artifacts = _of(call, kernel, principal)
+        artifacts = await _of(call, kernel, principal, world)
         found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit)
     following = found[-1].id if len(found) == limit else None
     if call.as_json:
@@ -62,7 +81,7 @@ async def list_artifacts(
         return
     rows = [
         (item.id, item.kind, item.version, plain.size(item.size_bytes), item.owner,
-         plain.minute(item.written_us))
+         _when(item.written_us, world))
         for item in found
     ]  # fmt: skip
     columns = ("artifact", "kind", ">version", ">size", "owner", "written")
@@ -78,14 +97,15 @@ async def show(
         str, typer.Argument(metavar="REF", help="id, id@VERSION, or id#PART of a library.")
     ],
     principal: As = None,
+    world: World = None,
 ) -> None:
     """Print the content of an artifact.
 
-    What is known about it goes to stderr.
+    What is known about it goes to stderr. Whoever reads pays the read price, if there is one.
     """
     async with call.kernel() as kernel:
         try:
-            artifact = await _of(call, kernel, principal).read(ref)
+            artifact = await (await _of(call, kernel, principal, world)).read(ref)
         except AccessDenied as error:
             error.hint = error.hint or "Read it in its owner's name with --as PRINCIPAL."
             raise
@@ -96,7 +116,8 @@ async def show(
     note = call.screen.note
     note(f"{artifact.id}@{artifact.version}  {artifact.kind} of {artifact.owner}", "bold")
     if came.run_id:
-        note(f"written by run {came.run_id}, step {came.step}, {plain.moment(artifact.written_us)}")
+        when = _when(artifact.written_us, world, minute=False)
+        note(f"written by run {came.run_id}, step {came.step}, {when}")
     content = artifact.content
     if isinstance(content, bytes):
         if sys.stdout.isatty():
@@ -104,7 +125,28 @@ async def show(
         else:
             sys.stdout.buffer.write(content)
     else:
+        if artifact.kind == "memory_store":
+            content = _without_vectors(content)
+            note("vectors of entries are left out; --json has them")
         call.screen.text(content if isinstance(content, str) else plain.json_text(content))
+
+
+def _without_vectors(content: Any) -> Any:
+    """A memory store for people: each entry but for its hundreds of numbers."""
+    if not isinstance(content, dict):
+        return content
+    store = cast("dict[str, Any]", content)
+    entries: object = store.get("entries")
+    if not isinstance(entries, list):
+        return store
+    return {**store, "entries": [_without_vector(one) for one in cast("list[object]", entries)]}
+
+
+def _without_vector(entry: object) -> object:
+    if not isinstance(entry, dict):
+        return entry
+    fields = cast("dict[str, object]", entry)
+    return {key: value for key, value in fields.items() if key != "embedding"}
 
 
 @command(app, name="history", example="artelier artifacts history reports/q3-report")
@@ -115,16 +157,17 @@ async def history(
         int, typer.Option("--after", metavar="VERSION", help="Only versions above.", min=0)
     ] = 0,
     principal: As = None,
+    world: World = None,
 ) -> None:
     """List the versions of an artifact, oldest first."""
     async with call.kernel() as kernel:
-        found = await _of(call, kernel, principal).history(artifact, after=after)
+        found = await (await _of(call, kernel, principal, world)).history(artifact, after=after)
     following = found[-1].version if len(found) == 1000 else None
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": following})
         return
     rows = [
-        (item.version, plain.minute(item.written_us), item.writer, plain.size(item.size_bytes),
+        (item.version, _when(item.written_us, world), item.writer, plain.size(item.size_bytes),
          item.run_id or "", item.step or "", "pruned" if item.pruned else "")
         for item in found
     ]  # fmt: skip
@@ -139,12 +182,13 @@ async def diff(
     first: Annotated[int, typer.Argument(metavar="A", help="A version.", min=1)],
     second: Annotated[int, typer.Argument(metavar="B", help="Another version.", min=1)],
     principal: As = None,
+    world: World = None,
 ) -> None:
     """Show what changed from version A to version B."""
     if first == second:
         raise InvalidRequest("two different versions are needed", got=f"{first} and {second}")
     async with call.kernel() as kernel:
-        found = await _of(call, kernel, principal).diff(artifact, first, second)
+        found = await (await _of(call, kernel, principal, world)).diff(artifact, first, second)
     if call.as_json:
         call.screen.json(_plain(found))
     elif found.text:
@@ -154,10 +198,12 @@ async def diff(
 
 
 @command(app, name="lineage", example="artelier artifacts lineage reports/q3-report")
-async def lineage(call: Call, artifact: ArtifactId, principal: As = None) -> None:
+async def lineage(
+    call: Call, artifact: ArtifactId, principal: As = None, world: World = None
+) -> None:
     """Show what an artifact came from, and what came from it."""
     async with call.kernel() as kernel:
-        found = await _of(call, kernel, principal).lineage(artifact)
+        found = await (await _of(call, kernel, principal, world)).lineage(artifact)
     if call.as_json:
         call.screen.json(_plain(found))
         return
@@ -166,3 +212,5 @@ async def lineage(call: Call, artifact: ArtifactId, principal: As = None) -> Non
             call.screen.line(f"{name:<5} {ref}")
     if not found.sources and not found.derived:
         call.screen.note(f"nothing is recorded that {artifact} came from or led to")
+    # Not even their number is told: it would say that somebody works with it in private.
+    call.screen.note("what came from it is shown as far as you may read it")

@@ -27,6 +27,10 @@ def bench(
         str | None,
         typer.Option("--directory", metavar="DIR", help="Where databases are put: else here."),
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="FILE", help="Conversations to measure memory on."),
+    ] = None,
 ) -> int:
     """Measure on this machine, and compare with the bounds.
 
@@ -37,7 +41,9 @@ def bench(
     results: list[dict[str, Any]] = []
     for area in areas or AREAS:
         with call.screen.working(f"measuring {area}") as progress:
-            results.append(run_bench(area, quick=quick, directory=directory, progress=progress))
+            results.append(
+                run_bench(area, quick=quick, directory=directory, progress=progress, data=data)
+            )
     if call.as_json:
         call.screen.json({"items": results, "next": None})
     else:
@@ -59,6 +65,8 @@ def _show(call: Call, result: dict[str, Any]) -> None:
     )
     if machine["in_memory"]:
         call.screen.note("this directory is in memory: commits cost nothing here", "yellow")
+    if note := result.get("note"):
+        call.screen.note(note)
     units: dict[str, str] = result["units"]
     rows = [
         (name, json.dumps(value), *_judged(result["targets"].get(name)), units.get(name, ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Generator, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from artelier.money import parse_usd
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.settings import Settings
+    from artelier.ports.telemetry import Telemetry
     from artelier.ports.tool import ToolPort
 
 DATABASE = "./.artelier/state.db"
@@ -45,6 +46,11 @@ class Call:
         from artelier.cli.settings import load_settings
 
         return load_settings(self._config, environ=os.environ)
+
+    @property
+    def config(self) -> str | None:
+        """The file of settings if somebody named one, for processes that are started."""
+        return self._config
 
     @property
     def database(self) -> str:
@@ -92,9 +98,12 @@ class Call:
                 shared += [name, value]
         return shlex.join(["artelier", *words, *shared])
 
-    def existing(self) -> Path:
-        """The file of the database. Errors: `NotFound` if there is none; nothing is created."""
-        path = Path(file_of(self.database))
+    def existing(self, database: str | None = None) -> Path:
+        """The file of the database, or of another one.
+
+        Errors: `NotFound` if there is none; nothing is created.
+        """
+        path = Path(file_of(database or self.database))
         if not path.exists():
             raise NotFound(
                 "there is no database here yet",
@@ -115,13 +124,26 @@ class Call:
 
         if not create:
             self.existing()
-        kernel = Kernel.open(
-            self.database, tools=tools, policy=self.settings.policy(), prices=self.settings.prices
-        )
-        try:
-            yield kernel
-        finally:
-            await kernel.aclose()
+        with self._telemetry() as telemetry:
+            kernel = Kernel.open(
+                self.database, tools=tools, policy=self.settings.policy(),
+                prices=self.settings.prices, telemetry=telemetry,
+            )  # fmt: skip
+            try:
+                yield kernel
+            finally:
+                await kernel.aclose()
+
+    @contextlib.contextmanager
+    def _telemetry(self) -> Generator[Telemetry | None]:
+        """Who watches the runs of this call. Errors: `InvalidConfig` if it is on and cannot be."""
+        if not self.settings.telemetry:
+            yield None
+            return
+        from artelier.telemetry import exporting
+
+        with exporting(environ=os.environ, content=self.settings.telemetry_content) as telemetry:
+            yield telemetry
 
     def interrupted(self) -> int:
         """Say how to go on after Ctrl-C or SIGTERM."""

@@ -53,10 +53,12 @@ async def show(call: Call, step: Step) -> None:
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
         manifest = await runs.manifest(*await _located(runs, step))
+        receipts = await _receipts(runs, manifest)
     if call.as_json:
         import msgspec
 
-        call.screen.json(msgspec.to_builtins(manifest))
+        shown = msgspec.to_builtins(manifest)
+        call.screen.json({**shown, "compactions": receipts} if receipts else shown)
         return
     call.screen.facts(
         [
@@ -79,6 +81,40 @@ async def show(call: Call, step: Step) -> None:
     call.screen.line(f"the first {plain.count(manifest.cache_boundary, 'part')} can be cached")
     for dropped in manifest.dropped:
         call.screen.line(f"left out: {dropped.tag} ({dropped.why}, {dropped.tokens:,} tokens)")
+    for paid in manifest.inclusion_prices:
+        call.screen.line(f"paid: {paid}")
+    for receipt in receipts:
+        _show_receipt(call, receipt)
+
+
+def _show_receipt(call: Call, receipt: dict[str, Any]) -> None:
+    """What the summary in this prompt stands for, and what it no longer says."""
+    how = f"model {receipt['model']}" if receipt["how"] == "model" else "an extract"
+    if failure := receipt.get("failure"):
+        how += f", since {receipt['model']} failed ({failure})"
+    call.screen.line()
+    call.screen.line(
+        f"summary: messages {receipt['start']}-{receipt['end']} of {receipt['conversation']}, by {how}"
+        f" ({receipt['why']}); {receipt.get('tokens_before', 0):,} ->"
+        f" {receipt.get('tokens_after', 0):,} tokens"
+    )
+    loss: dict[str, list[str]] = receipt["loss"] or {}
+    for kind, facts in loss.items():
+        shown = ", ".join(facts[:12]) + (", ..." if len(facts) > 12 else "")
+        call.screen.line(f"no longer said ({kind}, {len(facts)}): {shown}")
+
+
+async def _receipts(runs: TenantKernel, manifest: Manifest) -> list[dict[str, Any]]:
+    """Receipts of the compactions whose summaries stand in a prompt."""
+    refs = {ref for part in manifest.parts if part.tag == "summary" for ref in part.src}
+    if not refs:
+        return []
+    found = await runs.compactions(manifest.run_id)
+    return [
+        one for one in found
+        if one["kind"] == "context.compacted"
+        and any(ref.startswith(f"{manifest.run_id}:{one['step']} ") for ref in refs)
+    ]  # fmt: skip
 
 
 def _content(part: PartRecord) -> str:
@@ -127,16 +163,28 @@ async def diff(
     first: Step,
     second: Annotated[str, typer.Argument(metavar="RUN:STEP", help="Another model step.")],
 ) -> None:
-    """Show how two prompts differ, part by part and line by line."""
+    """Show how two prompts differ, and what broke the cached prefix."""
     async with call.kernel() as kernel:
         one, two = [await _both(call, kernel, place) for place in (first, second)]
     parts = _compared(one[0], two[0])
     text = _changes(one[1], two[1], names=(first, second))
+    from artelier.kernel import shared_prefix
+
+    prefix = shared_prefix(one[0], two[0])
     if call.as_json:
-        call.screen.json({"a": first, "b": second, "parts": parts, "diff": text})
+        shared = {
+            "shared_tokens": prefix.shared_tokens, "previous_tokens": prefix.previous_tokens,
+            "broken_by": prefix.broken_by, "why": prefix.why,
+        }  # fmt: skip
+        call.screen.json({"a": first, "b": second, "prefix": shared, "parts": parts, "diff": text})
         return
     rows = [(part["tag"], part["change"]) for part in parts]
     call.screen.table(("part", "change"), rows, empty="no parts")
+    call.screen.line(
+        f"shared from the beginning: about {prefix.shared_tokens:,} of"
+        f" {prefix.previous_tokens:,} tokens"
+        + (f"; ended by {prefix.broken_by}: {prefix.why}" if prefix.broken_by else "")
+    )
     if text:
         call.screen.line()
         call.screen.text(text)

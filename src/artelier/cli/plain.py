@@ -117,3 +117,8 @@ def minute(at_us: int) -> str:
 def count(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def number(value: object) -> str:
+    """A number as sentences have it, `10,000`; anything else as it is."""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

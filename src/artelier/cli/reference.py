@@ -73,6 +73,7 @@ def settings_page() -> str:
         " `ARTELIER_CONFIG`); a variable of the",
         "environment goes over the file, an option of the command line over both. An unknown key is an error"
         " with its line.",
+        "They hold for commands. A program hands what it wants to `Kernel.open` and to its agents.",
         "`ARTELIER_TENANT` names the tenant, `ARTELIER_DEBUG=1` shows tracebacks, `NO_COLOR=1` turns colours"
         " off.",
         "",

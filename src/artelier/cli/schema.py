@@ -80,6 +80,18 @@ class PolicyTable(Table):
     )
 
 
+class TelemetryTable(Table):
+    enabled: bool = Field(
+        False,
+        description="Send spans and metrics of a command's runs by OpenTelemetry."
+        " A program says `Kernel.open(telemetry=True)` instead.",
+    )
+    content: bool = Field(
+        False,
+        description="With what was said: messages, arguments, results. The variable holds in programs too.",
+    )
+
+
 class PriceTable(Table):
     input: Rate = Field(description="USD per million input tokens.")
     cached_input: Rate | None = Field(None, description="USD per million cached input tokens.")
@@ -94,6 +106,7 @@ class SettingsFile(Table):
     store: StoreTable = Field(default_factory=lambda: StoreTable())  # pyright: ignore[reportCallIssue] - as above
     limits: LimitsTable = Field(default_factory=lambda: LimitsTable())  # pyright: ignore[reportCallIssue] - as above
     policy: PolicyTable = Field(default_factory=lambda: PolicyTable())  # pyright: ignore[reportCallIssue] - as above
+    telemetry: TelemetryTable = Field(default_factory=lambda: TelemetryTable())  # pyright: ignore[reportCallIssue] - as above
     prices: dict[str, PriceTable] = Field(default_factory=dict)
 
 
@@ -123,6 +136,8 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
         steps=found.limits.steps,
         wall_s=found.limits.wall_s,
         approve_risk=found.policy.approve_risk,
+        telemetry=found.telemetry.enabled,
+        telemetry_content=found.telemetry.content,
         prices={
             name: Price(
                 input=price.input, cached_input=price.cached_input, output=price.output,
@@ -200,7 +215,7 @@ def rows() -> list[dict[str, Any]]:
     """Every key: `key`, `default`, `meaning`, `variable`."""
     variables = {place: name for name, place in ENVIRONMENT.items()}
     listed: list[dict[str, Any]] = []
-    for table in ("model", "store", "limits", "policy"):
+    for table in ("model", "store", "limits", "policy", "telemetry"):
         kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
         for key, field in kind.model_fields.items():
             listed.append(

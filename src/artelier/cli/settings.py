@@ -29,6 +29,8 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "ARTELIER_LIMITS_STEPS": ("limits", "steps"),
     "ARTELIER_LIMITS_WALL_S": ("limits", "wall_s"),
     "ARTELIER_POLICY_APPROVE_RISK": ("policy", "approve_risk"),
+    "ARTELIER_OTEL": ("telemetry", "enabled"),
+    "ARTELIER_OTEL_CONTENT": ("telemetry", "content"),
 }
 """Variable to the setting that it overrides. ARTELIER_CONFIG names the file itself."""
 
@@ -48,6 +50,8 @@ class Settings:
     steps: int | None = None
     wall_s: float | None = None
     approve_risk: str | None = None
+    telemetry: bool = False
+    telemetry_content: bool = False
     prices: Mapping[str, Price] = field(default_factory=dict[str, "Price"])
 
     def limits(self, *, usd: str | None = None) -> Limits | None:

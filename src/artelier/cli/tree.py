@@ -12,33 +12,42 @@ from artelier.cli.command import AsJson, Config, Database, TenantName, alone
 
 ABOUT = "Run LLM agents that survive crashes, keep to a budget and explain every prompt."
 
-HOMES: dict[str, str] = {
-    "do": "do",
-    "run": "run",
-    "worker": "worker",
-    "runs": "runs",
-    "resume": "runs resume",
-    "retry": "runs retry",
-    "cancel": "runs cancel",
-    "pause": "runs pause",
-    "approve": "runs approve",
-    "reconcile": "runs reconcile",
-    "signal": "signal",
-    "fork": "runs fork",
-    "diff": "runs diff",
-    "replay": "runs replay",
-    "export": "runs export",
-    "import": "runs import",
-    "artifacts": "artifacts",
-    "manifest": "manifest",
-    "tenants": "tenants",
-    "verify": "verify verify",
-    "head": "verify head",
-    "db": "db",
-    "bench": "bench",
-    "torture": "torture",
+COMMANDS: dict[str, tuple[str, str]] = {
+    "do": ("do", "Let an agent work on GOAL in a folder and write a report."),
+    "run": ("run", "Drive a run of your own code."),
+    "worker": ("worker", "Drive the runs that nobody drives."),
+    "mcp": ("mcp", "Serve artifacts and runs over MCP."),
+    "runs": ("runs", "Look at runs, steer them, branch off them."),
+    "resume": ("runs resume", "Go on with a run where it stopped."),
+    "retry": ("runs retry", "Reopen a failed run."),
+    "cancel": ("runs cancel", "End a run for good, and its children."),
+    "pause": ("runs pause", "Let a run hold after its step at hand, until it is resumed."),
+    "approve": ("runs approve", "Answer what a run asks a person."),
+    "reconcile": ("runs reconcile", "Settle a side effect whose outcome is unknown."),
+    "signal": ("signal", "Hand data to a run that waits for it."),
+    "fork": ("runs fork", "Branch a new run off an earlier event of a run."),
+    "diff": ("runs diff", "Show where two runs part."),
+    "replay": ("runs replay", "Run a run's code again over its record."),
+    "export": ("runs export", "Write a run into one verifiable file."),
+    "import": ("runs import", "Take the runs of an export into this database."),
+    "artifacts": ("artifacts", "Look at artifacts: what runs wrote, version by version."),
+    "manifest": ("manifest", "See what every prompt was made of, and the prompt itself."),
+    "agents": ("agents", "Look at agents, and carry one elsewhere with its memory."),
+    "skills": ("skills", "Look at skills, and approve or refuse those that are parked."),
+    "memory": ("memory", "Look at what agents remember, and take changes of it back."),
+    "world": ("world", "Make worlds of agents, pass their ticks, look into them."),
+    "tenants": ("tenants", "Look at tenants and change their budgets."),
+    "migrate": ("migrate", "Take over what older formats hold."),
+    "verify": ("verify verify", "Check that the log is what was written."),
+    "head": ("verify head", "Print the root of the newest commit."),
+    "db": ("db", "Look after the database file."),
+    "bench": ("bench", "Measure on this machine, and compare with the bounds."),
+    "torture": ("torture", "Try to break the promises of the kernel."),
 }
-"""Command to its module in this package, and its name there if the module has several."""
+"""Command to its module in this package (and its name in it, if it has several) and its line in the list.
+
+The line stands here so that `artelier --help` imports no command: thirty of them cost a third of a second.
+"""
 
 
 class LazyGroup(TyperGroup):
@@ -46,13 +55,18 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = dict.fromkeys(HOMES)  # pyright: ignore[reportAttributeAccessIssue] - filled on use
+        self.commands = dict.fromkeys(COMMANDS)  # pyright: ignore[reportAttributeAccessIssue] - filled on use
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, or None."""
-        if cmd_name in HOMES and self.commands[cmd_name] is None:
-            self.commands[cmd_name] = _load(HOMES[cmd_name])
+        if cmd_name in COMMANDS and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _load(COMMANDS[cmd_name][0])
         return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands, from their lines alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
 def _load(home: str) -> Any:

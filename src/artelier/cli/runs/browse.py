@@ -49,7 +49,7 @@ async def list_runs(
     rows = [
         (
             run["id"], standing(run), run["agent"] or "own code", run["model"],
-            run["steps"], format_usd(run["cost_microusd"]), plain.minute(run["started_us"]),
+            run["steps"], format_usd(run["total_cost_microusd"]), plain.minute(run["started_us"]),
         )
         for run in page["items"]
     ]  # fmt: skip
@@ -79,7 +79,6 @@ async def show(call: Call, run: RunId) -> None:
 
 def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
     from artelier.cli.advice import standing
-    from artelier.money import format_usd
 
     usage = run["usage"]
     cached = f" ({usage['cached_input_tokens']:,} cached)" if usage["cached_input_tokens"] else ""
@@ -94,11 +93,15 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
             ("agent", run["agent"]),
             ("model", run["model"]),
             ("parent", run["parent"]),
+            (
+                "waits for",
+                "\n".join(f"{one['run_id']} at {one['step']}" for one in run["waits_for"]),
+            ),
             ("forked from", run["origin"] and f"{run['origin']} at {run['origin_seq']}"),
             ("started", plain.moment(run["started_us"]) + took),
             ("model calls", run["steps"]),
             ("tokens", f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"),
-            ("cost", f"{format_usd(run['cost_microusd'])} USD"),
+            ("cost", _cost_text(run)),
             ("goal", plain.value_text(run["goal"])),
             ("message", plain.value_text(run["message"])),
             ("result", plain.result_text(run["result"])),
@@ -208,12 +211,27 @@ async def tree(call: Call, run: RunId) -> None:
     _print_branch(call, found, first="", rest="")
 
 
+def _cost_text(run: dict[str, Any]) -> str:
+    """What a run cost with its children, and how much of it is its own."""
+    from artelier.money import format_usd
+
+    total = f"{format_usd(run['total_cost_microusd'])} USD"
+    if run["runs"] == 1:
+        return total
+    return f"{total} with its children, {format_usd(run['cost_microusd'])} of it its own"
+
+
 def _print_branch(call: Call, run: dict[str, Any], *, first: str, rest: str) -> None:
     from artelier.cli.advice import standing
     from artelier.money import format_usd
 
     cost = format_usd(run["total_cost_microusd"])
-    call.screen.line(f"{first}{run['id']}  {standing(run)}  {cost} USD")
+    if run["children"]:
+        cost = f"{cost} USD, {format_usd(run['cost_microusd'])} of it its own"
+    else:
+        cost = f"{cost} USD"
+    agent = f"{run['agent']}  " if run["agent"] else ""
+    call.screen.line(f"{first}{run['id']}  {agent}{standing(run)}  {cost}")
     for index, child in enumerate(run["children"]):
         last = index == len(run["children"]) - 1
         _print_branch(
@@ -243,9 +261,13 @@ async def cost(call: Call, run: RunId) -> None:
     columns = ("step", ">input", ">cached", ">output", ">USD")
     call.screen.table(columns, rows, empty="no model was called")
     call.screen.line()
+    is_alone = found["runs"] == 1
+    children = found["total_cost_microusd"] - found["cost_microusd"]
     call.screen.facts(
         [
-            ("total", f"{found['cost_usd']} USD"),
+            ("own", None if is_alone else f"{found['cost_usd']} USD"),
+            ("children", None if is_alone else f"{format_usd(children)} USD"),
+            ("total", f"{found['total_cost_usd']} USD"),
             ("held", f"{format_usd(found['held_microusd'])} USD"),
         ]
     )

@@ -54,6 +54,8 @@ async def resume(
         shown = await kernel.for_tenant(call.tenant).show(run)
         if shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
             return COMPLETED
+        if caps and await _only_capped(call, kernel, shown, caps):
+            return COMPLETED
         result = await resumed(call, kernel, run, yes=yes, caps=caps)
         return await conclude(call, kernel, result, out=out)
 
@@ -80,6 +82,30 @@ async def _let_go_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> bool:
     return False
 
 
+async def _only_capped(
+    call: Call, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]
+) -> bool:
+    """Set the caps of a run that only other code can drive; whether it is one."""
+    from artelier.cli.advice import go_on, way_on
+    from artelier.kernel.results import FINAL
+
+    runs, run_id = kernel.for_tenant(call.tenant), run["id"]
+    if run["status"] in FINAL:
+        return False
+    way = await way_on(call, kernel, run)
+    if run["loop"] and way == go_on(call, run):
+        return False
+    for unit, cap in caps.items():
+        await runs.limit(run_id, unit=unit, cap=cap, by=call.person)
+    told = ", ".join(f"{unit}={cap}" for unit, cap in caps.items())
+    if call.as_json:
+        call.screen.json(await runs.show(run_id))
+    else:
+        call.screen.line(f"{run_id} is capped at {told}")
+        call.screen.note(f"it cannot be driven from here; go on: {way}")
+    return True
+
+
 async def resumed(
     call: Call, kernel: Kernel, run_id: str, *, yes: bool, caps: Mapping[str, Any]
 ) -> AgentResult:
@@ -88,7 +114,7 @@ async def resumed(
     Errors: `NotFound`; `InvalidRequest` for a hand-written run; `LeaseHeld`; `MissingKey`.
     """
     from artelier.agents import resume_run
-    from artelier.agents.loops import settings_of
+    from artelier.agents.loops import code_needed, settings_of
     from artelier.cli.advice import go_on
     from artelier.cli.driving import drive
     from artelier.kernel.ancestry import changes_of, lineage
@@ -106,9 +132,11 @@ async def resumed(
     changes = await changes_of(runs.services, await lineage(runs.services, runs.id, run_id))
     model = changes.get("model") or settings["model"]
     if status not in FINAL:
-        kernel.models.resolve(model)  # else the run would fail for want of a key
         for unit, cap in caps.items():
             await runs.limit(run_id, unit=unit, cap=cap, by=call.person)
+        if (needed := await code_needed(kernel, call.tenant, run_id)) is not None:
+            raise needed  # its model may be that program's as well: that a key is missing would mislead
+        kernel.models.resolve(model)  # else the run would fail for want of a key
     call.screen.note(f"run {run_id}: {status}, {model}", "bold")
 
     async def work(on_wait: str) -> AgentResult:

@@ -1,0 +1,193 @@
+"""Passing ticks: run, step, pause, resume, inject."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli import exits, plain
+from artelier.cli.call import Call
+from artelier.cli.command import command
+from artelier.cli.world.app import Name, app
+from artelier.errors import InvalidConfig, InvalidRequest, RunSuspended
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+    from artelier.world import Passed, World
+
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--policies", metavar="FILE.py", help="Python file with POLICIES: name to rule agent."
+    ),
+]
+
+
+def policies_of(path: Path | None) -> dict[str, Any]:
+    """Rule agents of the shipped examples, and those of a file. Errors: `InvalidConfig`."""
+    from artelier.world.genesis import shipped_policies
+
+    found: dict[str, Any] = dict(shipped_policies())
+    if path is None:
+        return found
+    spec = importlib.util.spec_from_file_location("artelier_policies", path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise InvalidConfig("no Python file of policies", expected="FILE.py", got=str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # somebody's own code: whatever it raises is theirs to see
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise InvalidConfig(
+            f"{path} cannot be loaded: {type(error).__name__}: {error}",
+            expected="Python with POLICIES, a mapping of names to functions",
+            got=f"{at.filename}:{at.lineno}",
+        ) from error
+    given: object = getattr(module, "POLICIES", None)
+    if not isinstance(given, Mapping):
+        raise InvalidConfig(f"{path} has no POLICIES", expected="a mapping of names to functions")
+    return found | dict(given)  # pyright: ignore[reportUnknownArgumentType] - checked by World
+
+
+def world_of(call: Call, kernel: Kernel, name: str, policies: Path | None = None) -> World:
+    from artelier.world import World
+
+    return World.open(kernel.for_tenant(call.tenant), name, policies=policies_of(policies))
+
+
+@command(app, name="run", example="artelier world run market --ticks 100")
+async def run(
+    call: Call,
+    name: Name,
+    ticks: Annotated[int, typer.Option("--ticks", metavar="N", help="How many to pass.")] = 1,
+    policies: PolicyFile = None,
+) -> int:
+    """Pass ticks of a world.
+
+    Each tick is recorded whole or not at all: after Ctrl-C or a crash, run goes on where it stopped, and no
+    model is asked twice.
+    """
+    if ticks < 0:
+        raise InvalidRequest("--ticks", expected="a number from 0", got=ticks)
+    async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
+        await _warn(call, world)
+        return await _pass(call, world, ticks, policies)
+
+
+@command(app, name="step", example="artelier world step market")
+async def step(call: Call, name: Name, policies: PolicyFile = None) -> int:
+    """Pass one tick and print what happened in it."""
+    from artelier.cli.world.seeing import show_events
+    from artelier.world.listing import log
+
+    async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
+        await _warn(call, world)
+        try:
+            passed = await world.tick()
+        except RunSuspended as stopped:
+            return _held(call, stopped)
+        found = await log(world, tick=passed.tick, limit=10_000)
+    if call.as_json:
+        call.screen.json({"tick": passed.tick, "acted": passed.acted,
+                          "rejected": passed.rejected, "events": found["items"]})  # fmt: skip
+        return exits.COMPLETED
+    show_events(call, found["items"])
+    return exits.COMPLETED
+
+
+async def _warn(call: Call, world: World) -> None:
+    """Say which rule agents are not there: their agents do nothing, and are not asked by a model."""
+    missing = await world.missing_policies()
+    if missing:
+        names = ", ".join(
+            f"{name} (of {', '.join(agents[:3])})" for name, agents in missing.items()
+        )
+        call.screen.note(f"no such rule agent: {names}; give --policies FILE.py", "yellow")
+
+
+def _held(call: Call, stopped: RunSuspended) -> int:
+    """An agent's run waits for somebody: the tick was not passed."""
+    reason = f": {stopped.reason}" if stopped.reason else ""
+    if call.as_json:
+        call.screen.json({"world": None, "held": stopped.run_id, "status": stopped.status,
+                          "reason": stopped.reason})  # fmt: skip
+    else:
+        call.screen.note(
+            f"the tick waits for run {stopped.run_id}, which is {stopped.status}{reason};"
+            f" go on with: {call.command_line('resume', stopped.run_id)}", "yellow",
+        )  # fmt: skip
+    return exits.of_status(stopped.status)
+
+
+async def _pass(call: Call, world: World, ticks: int, policies: Path | None) -> int:
+    total = acted = rejected = 0
+    passed: Passed | None = None
+    with call.screen.counting(f"ticks of {world.id}", total=max(ticks, 1)) as tell:
+        for _ in range(ticks):
+            left = ["world", "run", world.id, "--ticks", str(ticks - total)]
+            rules = ["--policies", str(policies)] if policies is not None else []
+            call.resumable = call.command_line(*left, *rules)
+            try:
+                passed = await world.tick()
+            except RunSuspended as stopped:
+                return _held(call, stopped)
+            total, acted, rejected = total + 1, acted + passed.acted, rejected + passed.rejected
+            tell(f"tick {passed.tick}")
+    now = passed.tick if passed is not None else await world.tick_now()
+    if call.as_json:
+        call.screen.json(
+            {"world": world.id, "tick": now, "passed": total, "actions": acted,
+             "rejected": rejected}
+        )  # fmt: skip
+        return exits.COMPLETED
+    call.screen.line(
+        f"{world.id} is at tick {now}: {plain.count(total, 'tick')} passed,"
+        f" {plain.count(acted, 'action')}, {rejected:,} of them rejected"
+    )
+    return exits.COMPLETED
+
+
+@command(app, name="pause", example="artelier world pause market")
+async def pause(call: Call, name: Name) -> None:
+    """Let no further tick begin until the world is resumed."""
+    async with call.kernel() as kernel:
+        await world_of(call, kernel, name).pause(by=call.person)
+    _say(call, name, "paused")
+
+
+@command(app, name="resume", example="artelier world resume market")
+async def resume(call: Call, name: Name) -> None:
+    """Let ticks begin again."""
+    async with call.kernel() as kernel:
+        await world_of(call, kernel, name).resume(by=call.person)
+    _say(call, name, "resumed")
+
+
+@command(app, name="inject", example="artelier world inject market 'The harvest failed' --to alice")
+async def inject(
+    call: Call,
+    name: Name,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What happened.")],
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="AGENT", help="Only to this one; repeatable."),
+    ] = None,
+) -> None:
+    """Tell agents of an event: they learn of it in the next tick."""
+    async with call.kernel() as kernel:
+        await world_of(call, kernel, name).inject(text, to=tuple(to or ()), by=call.person)
+    _say(call, name, "told")
+
+
+def _say(call: Call, name: str, what: str) -> None:
+    if call.as_json:
+        call.screen.json({"world": name, what: True})
+    else:
+        call.screen.line(f"{name}: {what}")

@@ -1,0 +1,1 @@
+"""Faces for other programs: they translate, and hold no truth that the log lacks."""

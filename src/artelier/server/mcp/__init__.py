@@ -1,0 +1,22 @@
+"""Artifacts and runs for MCP clients. Needs the extra `mcp`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.server.mcp.face import Face
+    from artelier.server.mcp.http import serve_http
+    from artelier.server.mcp.runs import RunDesk
+    from artelier.server.mcp.stdio import serve_stdio
+
+__all__ = ["Face", "RunDesk", "serve_http", "serve_stdio"]
+
+_HOMES = {"Face": "face", "RunDesk": "runs", "serve_http": "http", "serve_stdio": "stdio"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,135 @@
+"""What an MCP client sees: artifacts as resources, runs as tools, errors in the one shape of all faces."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import msgspec
+from mcp import MCPError, types
+from mcp.server import Server, ServerRequestContext
+
+from artelier.app import Kernel
+from artelier.errors import ArtelierError, InvalidRequest, NotFound, Refused
+from artelier.ids import VERSION
+from artelier.kernel import Limits
+from artelier.server.mcp import resources
+from artelier.server.mcp.runs import READ_ONLY, RunDesk
+
+T = TypeVar("T")
+Context = ServerRequestContext[Any]
+Page = types.PaginatedRequestParams | None
+
+
+class Face:
+    """One tenant's artifacts and runs, as one principal may use them."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        tenant: str,
+        principal: str,
+        model: str,
+        limits: Limits | None = None,
+        workspace: str | None = None,
+        approvals: bool = True,
+    ) -> None:
+        """Errors: `InvalidRequest` for what no principal can be called."""
+        self.desk = RunDesk(
+            kernel, tenant=tenant, principal=principal, model=model, limits=limits,
+            workspace=workspace, approvals=approvals,
+        )  # fmt: skip
+        self._artifacts = kernel.for_tenant(tenant).as_principal(principal).artifacts
+        self.server = Server(
+            "artelier",
+            version=VERSION,
+            instructions=_instructions(),
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+        )
+
+    async def aclose(self) -> None:
+        """Stop driving runs; they stay resumable."""
+        await self.desk.aclose()
+
+    # Tools
+
+    async def _list_tools(self, context: Context, params: Page) -> types.ListToolsResult:
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=one.name, description=one.schema.description,
+                    input_schema=one.schema.parameters,
+                    annotations=types.ToolAnnotations(
+                        read_only_hint=one.name in READ_ONLY,
+                        destructive_hint=one.name in ("approve_run", "cancel_run"),
+                    ),
+                )
+                for one in self.desk.tools.values()
+            ]
+        )  # fmt: skip
+
+    async def _call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        try:
+            tool = self.desk.tools.get(params.name)
+            if tool is None:
+                raise NotFound(
+                    "no such tool", expected=f"one of {', '.join(self.desk.tools)}",
+                    got=repr(params.name)[:80],
+                )  # fmt: skip
+            return _told(await tool(**tool.validate(params.arguments or {})))
+        except ArtelierError as error:
+            return _told({"error": error.to_wire()}, is_error=True)
+
+    # Resources
+
+    async def _list_resources(self, context: Context, params: Page) -> types.ListResourcesResult:
+        cursor = params.cursor if params is not None else None
+        return await _answered(lambda: resources.page(self._artifacts, cursor))
+
+    async def _list_templates(
+        self, context: Context, params: Page
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=resources.templates())
+
+    async def _read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await _answered(lambda: resources.read(self._artifacts, str(params.uri)))
+
+
+def _instructions() -> str:
+    place = files("artelier.server.mcp") / "templates" / "instructions-1.md"
+    return place.read_text("utf-8").strip()
+
+
+def _told(value: Any, *, is_error: bool = False) -> types.CallToolResult:
+    """The value twice: for clients that read data, and for those that only read text."""
+    raw = msgspec.json.encode(value)
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=raw.decode())],
+        structured_content=msgspec.json.decode(raw), is_error=is_error,
+    )  # fmt: skip
+
+
+async def _answered(work: Callable[[], Awaitable[T]]) -> T:
+    """Our errors as errors of the protocol, their shape in `data`."""
+    try:
+        return await work()
+    except (NotFound, Refused) as error:
+        raise MCPError(RESOURCE_NOT_FOUND, error.message, error.to_wire()) from None
+    except InvalidRequest as error:
+        raise MCPError(types.INVALID_PARAMS, error.message, error.to_wire()) from None
+    except ArtelierError as error:
+        raise MCPError(types.INTERNAL_ERROR, error.message, error.to_wire()) from None
+
+
+RESOURCE_NOT_FOUND = -32002
+"""The protocol's code; also for what is not to be read, so that only our `code` tells the difference."""
