@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from artelier.actions import actions_page
 from artelier.cli.reference import cli_page, settings_page
 from artelier.testing.event_table import event_table
 from tests.repository.sources import ROOT
 
 
 def write_pages() -> None:
-    pages = {"events.md": event_table(), "cli.md": cli_page(), "settings.md": settings_page()}
+    pages = {
+        "actions.md": actions_page(),
+        "cli.md": cli_page(),
+        "events.md": event_table(),
+        "settings.md": settings_page(),
+    }
     for name, text in pages.items():
         (ROOT / "docs" / name).write_text(text, encoding="utf-8")
 

@@ -10,7 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artelier.agents import AutonomousAgent, SubAgentFactory
     from artelier.app import Kernel, TenantKernel
+    from artelier.context import CompactionStrategy, Context, ContextBuilder, Section
     from artelier.errors import ArtelierError, RunStopped, RunSuspended
     from artelier.kernel import (
         AgentResult,
@@ -32,15 +34,23 @@ if TYPE_CHECKING:
         Usage,
     )
     from artelier.ports.tool import ToolContext
+    from artelier.tokens import Window
     from artelier.tools import tool
+    from artelier.tools.mcp import McpServer
+    from artelier.world import World, WorldConfig
 
 __all__ = [
     "AgentResult",
     "Approval",
     "ArtelierError",
+    "AutonomousAgent",
     "ChatMessage",
+    "CompactionStrategy",
+    "Context",
+    "ContextBuilder",
     "Kernel",
     "Limits",
+    "McpServer",
     "ModelReply",
     "ModelRequest",
     "ModelResult",
@@ -49,6 +59,8 @@ __all__ = [
     "Run",
     "RunStopped",
     "RunSuspended",
+    "Section",
+    "SubAgentFactory",
     "Tenant",
     "TenantContext",
     "TenantKernel",
@@ -56,12 +68,21 @@ __all__ = [
     "ToolContext",
     "ToolResult",
     "Usage",
+    "Window",
+    "World",
+    "WorldConfig",
     "tool",
 ]
 
 _HOME = {
     "Kernel": "app",
     "TenantKernel": "app",
+    "AutonomousAgent": "agents",
+    "SubAgentFactory": "agents",
+    "CompactionStrategy": "context",
+    "Context": "context",
+    "ContextBuilder": "context",
+    "Section": "context",
     "ArtelierError": "errors",
     "RunStopped": "errors",
     "RunSuspended": "errors",
@@ -80,7 +101,11 @@ _HOME = {
     "Price": "ports.model",
     "ToolCall": "ports.model",
     "Usage": "ports.model",
+    "McpServer": "tools.mcp",
     "ToolContext": "ports.tool",
+    "Window": "tokens",
+    "World": "world",
+    "WorldConfig": "world",
     "tool": "tools",
 }
 

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from artelier.agents.handle import AgentsHandle
+from artelier.agents.wish import ASKED, checked_wish
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
-from artelier.artifacts import (
-    Artifacts,
-    Provenance,
-    Space,
-    artifacts_view,
-)
+from artelier.artifacts import Artifacts, Provenance, Space, artifacts_view
 from artelier.clock import Clock, SystemClock
+from artelier.context import CompactionStrategy
 from artelier.errors import AccessDenied, InvalidRequest, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
 from artelier.kernel import (
@@ -52,6 +51,7 @@ from artelier.kernel import (
     kernel_view,
     queries,
     read_header,
+    receipts_of,
     reconcile,
     result_id,
     run_row,
@@ -68,16 +68,33 @@ from artelier.log import (
     run_stream,
     verify_store,
 )
+from artelier.memory.store import LogMemoryStore
+from artelier.memory.view import memory_view
 from artelier.models.registry import ModelRegistry
 from artelier.money import parse_usd
 from artelier.ports.model import ModelPort, ModelRequest, Price
+from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
+from artelier.process import holder, is_dead
+from artelier.sandbox import MontySandbox
 from artelier.tokens import Prices, Window, Windows
+from artelier.tools.skills.view import skills_view
+from artelier.world.events import MOVING as WORLD_MOVING
+from artelier.world.view import world_view
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    Providers = tuple[TracerProvider, MeterProvider]
 
 VIEWS: tuple[View, ...] = (
-    ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),
+    ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING),
     kernel_view,
     artifacts_view,
+    skills_view,
+    memory_view,
+    world_view,
 )
 """Every shipped view, in the order in which they see an event."""
 
@@ -96,6 +113,10 @@ class Kernel:
         self._services = services
         self.models = registry
         self.tenants = Tenants(services)
+        self.memory = LogMemoryStore(store, services.clock)
+        """The memories of agents in this store: `kernel.memory.for_agent(tenant, agent_id)`."""
+        self.sandbox = MontySandbox()
+        """Runs contracts and executable artifacts; its workers start with the first of them."""
         self._detached: dict[tuple[str, str], tuple[OpenRun, Run]] = {}
         self._renewing: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         """In each loop that drives runs: one may end while runs of another are at work."""
@@ -116,23 +137,30 @@ class Kernel:
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
         fault: Any = None,
+        telemetry: Telemetry | TracerProvider | Providers | bool | None = None,
     ) -> Kernel:
         """Open a store, creating and migrating it.
 
         `path`: a path, `sqlite:///...` or `:memory:`. `models`: names or prefixes to ports, laid over the
-        built-in ones. `prices` and `windows` override the tables, by model name.
+        built-in ones. `prices` and `windows` override the tables, by model name. `telemetry`: True for
+        spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`; nothing is changed by a refusal.
         """
         clock = clock or SystemClock()
         registry = ModelRegistry(models, environ=os.environ if environ is None else environ)
         table = _by_name(tools)
         price_table, window_table = Prices(prices, clock=clock), Windows(windows)
+        watcher = None
+        if telemetry is not None:
+            from artelier.telemetry.choice import telemetry_of
+
+            watcher = telemetry_of(telemetry, environ=os.environ if environ is None else environ)
         store = SqliteStore(_file_of(path), VIEWS, fault=fault)
         services = Services(
             store=store,
             clock=clock,
-            holder=_holder(),
-            is_dead=_is_dead,
+            holder=holder(),
+            is_dead=is_dead,
             resolve=registry.resolve,
             tools=table,
             price_of=price_table.price_of,
@@ -140,6 +168,7 @@ class Kernel:
             policy=policy or Policy.local(),
             code_version=VERSION,
             fault=fault,
+            telemetry=watcher,
         )
         return cls(store, services, registry)
 
@@ -188,7 +217,7 @@ class Kernel:
         if held is None and active is not None:
             return Run(active)
         if held is None:
-            opened = self.run(run_id, tenant=tenant)
+            opened = self.run(run_id, tenant=tenant, is_detached=True)
             held = self._detached[state.id, run_id] = (opened, await opened.__aenter__())
         return held[1]
 
@@ -291,6 +320,7 @@ class Kernel:
             await opened.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
         self._detached.clear()
         await self.models.aclose()
+        await self.sandbox.close()
         self.close()
 
     def close(self) -> None:
@@ -300,6 +330,10 @@ class Kernel:
             if not task.done():
                 with suppress(RuntimeError):  # the loop was closed
                     loop.call_soon_threadsafe(task.cancel)
+        if (telemetry := self._services.telemetry) is not None:
+            for core in tuple(self._services.active.values()):  # those that are left open
+                telemetry.run_closed(core, status=core.status)
+        self.sandbox.shut()
         self._store.close()
 
     def __enter__(self) -> Kernel:
@@ -309,7 +343,7 @@ class Kernel:
         self.close()
 
 
-class TenantKernel:
+class TenantKernel(AgentsHandle):
     """The kernel as one tenant sees it: nothing of another tenant is there."""
 
     def __init__(self, kernel: Kernel, tenant: Tenant | str | None) -> None:
@@ -327,6 +361,11 @@ class TenantKernel:
     def services(self) -> Services:
         """For the packages that build on the kernel."""
         return self._services
+
+    @property
+    def keys(self) -> SqliteStore:
+        """Where keys of imported content are kept."""
+        return self._kernel.store
 
     async def state(self) -> TenantState:
         """The stored tenant, created on first use. Errors: `TenantConflict`."""
@@ -376,15 +415,29 @@ class TenantKernel:
 
     # Artifacts
 
-    def _artifacts(self, principal: str, space: str = MAIN_SPACE) -> Artifacts:
-        return Artifacts(self._services.store, self._services.clock, self.id, space, principal)
+    @property
+    def sandbox(self) -> MontySandbox:
+        """Runs contracts and executable artifacts."""
+        return self._kernel.sandbox
+
+    def _artifacts(self, principal: str) -> Artifacts:
+        return Artifacts(
+            self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,
+            interpreter=self._kernel.sandbox,
+        )  # fmt: skip
 
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
         """What one principal of this tenant can do with artifacts and money."""
-        space = MAIN_SPACE if world is None else f"world:{world}"
+        from artelier.agents.minds import register_minds  # templates and conditions, on first use
+
+        register_minds()
+        if world is not None:
+            from artelier.world.door import space_of
+
+            return space_of(self, self._kernel.store, world, principal)
         return Space(
-            self._services.store, self._services.clock, self.id, space, principal,
-            self._artifacts(principal, space),
+            self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,
+            self._artifacts(principal),
         )  # fmt: skip
 
     # Runs
@@ -418,6 +471,33 @@ class TenantKernel:
     async def render(self, run_id: str, key: str) -> ModelRequest:
         """The exact request of a model step. Errors: `NotFound`, `CorruptStore`."""
         return await (await Renderer.open(self._services, self.id, run_id)).render(key)
+
+    async def compactions(self, run_id: str) -> list[dict[str, Any]]:
+        """Receipts of compactions and of their undoing, newest first; see `docs/events.md` for their fields.
+
+        Each has `step` and `kind`; a compaction also `loss`, what its summary no longer says.
+        Errors: `NotFound`.
+        """
+        found: list[dict[str, Any]] = []
+        for key, event in await receipts_of(self._services, self.id, run_id):
+            facts = {"step": key, "kind": event.KIND, **msgspec.to_builtins(event)}
+            for name in ("summary", "loss"):
+                facts[name] = await queries.blob_json(self._services, self.id, facts.get(name))
+            found.append(facts)
+        return found
+
+    async def undo_compaction(
+        self, run_id: str, *, policy: CompactionStrategy | None = None, by: str = "operator"
+    ) -> EventData:
+        """Show the messages again that the newest compaction summarised, from the run's next cycle on.
+
+        With a `policy`, that strategy decides from then on when and how to compact.
+        Errors: `NotFound`, also for a run that was never compacted.
+        """
+        if not any(one["kind"] == "context.compacted" for one in await self.compactions(run_id)):
+            raise NotFound(f"run {run_id!r} was never compacted")
+        wish = checked_wish(undo=True, policy=policy)
+        return await self._give(run_id, "signal", by=by, key=ASKED, payload=wish)
 
     # Time travel
 
@@ -543,27 +623,15 @@ class TenantKernel:
     ) -> EventData:
         """Answer an approval. Without `step`, the run's only open one.
 
-        Errors: `NotFound` if none is open, `InvalidRequest` if several are.
+        Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several.
         """
         if step is None:
-            step = await self._only_approval(run_id)
+            step = await queries.only_approval(self._services, self.id, run_id)
         decision = "deny" if deny else "edit" if arguments is not None else "approve"
         return await self._give(
             run_id, "answer", by=by, key=step, choice=decision,
             payload={"arguments": arguments, "note": note},
         )  # fmt: skip
-
-    async def _only_approval(self, run_id: str) -> str:
-        found = await self.approvals(run_id)
-        if not found:
-            await self.show(run_id)
-            raise NotFound(f"run {run_id!r} waits for no approval")
-        if len(found) > 1:
-            raise InvalidRequest(
-                f"run {run_id!r} waits for several approvals",
-                expected="one of their steps: " + ", ".join(item["step"] for item in found),
-            )
-        return found[0]["step"]
 
     async def reconcile(
         self,
@@ -629,42 +697,3 @@ def _file_of(path: str | Path) -> str:
             got=text.partition("://")[0] + "://...",
         )
     return text
-
-
-# Which process holds a lease: enough to see on the same machine that it is gone.
-
-
-def _boot() -> str:
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
-        return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return "-"
-
-
-def _born(pid: int) -> str:
-    """When a process was started, so that a reused pid is not taken for the old process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    except (OSError, IndexError):
-        return "-"
-
-
-def _holder() -> str:
-    pid = os.getpid()
-    return "|".join((socket.gethostname(), _boot(), str(pid), _born(pid), fresh_secret(6).hex()))
-
-
-def _is_dead(holder: str) -> bool:
-    """Whether the process of a holder on this machine is gone; unknown for other machines."""
-    parts = holder.partition("/")[0].split("|")
-    if len(parts) != 5 or parts[0] != socket.gethostname() or parts[1] != _boot():
-        return False
-    pid = int(parts[2])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return _born(pid) != parts[3]

@@ -19,6 +19,14 @@ PROMISES = {
     "05_approval.py": "not published: two typos are left",
     "06_explain_a_prompt.py": "the same bytes: True",
     "07_artifacts.py": "access_denied",
+    "08_long_conversations.py": "replayed without a call: True",
+    "09_memory.py": "after the undo: []",
+    "10_skills.py": 'the hostile one: {"error"',
+    "11_sub_agents.py": "as much as the tenant has paid: True",
+    "12_chat.py": "Your name is Ada.",
+    "13_world.py": "the same world twice: True",
+    "14_trading_minds.py": "ben's prompt of tick 4 haggles: True",
+    "15_trading_memories.py": "ben remembers: Rosa cuts her prices",
 }
 
 

@@ -12,7 +12,7 @@ from tests.repository.sources import ROOT, Import, Source, imports, sources
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(layer.split())
     for layer in (
-        "errors money ids clock",
+        "errors money ids clock process",
         "ports",
         "log",
         "ledger",
@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "artifacts",
         "tokens",
         "kernel",
-        "models",
+        "models telemetry",
         "tools",
         "memory",
         "context",
