@@ -20,7 +20,7 @@ from artelier.kernel.prompts import Renderer
 from artelier.kernel.queries import run_object
 from artelier.kernel.request_diff import difference
 from artelier.kernel.services import Services
-from artelier.kernel.step_facts import KEYED_KINDS, Facts, key_of_step, outcome_of
+from artelier.kernel.step_facts import Facts, key_of_step, keyed_kinds, outcome_of
 from artelier.log import EventData, stored_blob
 from artelier.log.event import decode_data
 
@@ -124,7 +124,7 @@ class _Side:
 
     async def _earlier(self, place: Place, key: str) -> tuple[str, int, int | None] | None:
         """Kind, request and outcome of a step that an origin has asked for again after the fork."""
-        found = await earlier_events(self.services, place, key, kinds=KEYED_KINDS)
+        found = await earlier_events(self.services, place, key, kinds=keyed_kinds())
         if not found:
             return None
         requests = [(seq, kind) for seq, kind in found if kind.endswith((".requested", ".started"))]

@@ -22,6 +22,12 @@ class Effect(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """True if nobody drives the run at that moment, so that it waits for a worker or `resume`."""
 
 
+class Receipt(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a computed step that is an event of its own kind (see `Run.receipt`)."""
+
+    key: str
+
+
 # A run's life
 
 

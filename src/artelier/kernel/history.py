@@ -134,7 +134,7 @@ class History:
                 actor=actor, at_us=at_us, inherited=inherited,
                 owner=_owner(self._steps.get(key)) or stored.stream.id,
             )  # fmt: skip
-        elif (outcome := _OUTCOMES.get(type(data))) is not None:
+        elif (outcome := _outcome(data)) is not None:
             key = cast(ev.ModelCompleted, data).key
             step = self._steps.setdefault(
                 key, Recorded(key=key, kind=outcome[0], inherited=inherited)
@@ -167,6 +167,13 @@ def _owner(before: Recorded | None) -> str:
     request = before.request if before is not None else None
     once = isinstance(request, ev.ToolRequested) and request.side_effect
     return before.owner if before is not None and once else ""
+
+
+def _outcome(data: EventData) -> tuple[str, str] | None:
+    """Kind and status of the step that an event ends; None for an event that ends none."""
+    if isinstance(data, ev.Receipt):
+        return "compute", "completed"
+    return _OUTCOMES.get(type(data))
 
 
 _REQUESTS: dict[type[EventData], str] = {

@@ -11,11 +11,15 @@ _KEYED = (
     ev.ModelRequested, ev.ModelCompleted, ev.ModelFailed, ev.ToolRequested, ev.ToolRefused,
     ev.ToolCompleted, ev.ToolUnresolved, ev.ToolReconciled, ev.StepCompleted, ev.StepFailed,
     ev.ApprovalRequested, ev.ApprovalGiven, ev.WaitStarted, ev.WaitEnded, ev.ContextCompacted,
-    ev.ContextRestored,
+    ev.ContextRestored, ev.Receipt,
 )  # fmt: skip
 """Events that belong to a step, other than notices on its way."""
 
-KEYED_KINDS = tuple(cls.KIND for cls in _KEYED)
+
+def keyed_kinds() -> tuple[str, ...]:
+    """Kinds of these events, receipts of other packages included."""
+    receipts = ev.Receipt.__subclasses__()
+    return tuple(cls.KIND for cls in (*_KEYED, *receipts) if cls is not ev.Receipt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ def outcome_of(data: EventData | None) -> Outcome:
         return Outcome("completed", data.result)
     if isinstance(data, ev.ContextCompacted | ev.ContextRestored):
         return Outcome("completed", data.summary)
+    if isinstance(data, ev.Receipt):
+        return Outcome("completed")
     if isinstance(data, ev.ApprovalGiven):
         return Outcome(data.decision, data.answer)
     if isinstance(data, ev.WaitEnded):

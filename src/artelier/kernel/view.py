@@ -367,7 +367,8 @@ def _tool_reconciled(event: Applied, tx: Tx) -> None:
 
 
 @kernel_view.on(ev.StepCompleted, ev.ContextCompacted, ev.ContextRestored)
-def _step_completed(event: Applied, tx: Tx) -> None:
+def step_completed(event: Applied, tx: Tx) -> None:
+    """Record a computed step; a package with receipts of its own registers it for their kinds."""
     _record(tx, event, cast(ev.StepCompleted, event.data).key, "compute", "completed")
 
 

@@ -1,0 +1,1 @@
+"""Operations around a main model call: profiles, sessions, chats. Names load on first use."""

@@ -1,0 +1,281 @@
+"""The events of operations: what a run with a profile records, and what a chat's own stream records.
+
+In the stream of the run stand its phases, its operations and the reports of its commits; each is the outcome
+of a keyed step, so a resume finds it and does nothing twice. In the stream `session:<chat>` stand turns,
+variants, branches and the changes of artifacts. Free text and values are in blobs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from artelier.kernel.events import Receipt
+from artelier.log import BlobRef, EventData, event
+
+# In the stream of a run
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One operation of a plan, at one hook."""
+
+    operation_id: str
+    hook: str
+    kind: str
+    required: bool = False
+    order: int = 0
+    """In thousandths."""
+    depends_on: tuple[str, ...] = ()
+    skipped: str = ""
+    """Why it will not be started (`disabled`, `trigger_mismatch`, `not_due`); empty if it may be."""
+
+
+@event("run.phase_changed")
+class PhaseChanged(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """A run with operations enters a phase: planning, before_main_llm, barrier, main_llm, after_main_llm,
+    commit, finished."""
+
+    phase: str
+    plan: tuple[Planned, ...] = ()
+    """Of `planning`: every operation in order of commit, those that will be skipped included."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A persisted artifact as a run found it."""
+
+    tag: str
+    version: int
+    values: tuple[BlobRef, ...]
+    """Canonical JSON: of `replace` the value, then earlier ones, newest first; of `append` the entries,
+    newest first."""
+    at_us: tuple[int, ...]
+    """When each of `values` was written."""
+    append: bool = False
+    operation: str = ""
+    """Which operation wrote it last."""
+    run: str = ""
+    """In which run."""
+
+
+@event("session.read")
+class SessionRead(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run found in its session: the state of the conversation it goes on from."""
+
+    artifacts: tuple[Seen, ...] = ()
+    marks: dict[str, tuple[int, int]] = {}
+    """When each operation was done last: `(turn, context tokens)`."""
+    tokens: int = 0
+    """Estimated tokens of the conversation up to here."""
+
+
+@event("operation.started")
+class OperationStarted(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """An operation begins: all that it depends on is done."""
+
+    hook: str
+    operation_id: str
+    kind: str
+
+
+@event("operation.finished")
+class OperationFinished(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """An operation ended: `done`, `skipped`, `error` or `aborted`."""
+
+    hook: str
+    operation_id: str
+    status: str
+    reason: str = ""
+    """Of `skipped`: disabled, trigger_mismatch, condition_false, guard_not_matched, not_due,
+    dependency_failed, policy."""
+    code: str = ""
+    """Of `error` and `aborted`: a stable code."""
+    message: BlobRef | None = None
+    """JSON text that says what went wrong."""
+    details: BlobRef | None = None
+    """JSON: the values that a condition saw, and such."""
+    result: BlobRef | None = None
+    """JSON `{value, effects}` of one that is done: what it found, and what it wants to change."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one effect."""
+
+    operation_id: str
+    index: int
+    """Its place among the operation's effects."""
+    type: str
+    status: str
+    """`applied`, `skipped` or `error`."""
+    tag: str = ""
+    code: str = ""
+    value: BlobRef | None = None
+    """Canonical JSON: the value of an artifact; the text, or the blocks, of anything else."""
+    version: int = 0
+    """Of a persisted artifact."""
+
+
+@event("commit.reported")
+class CommitReported(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """The effects of one hook, in the order in which they were committed."""
+
+    hook: str
+    reports: tuple[Report, ...] = ()
+
+
+# In the stream of a session
+
+
+@event("chat.opened")
+class ChatOpened(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A chat begins, with the branch `main`."""
+
+    settings: BlobRef
+    """JSON: who talks with whom, the system prompt, the model."""
+    greetings: tuple[BlobRef, ...] = ()
+    """JSON texts with which the character may begin; the first is selected."""
+
+
+@event("chat.changed")
+class ChatChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A chat's settings are others from now on."""
+
+    settings: BlobRef
+
+
+@event("turn.asked")
+class TurnAsked(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody wants a reply: a new turn, another variant of the newest, or more of the selected one."""
+
+    branch: str
+    run: str
+    trigger: str
+    """`generate`, `regenerate` or `continue`."""
+    settings: BlobRef
+    """JSON: all that the run needs, so that any process can drive it."""
+    text: BlobRef | None = None
+    """JSON text: what the person said, of a new turn."""
+    tokens: int = 0
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of what was said, on one channel."""
+
+    channel: str = "text"
+    """`text`, `reasoning`, `tool` or `state`."""
+    text: BlobRef
+    """JSON text."""
+    prompt: bool = True
+    """Whether later prompts show it."""
+    ui: bool = True
+    """Whether people see it."""
+    operation: str = ""
+    """Which operation wrote it; empty for the main call and for people."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A new value of a persisted artifact."""
+
+    tag: str
+    value: BlobRef
+    """Canonical JSON: the value, or the entry that is appended."""
+    append: bool = False
+    usage: str = "internal"
+    semantics: str = "state"
+    versions_max: int = 0
+    """How many earlier values (of `append`: entries) are kept; 0 for none."""
+    ttl_s: int = 0
+    """How long; 0 for ever."""
+    operation: str = ""
+
+
+@event("variant.begun")
+class VariantBegun(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A run has passed its barrier: a variant of a turn is there, with what the operations before changed."""
+
+    branch: str
+    run: str
+    profile: str = ""
+    """Profile with its version; empty for a plain call."""
+    scope: str = ""
+    """`<profile id>/<session id>`: whose artifacts these are; empty for a plain call."""
+    user: tuple[Part, ...] = ()
+    """What the model saw as the person's words, if an operation changed them."""
+    changes: tuple[Change, ...] = ()
+
+
+@event("variant.ended")
+class VariantEnded(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A variant is complete, with what the operations after it changed."""
+
+    branch: str
+    run: str
+    status: str
+    """`done`, `failed` or `aborted`."""
+    finish_reason: str = ""
+    """Of the main call; empty if there was none."""
+    parts: tuple[Part, ...] = ()
+    user: tuple[Part, ...] = ()
+    changes: tuple[Change, ...] = ()
+    marks: dict[str, tuple[int, int]] = {}
+    """Operations that were done in this run: `(turn, context tokens)`."""
+    tokens: int = 0
+    """Estimated tokens of the conversation with this variant."""
+    shown: int = 0
+    """How many messages of the run's conversation stand for the chat up to and with this variant."""
+    patched: bool = False
+    """Whether the reply is another text than the model's: then the last of those is not the reply."""
+
+
+@event("variant.selected")
+class VariantSelected(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A branch goes on from another variant, with its state."""
+
+    branch: str
+    node: int
+
+
+@event("branch.made")
+class BranchMade(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A branch begins at a point of the conversation, with the state there."""
+
+    branch: str
+    origin: str
+    """The branch it was made on."""
+    node: int
+
+
+@event("branch.rewound")
+class BranchRewound(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A branch goes on from an earlier turn; what came after it is kept beside it."""
+
+    branch: str
+    node: int
+
+
+@event("session.set")
+class SessionSet(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A branch works with another session of a profile: a new, empty one, or an earlier one again."""
+
+    branch: str
+    profile_id: str
+    session_id: str
+    default: str
+    """The profile's own session id at that moment: when it changes, that holds."""
+
+
+class ImportedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person said, and the replies there were."""
+
+    user: BlobRef | None = None
+    """JSON text; None if the character began."""
+    variants: tuple[BlobRef, ...] = ()
+    selected: int = 0
+    """Which of `variants`, from 0."""
+    tokens: int = 0
+
+
+@event("turns.imported")
+class TurnsImported(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """Turns of a conversation from elsewhere, at the end of a branch."""
+
+    branch: str
+    turns: tuple[ImportedTurn, ...]
