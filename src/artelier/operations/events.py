@@ -58,11 +58,23 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("session.read")
 class SessionRead(Receipt, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run found in its session: the state of the conversation it goes on from."""
+    """What a run found: the state of the conversation it goes on from, and the profile it works with."""
 
+    settings: BlobRef
+    """JSON: those of the chat."""
+    profile: BlobRef | None = None
+    """JSON: the profile; None for a plain main call."""
+    base_run: str = ""
+    """The run whose conversation goes on here; empty for none."""
+    base_shown: int = 0
+    """How many of its messages stand for the chat so far."""
+    said: tuple[BlobRef, ...] = ()
+    """JSON messages that come after those: what no run has recorded in this form."""
     artifacts: tuple[Seen, ...] = ()
     marks: dict[str, tuple[int, int]] = {}
     """When each operation was done last: `(turn, context tokens)`."""
+    turn: int = 1
+    """Number of the turn that this run replies in."""
     tokens: int = 0
     """Estimated tokens of the conversation up to here."""
 

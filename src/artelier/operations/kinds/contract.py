@@ -1,0 +1,94 @@
+"""What a kind of operation is: the form of its params, what is known in advance, and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from artelier.errors import ArtelierError
+from artelier.kernel import Run
+from artelier.operations.definition import Operation, Params
+
+ParamsT = TypeVar("ParamsT", bound=Params)
+
+
+class OperationFailed(ArtelierError):
+    """An operation has no value. `code` is stable and stands in its result."""
+
+    def __init__(self, code: str, message: str, *, details: Any = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.code = code  # pyright: ignore[reportAttributeAccessIssue] - one class, many stable codes
+        self.details = details
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What an operation sees: plain data, the same on every replay."""
+
+    names: Mapping[str, Any]
+    """`user`, `char`, `chat`, `chat_history`, `messages`, `art`, `rag`, `now`, `run`, and after the main call
+    `reply`. `art` is `{tag: {"value", "history", "version"}}`, `now` is RFC 3339 text."""
+    in_prompt: frozenset[str]
+    """Tags that a prompt may show."""
+
+    def for_prompt(self) -> Mapping[str, Any]:
+        """The names for a text that goes into a prompt: without artifacts that no prompt may show (I9)."""
+        art: Mapping[str, Any] = self.names["art"]
+        return {**self.names, "art": {tag: art[tag] for tag in art if tag in self.in_prompt}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[ParamsT]):
+    """One execution of an operation."""
+
+    run: Run
+    """A branch of the run: steps made with it have keys of their own below the operation's."""
+    operation: Operation
+    params: ParamsT
+    scope: Scope
+    model: str
+    """The chat's model, for operations that name none."""
+    principal: str
+    """In whose name artifacts are read."""
+    seed: int
+    """For chance: the same on every replay of this run, another in another run."""
+    desk: Any = None
+    """The kernel bound to the run's tenant (`TenantKernel`), where artifacts and memories are. None in a
+    replay, in which nothing asks it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What an operation found."""
+
+    value: Any
+    """JSON."""
+    effects: tuple[Mapping[str, Any], ...] | None = None
+    """Effects that the operation itself asks for, as data; None: those of its params."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake in the params of an operation."""
+
+    path: str
+    """Inside params, such as `prompt` or `schema.properties`."""
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[ParamsT]):
+    """A kind of operation."""
+
+    name: str
+    params: type[ParamsT]
+    run: Callable[[Call[ParamsT]], Awaitable[Found]]
+    """Errors: `OperationFailed`, and whatever a step raises; Flow (pause, cancel, budget) passes through."""
+    problems: Callable[[ParamsT], Iterable[Problem]] = lambda _: ()
+    """Mistakes that the form does not show: a template that does not parse, a bad schema."""
+    templates: Callable[[ParamsT], Mapping[str, str]] = field(default=lambda _: {})
+    """Templates by path whose text goes into a prompt; those of effects are known without it."""
+    keys: Callable[[ParamsT], frozenset[str]] = field(default=lambda _: frozenset[str]())
+    """Flags that run conditions may ask for."""
