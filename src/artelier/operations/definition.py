@@ -47,9 +47,9 @@ class Form(BaseModel):
 class Retention(Form):
     """How much of its past an artifact keeps."""
 
-    max_versions: int | None = Field(None, ge=0, le=VERSIONS_MAX)
+    max_versions: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
     """Earlier values; of a feed its entries. None: 10, of a feed 50."""
-    ttl_s: int | None = Field(None, ge=1)
+    ttl_s: int | None = Field(default=None, ge=1)
     """How long; None for ever."""
 
 
@@ -111,7 +111,7 @@ class AssistantBlocks(Form):
     """Adds parts to the reply. Only after the main call."""
 
     type: Literal["turn.assistant_blocks.update"]
-    blocks: tuple[Block, ...] = Field((Block(),), min_length=1, max_length=16)
+    blocks: tuple[Block, ...] = Field(default=(Block(),), min_length=1, max_length=16)
 
 
 class ArtifactUpsert(Form):
@@ -121,10 +121,10 @@ class ArtifactUpsert(Form):
     tag: str
     persistence: Literal["persisted", "run_only"] = "persisted"
     usage: Usage = "internal"
-    semantics: str = Field("state", min_length=1, max_length=64)
+    semantics: str = Field(default="state", min_length=1, max_length=64)
     write_mode: Literal["replace", "append"] = "replace"
     retention: Retention = Retention()
-    title: str = Field("", max_length=120)
+    title: str = Field(default="", max_length=120)
     """What people see as its name; empty: the tag."""
     value: str | None = None
     """A template that gives a text; None: the operation's value, JSON as JSON."""
@@ -175,8 +175,8 @@ class RunCondition(Form):
 class Activation(Form):
     """How often an operation is due, counted from when it was done last. Both hold, if both are given."""
 
-    every_n_turns: int | None = Field(None, ge=1)
-    every_n_context_tokens: int | None = Field(None, ge=1)
+    every_n_turns: int | None = Field(default=None, ge=1)
+    every_n_context_tokens: int | None = Field(default=None, ge=1)
     """Estimated tokens that the conversation has grown by."""
 
 
@@ -192,11 +192,13 @@ class OperationConfig(Form):
 
     enabled: bool = True
     required: bool = False
-    hooks: tuple[Hook, ...] = Field(("before_main_llm",), min_length=1, max_length=2)
-    triggers: tuple[Trigger, ...] = Field(("generate", "regenerate"), min_length=1, max_length=2)
+    hooks: tuple[Hook, ...] = Field(default=("before_main_llm",), min_length=1, max_length=2)
+    triggers: tuple[Trigger, ...] = Field(
+        default=("generate", "regenerate"), min_length=1, max_length=2
+    )
     order: float
     depends_on: tuple[str, ...] = ()
-    run_conditions: tuple[RunCondition, ...] = Field((), max_length=16)
+    run_conditions: tuple[RunCondition, ...] = Field(default=(), max_length=16)
     activation: Activation | None = None
     params: Any
     """The params of the kind (`kinds/`): a `Params`."""
@@ -207,9 +209,9 @@ class OperationDefinition(Form):
     """What an operation is."""
 
     operation_id: str = Field(pattern=ID)
-    name: str = Field("", max_length=120)
+    name: str = Field(default="", max_length=120)
     kind: str
-    description: str = Field("", max_length=2_000)
+    description: str = Field(default="", max_length=2_000)
 
 
 class Operation(OperationDefinition, OperationConfig):
@@ -231,8 +233,8 @@ class Operation(OperationDefinition, OperationConfig):
 class Params(Form):
     """What the params of every kind have."""
 
-    effects: tuple[Effect, ...] = Field((), max_length=EFFECTS_MAX)
-    timeout_s: float = Field(60.0, gt=0, le=3_600)
+    effects: tuple[Effect, ...] = Field(default=(), max_length=EFFECTS_MAX)
+    timeout_s: float = Field(default=60.0, gt=0, le=3_600)
 
 
 # What prompts include
@@ -242,7 +244,7 @@ class When(Form):
     """When a rule holds; all that is given must."""
 
     trigger: Trigger | None = None
-    condition: str | None = Field(None, max_length=4_096)
+    condition: str | None = Field(default=None, max_length=4_096)
     """A template; it holds if the text is neither empty nor `false`, `0`, `no`, `null`."""
 
 
@@ -253,14 +255,14 @@ class PromptInclusion(Form):
     """`art.<tag>`."""
     when: When = When()
     place: str = Field(
-        "tail",
+        default="tail",
         pattern=r"^(system_prepend|system_append|after_last_user|before_last_user|depth\(\d{1,5}\)|tail)$",
     )
     role: Role = "system"
     template: str | None = None
     """Has `value` and all other names in scope; None: `## <tag>` and the value."""
-    max_tokens: int | None = Field(None, ge=1)
-    priority: int = Field(50, ge=0, le=100)
+    max_tokens: int | None = Field(default=None, ge=1)
+    priority: int = Field(default=50, ge=0, le=100)
     on_missing: Literal["skip", "error"] = "skip"
     on_trim: Literal["drop", "keep", "summarise"] = "drop"
     """What happens to a text over `max_tokens` or the prompt's budget: it is left out, it stays whole (and is
@@ -278,21 +280,21 @@ class OperationProfile(Form):
     """
 
     profile_id: str = Field(pattern=ID)
-    name: str = Field("", max_length=120)
-    description: str = Field("", max_length=2_000)
+    name: str = Field(default="", max_length=120)
+    description: str = Field(default="", max_length=2_000)
     enabled: bool = True
     """False: a plain main call."""
     execution_mode: Literal["concurrent", "sequential"] = "concurrent"
-    session_id: str = Field("default", pattern=ID)
+    session_id: str = Field(default="default", pattern=ID)
     """The session that chats begin with; another one starts empty."""
-    version: int = Field(1, ge=1)
+    version: int = Field(default=1, ge=1)
     """Its author's number. The artifact's version is recorded with each run."""
-    operations: tuple[Operation, ...] = Field((), max_length=OPERATIONS_MAX)
-    inclusions: tuple[PromptInclusion, ...] = Field((), max_length=INCLUSIONS_MAX)
-    system: str | None = Field(None, max_length=TEMPLATE_CHARS_MAX)
+    operations: tuple[Operation, ...] = Field(default=(), max_length=OPERATIONS_MAX)
+    inclusions: tuple[PromptInclusion, ...] = Field(default=(), max_length=INCLUSIONS_MAX)
+    system: str | None = Field(default=None, max_length=TEMPLATE_CHARS_MAX)
     """A template: the system prompt of chats that have none of their own."""
-    parallel_max: int = Field(8, ge=1, le=PARALLEL_MAX)
-    deadline_s: float | None = Field(None, gt=0, le=86_400)
+    parallel_max: int = Field(default=8, ge=1, le=PARALLEL_MAX)
+    deadline_s: float | None = Field(default=None, gt=0, le=86_400)
     """Of a whole run."""
 
     @classmethod
