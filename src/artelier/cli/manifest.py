@@ -120,7 +120,9 @@ async def _receipts(runs: TenantKernel, manifest: Manifest) -> list[dict[str, An
 def _content(part: PartRecord) -> str:
     if part.conversation is not None:
         return f"messages {part.start}-{part.end} of {part.conversation}"
-    return ("added to the last message, " if part.attach else "") + (part.blob or "")[:14]
+    where = "added to the last message, " if part.attach else ""
+    where = "added to the message before, " if part.joined else where
+    return where + (part.blob or "")[:14]
 
 
 @command(

@@ -147,8 +147,12 @@ def _parts(kept: Iterable[_Fitted]) -> list[FixedPart | RangePart]:
     tail: list[_Fitted] = []
     last: ChatMessage | None = None
     for fitted in kept:
-        if fitted.section.stability == "volatile":
+        section = fitted.section
+        if section.stability == "volatile":
             tail.append(fitted)
+            continue
+        if section.joined and _takes(parts, last, section):
+            parts.append(_fixed(fitted, text=_text(section), joined=True))
             continue
         part = _part(fitted)
         parts.append(part)
@@ -159,6 +163,15 @@ def _parts(kept: Iterable[_Fitted]) -> list[FixedPart | RangePart]:
         # Whatever follows a message of its own can stand on that.
         attach = True
     return parts
+
+
+def _takes(
+    parts: Sequence[FixedPart | RangePart], last: ChatMessage | None, section: Section
+) -> bool:
+    """Whether a section's text can join the message before it. A conversation is shown as it is."""
+    if last is None or isinstance(parts[-1], RangePart):
+        return False
+    return last.role == section.role and section.range is None and not section.messages
 
 
 def _part(fitted: _Fitted) -> FixedPart | RangePart:
@@ -185,10 +198,17 @@ def _text(section: Section) -> str:
     return fenced(section.text, source=source, trust=section.trust)
 
 
-def _fixed(fitted: _Fitted, *, messages: tuple[ChatMessage, ...] = (), text: str = "") -> FixedPart:
+def _fixed(
+    fitted: _Fitted,
+    *,
+    messages: tuple[ChatMessage, ...] = (),
+    text: str = "",
+    joined: bool = False,
+) -> FixedPart:
     section = fitted.section
     return FixedPart(
-        tag=section.tag, messages=messages, text=text, attach=bool(text),
-        stability=section.stability, src=tuple(map(str, section.sources)), tokens=fitted.tokens,
-        trust=section.trust, cut=fitted.cut or section.cut,
+        tag=section.tag, messages=messages, text=text,
+        attach=bool(text) and not joined, joined=joined, stability=section.stability,
+        src=tuple(map(str, section.sources)), tokens=fitted.tokens, trust=section.trust,
+        cut=fitted.cut or section.cut,
     )  # fmt: skip

@@ -41,6 +41,9 @@ class Section:
     """Of the message that `text` becomes."""
     messages: tuple[ChatMessage, ...] = ()
     range: RangePart | None = None
+    joined: bool = False
+    """`text` joins the message before it, after a blank line, if that has the same role; else it stands
+    alone."""
     stability: Stability = "fixed"
     """`volatile` sections stand at the very end: they are added to the last user or tool message."""
     priority: int = 50

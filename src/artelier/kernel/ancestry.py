@@ -1,17 +1,19 @@
 """Where a run's history stands: in its own stream, and in those of the runs that it was forked from.
 
 A fork copies nothing. What was recorded before it is read from its origin, up to the event it branched from,
-and so on through the origin's own origins.
+and so on through the origin's own origins. A conversation may likewise go on from one of another run: its
+base, which may have a base itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from artelier.errors import CorruptStore, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.core import run_row
 from artelier.kernel.history import Segment
@@ -44,6 +46,81 @@ async def lineage(services: Services, tenant: str, run_id: str) -> list[Place]:
         )
         name, upto = row["origin"], row["origin_seq"] or 0
     return places
+
+
+class MessageRow(NamedTuple):
+    """A message as the view has it; see `Entry`."""
+
+    n: int
+    form: str
+    ref: str
+    call: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What a conversation goes on from: messages up to `upto` are those of a conversation of a run."""
+
+    run_id: str
+    conversation: str
+    upto: int
+
+
+async def stretch_of(
+    services: Services, places: Sequence[Place], conversation: str, *, start: int, end: int
+) -> tuple[dict[int, tuple[Place, MessageRow]], Base | None]:
+    """Messages `start..end` that a run has itself or by its origins, and what the conversation goes on from.
+
+    Cost: one query per place.
+    """
+    found: dict[int, tuple[Place, MessageRow]] = {}
+    base: Base | None = None
+    for place in places:
+        rows = await services.store.query(
+            "SELECT n, form, ref, call FROM messages WHERE run = ?1 AND conversation = ?2"
+            " AND n BETWEEN ?3 AND ?4 AND seq <= ?5 AND form <> 'b'"
+            " UNION ALL SELECT n, form, ref, call FROM (SELECT n, form, ref, call FROM messages"
+            " WHERE run = ?1 AND conversation = ?2 AND seq <= ?5 ORDER BY n LIMIT 1)"
+            " WHERE form = 'b'",
+            (place.stream_id, conversation, start, end, place.upto),
+        )
+        for row in map(MessageRow._make, rows):
+            if row.form != "b":
+                found.setdefault(row.n, (place, row))
+            elif base is None:
+                base = Base(run_id=row.ref, conversation=row.call, upto=row.n)
+    return found, base
+
+
+def next_base(base: Base, *, below: int | None) -> Base:
+    """The base itself. Errors: `CorruptStore` if its numbers do not descend, as in a circle."""
+    if below is not None and base.upto >= below:
+        raise CorruptStore(
+            "a conversation goes on from one that does not come before it",
+            got=f"{base.conversation[:80]!r} of {base.run_id[:120]!r}", hint="Run `artelier verify`.",
+        )  # fmt: skip
+    return base
+
+
+async def owner_of(
+    services: Services, tenant: str, run_id: str, conversation: str, *, number: int
+) -> tuple[str, str]:
+    """The run whose own stream has a message, and its conversation there. Errors: `NotFound`.
+
+    Cost: two queries for each conversation that this one goes on from.
+    """
+    asked, below = (run_id, conversation), None
+    while True:
+        places = await lineage(services, tenant, run_id)
+        found, base = await stretch_of(services, places, conversation, start=number, end=number)
+        if number in found:
+            return found[number][0].run_id, conversation
+        if base is None or base.upto < number:
+            raise NotFound(
+                f"run {asked[0]!r} has no message {number} in conversation {asked[1][:80]!r}"
+            )
+        below = next_base(base, below=below).upto
+        run_id, conversation = base.run_id, base.conversation
 
 
 def segments(places: Sequence[Place], *, head: int, start: tuple[int, int]) -> list[Segment]:

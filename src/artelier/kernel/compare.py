@@ -18,7 +18,7 @@ from artelier.kernel.history import PAGE
 from artelier.kernel.manifest import decode_head
 from artelier.kernel.prompts import Renderer
 from artelier.kernel.queries import run_object
-from artelier.kernel.request_diff import difference
+from artelier.kernel.request_diff import Shape, difference
 from artelier.kernel.services import Services
 from artelier.kernel.step_facts import Facts, key_of_step, keyed_kinds, outcome_of
 from artelier.log import EventData, stored_blob
@@ -152,11 +152,11 @@ class _Side:
             outcome=outcome_of(outcome),
         )  # fmt: skip
 
-    async def parts(self, context: ev.ContextAssembled) -> list[tuple[str, int]]:
-        """Tag and number of messages of each part of a prompt."""
+    async def parts(self, context: ev.ContextAssembled) -> list[Shape]:
+        """What each part of a prompt adds to it."""
         head = decode_head(await self.content(context.head))
         return [
-            (part.tag, 0 if part.attach else len(await self.renderer.content(part)))
+            Shape.of(part.tag, await self.renderer.content(part), joined=part.joined)
             for part in (*head.parts, *context.parts)
         ]
 

@@ -53,6 +53,8 @@ class Conversation:
         self._tokens: list[int] = []
         """Estimate of each message held."""
         self._new: list[tuple[Entry, Blob | None]] = []
+        self._base: tuple[int, Entry] | None = None
+        """Number of the last message that another conversation has, and the entry that says so."""
         self._digest = sha256(name.encode())
         self._digested = 0
 
@@ -96,6 +98,20 @@ class Conversation:
         self._messages, self._tokens = [], []
         for message in messages:
             self._hold(message)
+
+    def go_on(self, base: Entry, upto: int, messages: list[ChatMessage]) -> None:
+        """Begin after message `upto` of another conversation, of which the last `messages` are held.
+
+        Errors: `InvalidRequest` if something stands here already.
+        """
+        if len(self) or self._new:
+            raise InvalidRequest(
+                f"conversation {self.name!r} has begun", got=f"{len(self)} messages",
+                hint="What it goes on from is said before its first message.",
+            )  # fmt: skip
+        self.restore(upto - len(messages) + 1, messages)
+        self._base = (upto, base)
+        self._remember(base, None)
 
     def forget_before(self, first: int) -> None:
         """Let go of recorded messages below `first`; they stay in the store."""
@@ -173,7 +189,12 @@ class Conversation:
         self.name = f"{base}~{int(generation or 1) + 1}"
         self.is_settled = False
         self._new = []
-        for message in self._messages:
+        own = self._messages
+        if self._base is not None and self._first <= self._base[0] + 1:
+            upto, base = self._base
+            self._remember(base, None)
+            own = own[upto + 1 - self._first :]
+        for message in own:
             ref, blob = self._keep(message.canonical())
             self._remember(Entry("m", ref), blob)
 
@@ -184,7 +205,10 @@ class Conversation:
 
     @property
     def first_new(self) -> int:
-        """Number of the first message that no request has recorded yet."""
+        """Number of the first message that no request has recorded yet.
+
+        What a conversation goes on from counts as its newest message there.
+        """
         return len(self) - len(self._new) + 1
 
     def skip_recorded(self, entries: Sequence[Entry]) -> bool:

@@ -168,7 +168,7 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     tag: str
     blob: BlobRef | None = None
-    """Canonical JSON list of messages (or the text of an `attach` part)."""
+    """Canonical JSON list of messages (or the text of an `attach` or `joined` part)."""
     conversation: str | None = None
     start: int = 0
     end: int = 0
@@ -179,6 +179,8 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     src: tuple[str, ...] = ()
     attach: bool = False
     """Appended to the last message instead of standing as one."""
+    joined: bool = False
+    """Appended to the message just before it instead of standing as one; `blob` is its text."""
     trust: str = "trusted"
     cut: str = ""
     """How it was shortened to fit: `start`, `end`, `middle` or empty."""
@@ -201,11 +203,12 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """A new message of a conversation, by reference to what is already recorded."""
 
     form: str
-    """`m`: a stored message; `r`: the reply of a model step; `t`: the result of a tool step."""
+    """`m`: a stored message; `r`: the reply of a model step; `t`: the result of a tool step; `b`, only as
+    the first one of a conversation: this message and all before it are those of another conversation."""
     ref: str
-    """A blob reference for `m`, a step key otherwise."""
+    """A blob reference for `m`, for `b` the run whose stream has the message, a step key otherwise."""
     call: str = ""
-    """For `t`: the id of the call that it answers."""
+    """For `t`: the id of the call that it answers. For `b`: the conversation of that run."""
 
 
 class Added(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

@@ -175,6 +175,8 @@ class _Inspection:
         self._blob: _OpenBlob | None = None
         self._written_by: dict[str, set[str | None]] = {}
         """Runs that wrote versions of each artifact."""
+        self._numbers: dict[tuple[str, str], tuple[int, int]] = {}
+        """First and last number of a stream's own messages, by conversation."""
 
     def take(self, line: AnyLine) -> None:
         if self._ended is not None:
@@ -272,12 +274,33 @@ class _Inspection:
                 self.found.parents.add(data.parent)
             elif not self._seq_of(data.parent):
                 raise InvalidExport("a run begins before its parent", got=data.parent[:120])
+        if isinstance(data, ev.ContextAssembled | ev.CycleCompleted):
+            for added in data.added:
+                self._count(stream, added)
         if isinstance(data, ev.ContextAssembled):
             self._manifests.add(blob_name(data.head))
         if stream.startswith("artifact:"):
             self._written_by.setdefault(stream, set()).add(getattr(data, "run_id", None))
         if isinstance(data, Moving):
             self.found.loan.add(data)
+
+    def _count(self, stream: str, added: ev.Added) -> None:
+        """Take note of new messages. What they go on from must stand before them in the file."""
+        place = (stream, added.conversation)
+        first, last = added.start, added.start + len(added.entries) - 1
+        for offset, entry in enumerate(added.entries):
+            if entry.form != "b":
+                continue
+            base = self._numbers.get((f"run:{entry.ref}", entry.call))
+            if base is None or not base[0] <= added.start <= base[1]:
+                raise InvalidExport(
+                    "what a conversation goes on from is missing",
+                    got=f"message {str(added.start)[:20]} of {entry.ref[:120]}",
+                )
+            if offset or place in self._numbers:
+                raise InvalidExport("a conversation goes on from another when it has begun")
+            first += 1
+        self._numbers[place] = (self._numbers.get(place, (first, 0))[0], last)
 
     # Content
 

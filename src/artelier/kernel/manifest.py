@@ -22,13 +22,16 @@ STABLE = ("fixed", "slow")
 
 
 class FixedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages that are stored as they are (identity, skills, a summary), or text for the last message."""
+    """Messages that are stored as they are (identity, skills, a summary), or text for one of another part."""
 
     tag: str
     messages: tuple[ChatMessage, ...] = ()
     text: str = ""
-    """Only with `attach`: added to the last message after a blank line."""
+    """Only with `attach` or `joined`: added to a message after a blank line."""
     attach: bool = False
+    """The text goes to the last message of the prompt."""
+    joined: bool = False
+    """The text goes to the message just before this part."""
     stability: str = "fixed"
     src: tuple[str, ...] = ()
     tokens: int = 0
@@ -94,12 +97,23 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Keyed hash of the canonical request."""
 
 
-def part_content(part: PromptPart) -> tuple[ChatMessage, ...] | str:
-    """What a part contributes: messages, or text to attach."""
+class Joint(msgspec.Struct, frozen=True):
+    """Text that joins the message before it."""
+
+    text: str
+
+
+Content = tuple[ChatMessage, ...] | str | Joint
+"""What a part contributes: messages, text for the last one, or text for the one before."""
+
+
+def part_content(part: PromptPart) -> Content:
     if isinstance(part, RangePart):
         if part.quote is None:
             return part.messages
         return (quoted(part.messages, first=part.start, quote=part.quote),)
+    if part.joined:
+        return Joint(part.text)
     return part.text if part.attach else part.messages
 
 
@@ -118,23 +132,32 @@ def compose(
     params: dict[str, Any],
     tools: tuple[ToolSchema, ...],
     output_schema: dict[str, Any] | None,
-    contents: Sequence[tuple[ChatMessage, ...] | str],
+    contents: Sequence[Content],
 ) -> ModelRequest:
     """The request of a prompt: parts in order, attached text on the last message.
 
-    Errors: `InvalidRequest` if no part holds a message.
+    Errors: `InvalidRequest` if no part holds a message, or none before one that is joined.
     """
     messages: list[ChatMessage] = []
     attached: list[str] = []
+    joined: list[str] = []
+    """Text for the last one of `messages` so far; gathered, so that many parts cost what they hold."""
     for content in contents:
         if isinstance(content, str):
             attached.append(content)
+        elif isinstance(content, Joint):
+            if not messages:
+                raise InvalidRequest("a joined part needs a message before it", got="none")
+            joined.append(content.text)
         else:
+            if content and joined:
+                messages[-1] = _attach(messages[-1], "\n\n".join(joined))
+                joined = []
             messages.extend(content)
     if not messages:
         raise InvalidRequest("a prompt needs at least one message", got="none")
-    if attached:
-        messages[-1] = _attach(messages[-1], "\n\n".join(attached))
+    if added := [*joined, *attached]:
+        messages[-1] = _attach(messages[-1], "\n\n".join(added))
     return ModelRequest(
         model=model,
         messages=tuple(messages),

@@ -26,6 +26,7 @@ from artelier.kernel.prompts import (
     prompt_of,
     settle_numbers,
 )
+from artelier.kernel.request_diff import Shape, joined_tag, with_joined
 from artelier.kernel.results import ModelResult
 from artelier.kernel.tool_list import note_tools
 from artelier.log import StreamAppend
@@ -240,14 +241,28 @@ async def _first_difference(
     for field in ("params", "tools", "output_schema"):
         if getattr(old, field) != getattr(new, field):
             return field
-    manifest = await renderer.manifest(context.key)
-    recorded = [(part.tag, canonical(await renderer.content(part))) for part in manifest.parts]
-    tags = [tag for tag, _ in recorded]
-    position, now = 0, list[tuple[str, bytes]]()
-    for index, part in enumerate(manifest.parts):
-        count = len(await renderer.content(part)) if not part.attach else 0
-        end = position + count if index < len(manifest.parts) - 1 else len(new.messages)
-        now.append((tags[index], canonical(new.messages[position:end])))
+    parts = (await renderer.manifest(context.key)).parts
+    contents = [await renderer.content(part) for part in parts]
+    shapes = [
+        Shape.of(part.tag, content, joined=part.joined)
+        for part, content in zip(parts, contents, strict=True)
+    ]
+    recorded, now = list[tuple[str, bytes]](), list[tuple[str, bytes]]()
+    position = 0
+    for index, shape in enumerate(shapes):
+        if shape.joined:
+            continue  # it is compared with the message that it joins
+        group = with_joined(shapes, index)
+        end = position + shape.own if index + len(group) < len(shapes) else len(new.messages)
+        there, here = old.messages[position:end], new.messages[position:end]
+        if len(group) > 1:
+            same = there[:-1] == here[:-1] and bool(there and here)
+            tag = joined_tag(group, there[-1], here[-1]) if same else shape.tag
+            recorded.append((tag, canonical(there)))
+        else:
+            tag = shape.tag
+            recorded.append((tag, canonical(contents[index])))
+        now.append((tag, canonical(here)))
         position = end
     return differing_part([item for item in recorded if item[1] != b'""'], now)
 

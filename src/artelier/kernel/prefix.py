@@ -66,7 +66,7 @@ def _continues(old: PartRecord, new: PartRecord) -> bool:
     if old.conversation is not None:
         same = old.conversation == new.conversation and old.start == new.start
         return same and new.end >= old.end
-    return old.blob is not None and old.blob == new.blob
+    return old.blob is not None and (old.blob, old.joined) == (new.blob, new.joined)
 
 
 def _why(old: PartRecord, new: PartRecord) -> str:

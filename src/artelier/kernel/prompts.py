@@ -9,14 +9,26 @@ from typing import Any, cast
 import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import Place, earlier_events, key_of, lineage
+from artelier.kernel.ancestry import (
+    MessageRow,
+    Place,
+    earlier_events,
+    key_of,
+    lineage,
+    next_base,
+    owner_of,
+    stretch_of,
+)
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore
 from artelier.kernel.manifest import (
     STABLE,
+    Content,
     FixedPart,
     Head,
+    Joint,
     Manifest,
     Prompt,
     PromptPart,
@@ -38,8 +50,21 @@ from artelier.kernel.services import Services
 from artelier.kernel.transcript import Quote, quoted
 from artelier.log import Blob, BlobRef, decode_stored, stored_blob
 from artelier.log.blobs import DataKey, blob_ref, name_blob
-from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolSchema, messages_from
+from artelier.ports.model import (
+    ChatMessage,
+    ModelReply,
+    ModelRequest,
+    Role,
+    ToolSchema,
+    messages_from,
+)
 from artelier.tokens import estimate_tokens
+
+NUMBER_MAX = 1 << 53
+"""Of a message: what JSON carries."""
+
+OTHERS_MAX = 1000
+"""Runs that a renderer remembers the whereabouts of."""
 
 Messages = Prompt | Conversation | RangePart | Sequence[ChatMessage | Mapping[str, Any] | RangePart]
 
@@ -149,7 +174,7 @@ def assemble(
     pii: dict[str, int] = {}
     parts = prompt.parts
     if core.policy.scrub is not None:
-        parts = tuple(_scrubbed(core, part, pii) for part in parts)
+        parts = _all_scrubbed(core, parts, pii)
     request = compose(
         model=model, params=params, tools=tools, output_schema=output_schema,
         contents=[part_content(part) for part in parts],
@@ -176,13 +201,45 @@ def assemble(
     return Assembled(request=request, event=event, blobs=blobs, size_bytes=len(body))
 
 
-def _scrubbed(core: RunCore, part: PromptPart, pii: dict[str, int]) -> PromptPart:
+def _all_scrubbed(
+    core: RunCore, parts: tuple[PromptPart, ...], pii: dict[str, int]
+) -> tuple[PromptPart, ...]:
+    done: list[PromptPart] = []
+    role: Role = "system"
+    for part in parts:
+        if isinstance(part, FixedPart) and part.joined:
+            done.append(_joint_scrubbed(core, part, role, pii))
+            continue
+        done.append(_scrubbed(core, part, pii))
+        content = part_content(part)
+        if isinstance(content, tuple) and content:
+            role = content[-1].role
+    return tuple(done)
+
+
+def _joint_scrubbed(core: RunCore, part: FixedPart, role: Role, pii: dict[str, int]) -> FixedPart:
+    """Like `_scrubbed`, for text that joins a message of this role."""
+    messages = _scrub(core, (ChatMessage(role=role, content=part.text),), pii)
+    text = messages[0].text if messages else ""
+    if text == part.text:
+        return part
+    return msgspec.structs.replace(part, text=text, stability="append_only")
+
+
+def _scrub(
+    core: RunCore, messages: tuple[ChatMessage, ...], pii: dict[str, int]
+) -> tuple[ChatMessage, ...]:
     assert core.policy.scrub is not None
-    content = part_content(part)
-    before = part.messages if isinstance(content, str) else content
-    messages, counts = core.policy.scrub(before)
+    scrubbed, counts = core.policy.scrub(messages)
     for name, count in counts.items():
         pii[name] = pii.get(name, 0) + count
+    return scrubbed
+
+
+def _scrubbed(core: RunCore, part: PromptPart, pii: dict[str, int]) -> PromptPart:
+    content = part_content(part)
+    before = content if isinstance(content, tuple) else part.messages
+    messages = _scrub(core, before, pii)
     if messages == before:
         return part
     return FixedPart(tag=part.tag, messages=messages, stability="append_only", tokens=part.tokens)
@@ -201,11 +258,12 @@ def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord
             tokens=part.tokens, cut=part.cut,
         )  # fmt: skip
         return record if part.quote is None else _quoting(core, record, part.quote, blobs)
-    content = part.text.encode() if part.attach else canonical(part.messages)
+    is_text = part.attach or part.joined
+    content = part.text.encode() if is_text else canonical(part.messages)
     return ev.PartRecord(
         tag=part.tag, blob=_keep(core, content, blobs), stability=part.stability, src=part.src,
-        tokens=part.tokens or estimate_tokens(content), attach=part.attach, trust=part.trust,
-        cut=part.cut,
+        tokens=part.tokens or estimate_tokens(content), attach=part.attach,
+        joined=part.joined, trust=part.trust, cut=part.cut,
     )  # fmt: skip
 
 
@@ -237,6 +295,7 @@ class Renderer:
         self.run_id = run_id
         self._places = places
         self._key = key
+        self._others: dict[str, list[Place]] = {}
 
     @classmethod
     async def open(cls, services: Services, tenant: str, run_id: str) -> Renderer:
@@ -287,7 +346,7 @@ class Renderer:
 
     async def render_event(self, event: ev.ContextAssembled) -> ModelRequest:
         head = decode_head(await self._blob(event.head))
-        contents = [await self.content(part) for part in (*head.parts, *event.parts)]
+        contents = [await self._contributed(part) for part in (*head.parts, *event.parts)]
         schema = await self._blob(head.output_schema) if head.output_schema else None
         request = compose(
             model=head.model, params=head.params,
@@ -302,7 +361,12 @@ class Renderer:
             )
         return request
 
+    async def _contributed(self, part: ev.PartRecord) -> Content:
+        content = await self.content(part)
+        return Joint(content) if part.joined and isinstance(content, str) else content
+
     async def content(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
+        """The messages of a part, or the text that it adds to one of another part."""
         if part.conversation is not None:
             messages = await self.messages(part.conversation, part.start, part.end)
             if not part.form:
@@ -316,42 +380,59 @@ class Renderer:
         if part.blob is None:
             return ()
         content = await self._blob(part.blob)
-        return content.decode() if part.attach else decode_messages(content)
+        return content.decode() if part.attach or part.joined else decode_messages(content)
 
     async def messages(self, conversation: str, start: int, end: int) -> list[ChatMessage]:
-        """Messages of the run by number. Errors: `CorruptStore` if one is missing."""
-        found: dict[int, ChatMessage] = {}
-        for place in self._places:
-            rows = await self._services.store.query(
-                "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
-                " AND n BETWEEN ? AND ? AND seq <= ?",
-                (place.stream_id, conversation, start, end, place.upto),
-            )
-            for n, form, ref, call in rows:
-                if n not in found:
-                    found[n] = await self._message(form, ref, call)
-        missing = [n for n in range(start, end + 1) if n not in found]
-        if missing:
-            raise CorruptStore(
-                f"message {missing[0]} of conversation {conversation!r} of {self.run_id} is missing"
-            )
-        return [found[n] for n in range(start, end + 1)]
+        """Messages of the run by number, those included that a conversation goes on from.
 
-    async def _message(self, form: str, ref: str, call: str) -> ChatMessage:
-        if form == "m":
-            return decode_message(await self._blob(ref))
-        content = await self._blob(await self._outcome(ref))
-        if form == "r":
+        Errors: `CorruptStore` if one is missing, `NotFound` if the run is that has it.
+        Cost: O(messages), and two queries for each run on the way back to the first one.
+        """
+        found: dict[int, ChatMessage] = {}
+        run_id, name, end_here = self.run_id, conversation, end
+        below: int | None = None
+        while True:
+            places = await self._places_of(run_id)
+            rows, base = await stretch_of(self._services, places, name, start=start, end=end_here)
+            for n, (_, row) in rows.items():
+                if n not in found:
+                    found[n] = await self._message(places, row)
+            first = start if base is None else max(start, base.upto + 1)
+            missing = next((n for n in range(first, end_here + 1) if n not in found), None)
+            if missing is not None:
+                raise CorruptStore(
+                    f"message {missing} of conversation {name[:80]!r} of {run_id} is missing"
+                )
+            if base is None or base.upto < start:
+                return [found[n] for n in range(start, end + 1)]
+            below = next_base(base, below=below).upto
+            run_id, name, end_here = base.run_id, base.conversation, min(end_here, base.upto)
+
+    async def _places_of(self, run_id: str) -> list[Place]:
+        """Where the history of a run stands whose messages this one shows; it never changes."""
+        if run_id == self.run_id:
+            return self._places
+        if (places := self._others.get(run_id)) is None:
+            if len(self._others) >= OTHERS_MAX:
+                self._others.clear()
+            places = self._others[run_id] = await lineage(self._services, self._tenant, run_id)
+        return places
+
+    async def _message(self, places: list[Place], row: MessageRow) -> ChatMessage:
+        if row.form == "m":
+            return decode_message(await self._blob(row.ref))
+        content = await self._blob(await self._outcome(places, row.ref))
+        if row.form == "r":
             return message_of_reply(decode_reply(content))
-        return message_of_result(content, call)
+        return message_of_result(content, row.call)
 
     async def reply(self, key: str) -> ModelReply:
         """The recorded reply of a model step. Errors: `CorruptStore` if it has none."""
-        return decode_reply(await self._blob(await self._outcome(key)))
+        return decode_reply(await self._blob(await self._outcome(self._places, key)))
 
-    async def _outcome(self, key: str) -> str:
+    async def _outcome(self, places: list[Place], key: str) -> str:
         """Blob reference of a step's recorded reply or result."""
-        for place in self._places:
+        for place in places:
             rows = await self._services.store.query(
                 "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
                 " WHERE s.run = ? AND s.key = ? AND s.completed <= ?",
@@ -360,10 +441,44 @@ class Renderer:
             if rows:
                 data = decode_stored(rows[0][0], type=dict[str, Any])
                 return data.get("reply") or data["result"]
-        raise CorruptStore(f"step {key!r} of {self.run_id} has no recorded outcome")
+        raise CorruptStore(f"step {key!r} of {places[0].run_id} has no recorded outcome")
 
     async def _blob(self, ref: str) -> bytes:
         return await stored_blob(self._services.store, self._tenant, ref)
+
+
+async def continue_conversation(
+    core: RunCore,
+    name: str,
+    base_run_id: str,
+    base_conversation: str,
+    upto: int,
+    *,
+    keep_last: int,
+) -> Conversation:
+    """See `Run.continue_conversation`."""
+    conversation = core.conversation(name)
+    check_run_id(base_run_id)
+    encoded(base_conversation)
+    for what, value, least in (("upto", upto, 1), ("keep_last", keep_last, 0)):
+        if not isinstance(cast(object, value), int) or isinstance(value, bool):
+            raise InvalidRequest(what, expected="a whole number", got=type(value).__name__)
+        if not least <= value <= NUMBER_MAX:
+            raise InvalidRequest(what, expected=f"{least} to {NUMBER_MAX}", got=str(value)[:40])
+    if not isinstance(cast(object, base_conversation), str) or (
+        (base_run_id, base_conversation) == (core.run_id, name)
+    ):
+        raise InvalidRequest(
+            f"conversation {name!r} cannot go on from this",
+            expected="the name of another conversation", got=repr(base_conversation)[:80],
+        )  # fmt: skip
+    services, tenant = core.services, core.tenant.id
+    owner = await owner_of(services, tenant, base_run_id, base_conversation, number=upto)
+    renderer = await Renderer.open(services, tenant, base_run_id)
+    first = max(1, upto - keep_last + 1)
+    held = await renderer.messages(base_conversation, first, upto) if first <= upto else []
+    conversation.go_on(ev.Entry("b", *owner), upto, held)
+    return conversation
 
 
 def differing_part(recorded: list[tuple[str, bytes]], now: list[tuple[str, bytes]]) -> str:

@@ -28,7 +28,7 @@ from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
-from artelier.kernel.prompts import Messages
+from artelier.kernel.prompts import Messages, continue_conversation
 from artelier.kernel.results import Approval, ModelResult, ToolResult
 from artelier.kernel.tool_outcome import ToolAsk
 from artelier.log import Blob, EventData, StreamAppend
@@ -453,6 +453,22 @@ class Run:
     def conversation(self, name: str = "main") -> Conversation:
         """An append-only conversation of this run; hand it to `step_model` as `messages`."""
         return self._core.conversation(name)
+
+    async def continue_conversation(
+        self, name: str, base_run_id: str, base_conversation: str, upto: int, *, keep_last: int
+    ) -> Conversation:
+        """A conversation of this run that goes on where another run's stood at message `upto`.
+
+        Its messages `1..upto` are those of the other one and are not written again; the next one appended
+        has number `upto + 1`. Of the earlier ones the last `keep_last` are held in memory, and can be shown.
+
+        Errors: `InvalidRequest` if something stands in it already; `NotFound` if the tenant has no such
+        message.
+        Cost: O(keep_last).
+        """
+        return await continue_conversation(
+            self._core, name, base_run_id, base_conversation, upto, keep_last=keep_last
+        )
 
     def finish(self, result: Any = None) -> None:
         """Set the run's result (JSON data, or something with `model_dump`)."""

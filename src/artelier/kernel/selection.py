@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from artelier.errors import CorruptStore
 from artelier.ids import MAIN_SPACE
-from artelier.kernel.ancestry import OPEN_END, lineage
+from artelier.kernel.ancestry import lineage
+from artelier.kernel.core import run_row
 from artelier.kernel.services import Services
 from artelier.log import Stream, control_stream, run_stream
 
@@ -15,9 +17,10 @@ async def streams_of(
 ) -> dict[Stream, int]:
     """Streams and the position up to which each counts. Errors: `NotFound`.
 
-    A run and its descendants count whole, up to `position`; the origins of forks up to the branch. With
-    a run come the commands that it was given and the artifacts that it wrote, these from their first
-    version on, since a chain of hashes has no other beginning.
+    A run and its descendants count whole, up to `position`; the origins of forks up to the branch, and the
+    runs that conversations go on from up to the message in question. With a run come the commands that it
+    was given and the artifacts that it wrote, these from their first version on, since a chain of hashes
+    has no other beginning.
     """
     found: dict[Stream, int] = {}
 
@@ -52,11 +55,50 @@ async def _add_runs(
         (run_id, tenant, position),
     )
     for (run,) in rows:
-        for place in await lineage(services, tenant, run):
-            upto = position
-            if place.upto != OPEN_END:
-                upto = await _position(services, place.stream_id, place.upto)
-            found[place.run_id] = max(upto, found.get(place.run_id, 0))
+        await _add_needed(services, tenant, run, position, found)
+
+
+async def _add_needed(
+    services: Services, tenant: str, run_id: str, position: int, found: dict[str, int]
+) -> None:
+    """Add a run up to a position, and those before it without which that part cannot be read."""
+    waiting = [(run_id, position)]
+    while waiting:
+        run, upto = waiting.pop()
+        if found.get(run, 0) >= upto:
+            continue
+        found[run] = upto
+        row = await run_row(services, tenant, run)
+        if row["origin"] is not None:
+            origin = await run_row(services, tenant, row["origin"])
+            branch = await _position(services, origin["id"], row["origin_seq"])
+            waiting.append((row["origin"], branch))
+        waiting += await _bases(services, tenant, row["id"], upto)
+
+
+async def _bases(
+    services: Services, tenant: str, stream_id: int, upto: int
+) -> list[tuple[str, int]]:
+    """Runs that conversations of a run go on from, each up to the position of the message in question.
+
+    Errors: `CorruptStore` if one is missing.
+    """
+    rows = await services.store.query(
+        "SELECT m.ref, m.n, e.position FROM messages m"
+        " JOIN events o ON o.stream = m.run AND o.seq = m.seq"
+        " LEFT JOIN runs r ON r.tenant = ? AND r.run = m.ref"
+        " LEFT JOIN messages b ON b.run = r.id AND b.conversation = m.call AND b.n = m.n"
+        " LEFT JOIN events e ON e.stream = b.run AND e.seq = b.seq"
+        " WHERE m.run = ? AND m.form = 'b' AND o.position <= ?",
+        (tenant, stream_id, upto),
+    )
+    for run, number, position in rows:
+        if position is None:
+            raise CorruptStore(
+                f"message {number} of run {run}, from which a conversation goes on, is missing",
+                hint="Run `artelier verify`.",
+            )
+    return [(run, position) for run, _, position in rows]
 
 
 async def _position(services: Services, stream_id: int, seq: int) -> int:

@@ -51,7 +51,7 @@ class Transcript:
         while True:
             rows = await self._store.query(
                 "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
-                " AND n > ? AND n <= ? ORDER BY n LIMIT ?",
+                " AND n > ? AND n <= ? AND form <> 'b' ORDER BY n LIMIT ?",
                 (row_id, conversation, after, upto, PAGE),
             )
             for n, form, ref, call in rows:
