@@ -72,6 +72,7 @@ from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.models.registry import ModelRegistry
 from artelier.money import parse_usd
+from artelier.operations.view import operations_view
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
@@ -94,6 +95,7 @@ VIEWS: tuple[View, ...] = (
     artifacts_view,
     skills_view,
     memory_view,
+    operations_view,
     world_view,
 )
 """Every shipped view, in the order in which they see an event."""

@@ -1,0 +1,176 @@
+"""Rows of the conversation tree: one node as the views keep it, read and written inside a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from artelier.errors import NotFound
+from artelier.log import Applied, Tx
+from artelier.operations.events import Part
+
+NODES_PER_EVENT = 4096
+"""Node ids are `seq of the event * this + n`: unique in a chat, and the same in another store."""
+
+VERSIONS_PER_EVENT = 256
+"""The same for versions of artifacts: `seq * this + n`."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_parts = msgspec.json.Decoder(tuple[Part, ...]).decode
+_state = msgspec.json.Decoder(dict[str, int]).decode
+_marks = msgspec.json.Decoder(dict[str, tuple[int, int]]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A variant of a turn, or the turn before it has one (`variant` 0). Fields are columns."""
+
+    chat: int
+    """Row id of the chat's stream."""
+    node: int
+    parent: int
+    """The node that this one was said after; 0 at the beginning. All variants of a turn have the same."""
+    turn: int
+    """The first node of its turn, which has the person's words."""
+    number: int
+    """Of the turn along the path, from 1; 0 for a greeting."""
+    variant: int
+    """Within the turn, from 1; 0 for the turn without a reply."""
+    status: str
+    """`asked`, `begun`, `done`, `failed` or `aborted`."""
+    trigger: str = ""
+    """How it came about; empty for greetings and imported turns."""
+    run: str = ""
+    """Which run made it."""
+    base: str = ""
+    """The run whose recorded conversation ends with it; empty if none does."""
+    shown: int = 0
+    """How many messages of that conversation stand for the chat up to here."""
+    apart: int = 0
+    """What comes after those in another form than the run recorded: 1 the reply, 2 the person's words too."""
+    profile: str = ""
+    """`id@version`."""
+    scope: str = ""
+    """Whose artifacts `state` is about: `<profile id>/<session id>`."""
+    other: int = 0
+    """The nearest node above of another scope; 0 for none."""
+    state: str = "{}"
+    """JSON: version row by tag."""
+    marks: str = "{}"
+    """JSON: when each operation was done last."""
+    user: str = "[]"
+    """JSON parts: the person's words, if this node has any of its own."""
+    parts: str = "[]"
+    """JSON parts: the reply."""
+    tokens: int = 0
+    """Estimate of the conversation up to and with this node."""
+    finish: str = ""
+    at_us: int = 0
+
+    def user_parts(self) -> tuple[Part, ...]:
+        return _parts(self.user)
+
+    def reply_parts(self) -> tuple[Part, ...]:
+        return _parts(self.parts)
+
+    def versions(self) -> dict[str, int]:
+        return _state(self.state)
+
+    def marked(self) -> dict[str, tuple[int, int]]:
+        return _marks(self.marks)
+
+    @property
+    def has_reply(self) -> bool:
+        return self.parts != "[]"
+
+    def row(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in COLUMNS)
+
+
+COLUMNS = tuple(Node.__dataclass_fields__)
+SELECT = "SELECT " + ", ".join(f"n.{name}" for name in COLUMNS) + " FROM chat_nodes n"
+_INSERT = f"INSERT INTO chat_nodes VALUES ({', '.join('?' * len(COLUMNS))})"
+
+SCHEMA = (
+    """CREATE TABLE chat_nodes(
+        chat INTEGER NOT NULL, node INTEGER NOT NULL, parent INTEGER NOT NULL,
+        turn INTEGER NOT NULL, number INTEGER NOT NULL, variant INTEGER NOT NULL,
+        status TEXT NOT NULL, trigger TEXT NOT NULL, run TEXT NOT NULL, base TEXT NOT NULL,
+        shown INTEGER NOT NULL, apart INTEGER NOT NULL, profile TEXT NOT NULL, scope TEXT NOT NULL,
+        other INTEGER NOT NULL, state TEXT NOT NULL, marks TEXT NOT NULL, user TEXT NOT NULL,
+        parts TEXT NOT NULL, tokens INTEGER NOT NULL, finish TEXT NOT NULL, at_us INTEGER NOT NULL,
+        PRIMARY KEY(chat, node)) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX chat_nodes_below ON chat_nodes(chat, parent)",
+    "CREATE INDEX chat_nodes_of_turn ON chat_nodes(chat, turn, variant)",
+    "CREATE INDEX chat_nodes_by_run ON chat_nodes(chat, run) WHERE run <> ''",
+)
+
+
+def node_of(row: tuple[Any, ...]) -> Node:
+    """A row of `SELECT`."""
+    return Node(**dict(zip(COLUMNS, row, strict=True)))
+
+
+def encoded_parts(parts: tuple[Part, ...]) -> str:
+    return _encode(parts).decode()
+
+
+def encoded_map(value: object) -> str:
+    return _encode(value).decode()
+
+
+def insert(tx: Tx, node: Node) -> None:
+    tx.execute(_INSERT, node.row())
+
+
+def update(tx: Tx, node: Node, **columns: str | int) -> None:
+    """Set columns of a stored node; their names are ours."""
+    names = ", ".join(f"{name} = ?" for name in columns)
+    tx.execute(
+        f"UPDATE chat_nodes SET {names} WHERE chat = ? AND node = ?",
+        (*columns.values(), node.chat, node.node),
+    )
+
+
+def load(tx: Tx, event: Applied, node: int) -> Node:
+    """A node of the event's chat. Errors: `NotFound`, also for one of another chat."""
+    row = tx.one(f"{SELECT} WHERE n.chat = ? AND n.node = ?", (event.stream_id, node))
+    if row is None:
+        raise NotFound(f"chat {event.stream.id!r} has no node {node}")
+    return node_of(row)
+
+
+def in_scope(tx: Tx, node: Node | None, scope: str) -> Node | None:
+    """The nearest node above, itself included, whose state is that of a scope.
+
+    Cost: as many rows as there were changes of scope.
+    """
+    while node is not None and node.scope != scope:
+        above = tx.one(
+            f"{SELECT} WHERE n.chat = ? AND n.node = ?", (node.chat, node.other)
+        )  # 0 is no node
+        node = None if above is None else node_of(above)
+    return node
+
+
+def inherited(tx: Tx, parent: Node | None, scope: str) -> dict[str, Any]:
+    """Columns that a node takes over from what it hangs on, for a run with this scope.
+
+    A plain turn (no scope) changes no artifacts and passes on whatever stands above it.
+    """
+    if parent is None:
+        return {"scope": scope}
+    if not scope or parent.scope == scope:
+        return {
+            "scope": parent.scope, "other": parent.other, "state": parent.state,
+            "marks": parent.marks,
+        }  # fmt: skip
+    found = in_scope(tx, parent, scope)
+    return {
+        "scope": scope,
+        "other": parent.node if parent.scope else 0,
+        "state": found.state if found is not None else "{}",
+        "marks": found.marks if found is not None else "{}",
+    }
