@@ -431,8 +431,10 @@ class TenantKernel(AgentsHandle):
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
         """What one principal of this tenant can do with artifacts and money."""
         from artelier.agents.minds import register_minds  # templates and conditions, on first use
+        from artelier.operations.saving import register_profiles
 
         register_minds()
+        register_profiles()
         if world is not None:
             from artelier.world.door import space_of
 

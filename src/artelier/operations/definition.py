@@ -36,6 +36,11 @@ FEED_VERSIONS = 50
 STATE_VERSIONS = 10
 """Earlier values of any other artifact that says nothing else."""
 PARALLEL_MAX = 16
+ORDER_MAX = 1e12
+
+
+Text = Annotated[str, Field(max_length=TEMPLATE_CHARS_MAX)]
+"""A template."""
 
 
 class Form(BaseModel):
@@ -61,7 +66,7 @@ class SystemUpdate(Form):
 
     type: Literal["prompt.system_update"]
     mode: Literal["prepend", "append", "replace"]
-    text: str | None = None
+    text: Text | None = None
     """A template; None: the operation's value as text. The same in all effects."""
 
 
@@ -70,7 +75,7 @@ class InsertAfterLastUser(Form):
 
     type: Literal["prompt.insert_after_last_user"]
     role: Role = "system"
-    text: str | None = None
+    text: Text | None = None
 
 
 class InsertAtDepth(Form):
@@ -79,14 +84,14 @@ class InsertAtDepth(Form):
     type: Literal["prompt.insert_at_depth"]
     depth_from_end: int = Field(ge=0, le=10_000)
     role: Role = "system"
-    text: str | None = None
+    text: Text | None = None
 
 
 class UserVariant(Form):
     """Other words in place of the person's, for this variant of the turn."""
 
     type: Literal["turn.user_variant.upsert_and_select"]
-    text: str | None = None
+    text: Text | None = None
 
 
 class AssistantPatch(Form):
@@ -94,14 +99,14 @@ class AssistantPatch(Form):
 
     type: Literal["turn.assistant_variant.patch"]
     mode: Literal["replace", "prepend", "append"] = "replace"
-    text: str | None = None
+    text: Text | None = None
 
 
 class Block(Form):
     """A part of the reply beside its text."""
 
     channel: Literal["text", "reasoning", "tool", "state"] = "state"
-    text: str | None = None
+    text: Text | None = None
     prompt: bool = False
     """Whether later prompts show it."""
     ui: bool = True
@@ -126,7 +131,7 @@ class ArtifactUpsert(Form):
     retention: Retention = Retention()
     title: str = Field(default="", max_length=120)
     """What people see as its name; empty: the tag."""
-    value: str | None = None
+    value: Text | None = None
     """A template that gives a text; None: the operation's value, JSON as JSON."""
 
     @property
@@ -196,8 +201,8 @@ class OperationConfig(Form):
     triggers: tuple[Trigger, ...] = Field(
         default=("generate", "regenerate"), min_length=1, max_length=2
     )
-    order: float
-    depends_on: tuple[str, ...] = ()
+    order: float = Field(ge=-ORDER_MAX, le=ORDER_MAX, allow_inf_nan=False)
+    depends_on: tuple[str, ...] = Field(default=(), max_length=OPERATIONS_MAX)
     run_conditions: tuple[RunCondition, ...] = Field(default=(), max_length=16)
     activation: Activation | None = None
     params: Any
@@ -259,7 +264,7 @@ class PromptInclusion(Form):
         pattern=r"^(system_prepend|system_append|after_last_user|before_last_user|depth\(\d{1,5}\)|tail)$",
     )
     role: Role = "system"
-    template: str | None = None
+    template: Text | None = None
     """Has `value` and all other names in scope; None: `## <tag>` and the value."""
     max_tokens: int | None = Field(default=None, ge=1)
     priority: int = Field(default=50, ge=0, le=100)
@@ -291,7 +296,7 @@ class OperationProfile(Form):
     """Its author's number. The artifact's version is recorded with each run."""
     operations: tuple[Operation, ...] = Field(default=(), max_length=OPERATIONS_MAX)
     inclusions: tuple[PromptInclusion, ...] = Field(default=(), max_length=INCLUSIONS_MAX)
-    system: str | None = Field(default=None, max_length=TEMPLATE_CHARS_MAX)
+    system: Text | None = None
     """A template: the system prompt of chats that have none of their own."""
     parallel_max: int = Field(default=8, ge=1, le=PARALLEL_MAX)
     deadline_s: float | None = Field(default=None, gt=0, le=86_400)
@@ -310,6 +315,16 @@ class OperationProfile(Form):
         from artelier.operations.profiles import shipped_profile
 
         return shipped_profile(name)
+
+    async def save(self, kernel: Any, *, tenant: str | None = None, by: str = "operator") -> str:
+        """Store it as an artifact in the name of `by`; its ref `id@version`, a new one only if it changed.
+
+        `kernel`: a tenant's handle, or a kernel and the name of a tenant.
+        Errors: `InvalidProfile` with all mistakes, and those of writing an artifact.
+        """
+        from artelier.operations.saving import desk_of, save_profile
+
+        return await save_profile(desk_of(kernel, tenant=tenant), self, by=by)
 
     def data(self) -> dict[str, Any]:
         """The profile as JSON data; `parse` makes an equal one of it."""

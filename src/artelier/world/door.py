@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from artelier.agents.minds import register_minds
 from artelier.artifacts import Artifacts, Space
+from artelier.operations.saving import register_profiles
 from artelier.world.clock import TickClock
 from artelier.world.events import reader_of, world_space
 from artelier.world.host import Host
@@ -23,6 +24,7 @@ class Looking(Protocol):
 def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
     """The handle of one principal in a world. Its events are dated with the tick that passed last."""
     register_minds()
+    register_profiles()
     register_stores()
     tenant, space = host.id, world_space(world)
 

@@ -21,6 +21,7 @@ from artelier.ids import check_space
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.money import SCRIP
+from artelier.operations.saving import register_profiles
 from artelier.world import events as ev
 from artelier.world.agent import AgentRow, check_agent_id, is_agents_own
 from artelier.world.config import WorldConfig, read_config
@@ -53,6 +54,7 @@ class World:
         services: Mapping[str, Service] | None = None,
     ) -> None:
         register_minds()
+        register_profiles()
         register_stores()
         check_space(ev.world_space(id))
         self.id = id

@@ -1,0 +1,129 @@
+"""The rules of a profile about its templates: they parse, and show nobody what is not for them (I9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from artelier.operations.definition import (
+    ArtifactUpsert,
+    AssistantBlocks,
+    AssistantPatch,
+    Effect,
+    PromptInclusion,
+    UserVariant,
+)
+from artelier.operations.drafts import Draft
+from artelier.operations.kinds.texts import destination
+from artelier.operations.mistakes import Mistakes, Step, steps_of
+from artelier.operations.rules import upserts
+
+if TYPE_CHECKING:
+    from artelier.operations.templates import Template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Text:
+    """A template of a profile, and who sees what becomes of it."""
+
+    at: tuple[Step, ...]
+    text: str
+    prompt: bool = False
+    ui: bool = False
+
+
+def check_texts(
+    drafts: Sequence[Draft],
+    inclusions: Sequence[tuple[int, PromptInclusion]],
+    system: object,
+    mistakes: Mistakes,
+) -> None:
+    """Every template of a profile; that those of params parse, the kinds tell themselves."""
+    written = {effect.tag: effect for draft in drafts for _, effect in upserts(draft)}
+    for one in _texts(drafts, inclusions, system):
+        template = _parsed(one, mistakes)
+        if template is not None:
+            _check_shown(one, template, written, mistakes)
+    for draft in drafts:
+        for one in _of_params(draft):
+            template = _parsed(one, Mistakes())
+            if template is not None:
+                _check_shown(one, template, written, mistakes)
+
+
+def _texts(
+    drafts: Sequence[Draft], inclusions: Sequence[tuple[int, PromptInclusion]], system: object
+) -> Iterator[_Text]:
+    if isinstance(system, str):
+        yield _Text(at=("system",), text=system, prompt=True)
+    for draft in drafts:
+        for index, effect in draft.effects:
+            yield from _of_effect(effect, draft.path("params", "effects", index))
+    for index, rule in inclusions:
+        at = ("inclusions", index)
+        if rule.template is not None:
+            yield _Text(at=(*at, "template"), text=rule.template, prompt=True)
+        if rule.when.condition is not None:
+            yield _Text(at=(*at, "when", "condition"), text=rule.when.condition)
+
+
+def _of_effect(effect: Effect, at: tuple[Step, ...]) -> Iterator[_Text]:
+    if isinstance(effect, ArtifactUpsert):
+        if effect.value is not None:
+            yield _Text(at=(*at, "value"), text=effect.value)
+    elif isinstance(effect, AssistantBlocks):
+        for index, block in enumerate(effect.blocks):
+            if block.text is not None:
+                where = (*at, "blocks", index, "text")
+                yield _Text(at=where, text=block.text, prompt=block.prompt, ui=block.ui)
+    elif effect.text is not None:
+        is_said = isinstance(effect, UserVariant | AssistantPatch)
+        yield _Text(at=(*at, "text"), text=effect.text, prompt=True, ui=is_said)
+
+
+def _of_params(draft: Draft) -> Iterator[_Text]:
+    """Templates of params: those of prompts that an operation asks, and one whose text is its value."""
+    if draft.kind is None or draft.params is None:
+        return
+    is_value = draft.kind.name == "template"
+    in_prompt, in_ui = destination(draft.params) if is_value else (True, False)
+    texts = draft.kind.templates(draft.params)
+    if is_value and in_ui and not texts:
+        texts = {"template": str(draft.data["params"]["template"])}
+    for name, text in texts.items():
+        at = draft.path("params", *steps_of(name))
+        yield _Text(at=at, text=text, prompt=in_prompt, ui=in_ui)
+
+
+def _parsed(one: _Text, mistakes: Mistakes) -> Template | None:
+    from artelier.operations.templates import InvalidTemplate, Template
+
+    try:
+        return Template.parse(one.text)
+    except InvalidTemplate as error:
+        mistakes.add(one.at, "invalid_template", str(error))
+        return None
+
+
+def _check_shown(
+    one: _Text, template: Template, written: Mapping[str, ArtifactUpsert], mistakes: Mistakes
+) -> None:
+    for reader, is_seen in (("prompt", one.prompt), ("ui", one.ui)):
+        if not is_seen:
+            continue
+        hidden = {
+            tag: effect.usage
+            for tag, effect in written.items()
+            if not (effect.in_prompt if reader == "prompt" else effect.in_ui)
+        }
+        who = "a prompt" if reader == "prompt" else "people"
+        for path in sorted(template.paths()):
+            if path[0] != "art":
+                continue
+            if len(path) == 1 or path[1] == "*":
+                said = f"which artifact {who} would be shown here is not known in advance: name it"
+                mistakes.add(one.at, f"usage_forbids_{reader}", said)
+            elif path[1] in hidden:
+                said = f"art.{path[1]} is {hidden[path[1]]}: {who} may not be shown it"
+                mistakes.add(one.at, f"usage_forbids_{reader}", said)
