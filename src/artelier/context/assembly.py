@@ -111,11 +111,10 @@ def _shortened(fitted: _Fitted, tokens: int) -> _Fitted | None:
         return _later_messages(fitted, section.range, tokens)
     if tokens < CUT_TOKENS_MIN or section.truncation == "drop" or section.messages:
         return None
-    if section.is_fenced:
-        text = cut(section.text, tokens=tokens - MARKS_TOKENS, where=section.truncation)
-        text = balanced(text) if text else ""
-    else:
-        text = cut(section.text, tokens=tokens, where=section.truncation)
+    marks = 0 if section.trust == "trusted" and not section.is_fenced else MARKS_TOKENS
+    text = cut(section.text, tokens=tokens - marks, where=section.truncation)
+    if section.is_fenced and text:
+        text = balanced(text)
     if not text:
         return None
     shorter = replace(section, text=text)

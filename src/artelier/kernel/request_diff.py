@@ -34,7 +34,7 @@ def joined_tag(shapes: Sequence[Shape], old: ChatMessage, new: ChatMessage) -> s
     for index, shape in enumerate(shapes):
         end += len(shape.text) + (2 if end and index else 0)
         # The blank line after a text belongs to it, so that a longer text is seen where it grew.
-        upto = end + 2 if index < len(shapes) - 1 else end
+        upto = end + 2 if end and index < len(shapes) - 1 else end
         if old.role != new.role or old.text[:upto] != new.text[:upto]:
             return shape.tag
     return shapes[-1].tag
