@@ -422,6 +422,11 @@ class TenantKernel(AgentsHandle):
         """Runs contracts and executable artifacts."""
         return self._kernel.sandbox
 
+    @property
+    def memory(self) -> LogMemoryStore:
+        """The memories of agents in this store: `runs.memory.for_agent(runs.id, agent_id)`."""
+        return self._kernel.memory
+
     def _artifacts(self, principal: str) -> Artifacts:
         return Artifacts(
             self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,

@@ -31,11 +31,22 @@ class Scope:
     `reply`. `art` is `{tag: {"value", "history", "version"}}`, `now` is RFC 3339 text."""
     in_prompt: frozenset[str]
     """Tags that a prompt may show."""
+    in_ui: frozenset[str] = frozenset()
+    """Tags that people may see."""
 
     def for_prompt(self) -> Mapping[str, Any]:
         """The names for a text that goes into a prompt: without artifacts that no prompt may show (I9)."""
+        return self.shown(prompt=True)
+
+    def shown(self, *, prompt: bool = False, ui: bool = False) -> Mapping[str, Any]:
+        """The names for a text that goes into a prompt, to people, or both."""
         art: Mapping[str, Any] = self.names["art"]
-        return {**self.names, "art": {tag: art[tag] for tag in art if tag in self.in_prompt}}
+        tags = set(art)
+        if prompt:
+            tags &= self.in_prompt
+        if ui:
+            tags &= self.in_ui
+        return {**self.names, "art": {tag: art[tag] for tag in art if tag in tags}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +77,8 @@ class Found:
     """JSON."""
     effects: tuple[Mapping[str, Any], ...] | None = None
     """Effects that the operation itself asks for, as data; None: those of its params."""
+    details: Any = None
+    """JSON for people, kept beside the value: what went wrong and was passed over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,59 @@
+"""The kind `llm`: one auxiliary question to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from artelier.operations.definition import TEMPLATE_CHARS_MAX
+from artelier.operations.kinds.asking import AskingParams, ask, asking_problems, schema_problems
+from artelier.operations.kinds.contract import Call, Found, Kind, Problem
+from artelier.operations.kinds.texts import found
+
+
+class LlmParams(AskingParams):
+    """A prompt, and the form of the answer."""
+
+    # `schema` is a method of pydantic's models; in data it is called that nevertheless.
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    prompt: str = Field(min_length=1, max_length=TEMPLATE_CHARS_MAX)
+    output: Literal["text", "json"] = "text"
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+    """JSON schema of the answer; only with `output` `json`."""
+
+
+async def _run(call: Call[LlmParams]) -> Found:
+    """Errors: those of `ask`; `too_large`."""
+    params = call.params
+    return found(
+        await ask(
+            call, prompt=params.prompt, schema=params.schema_, as_json=params.output == "json"
+        )
+    )
+
+
+def _problems(params: LlmParams) -> Iterable[Problem]:
+    if params.schema_ is not None and params.output != "json":
+        yield Problem(
+            path="schema", code="bad_schema", message="a schema needs `output` to be `json`"
+        )
+    yield from chain(asking_problems(params, prompt=params.prompt), schema_problems(params.schema_))
+
+
+def prompts(params: AskingParams, prompt: str | None) -> Mapping[str, str]:
+    """What a model is asked, by path."""
+    asked = {"system": params.system, "prompt": prompt}
+    return {path: text for path, text in asked.items() if text}
+
+
+def _templates(params: LlmParams) -> Mapping[str, str]:
+    return prompts(params, params.prompt)
+
+
+KIND: Kind[LlmParams] = Kind(
+    name="llm", params=LlmParams, run=_run, problems=_problems, templates=_templates
+)

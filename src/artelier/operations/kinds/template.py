@@ -1,0 +1,44 @@
+"""The kind `template`: one template, rendered once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from artelier.operations.definition import TEMPLATE_CHARS_MAX, Params
+from artelier.operations.kinds.contract import Call, Found, Kind, Problem
+from artelier.operations.kinds.texts import destination, found, mistakes, visible, worded
+
+
+class TemplateParams(Params):
+    """`output` `json` parses the text; `strict` makes a name without a value an error."""
+
+    template: str = Field(max_length=TEMPLATE_CHARS_MAX)
+    strict: bool = True
+    output: Literal["text", "json"] = "text"
+
+
+async def _run(call: Call[TemplateParams]) -> Found:
+    """Errors: those of templates; `output_invalid`, `too_large`."""
+    params = call.params
+    return found(
+        worded(
+            params.template, visible(call), strict=params.strict, as_json=params.output == "json"
+        )
+    )
+
+
+def _problems(params: TemplateParams) -> Iterable[Problem]:
+    return mistakes({"template": params.template})
+
+
+def _templates(params: TemplateParams) -> Mapping[str, str]:
+    in_prompt, _ = destination(params)
+    return {"template": params.template} if in_prompt else {}
+
+
+KIND: Kind[TemplateParams] = Kind(
+    name="template", params=TemplateParams, run=_run, problems=_problems, templates=_templates
+)
