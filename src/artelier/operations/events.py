@@ -50,6 +50,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_us: tuple[int, ...]
     """When each of `values` was written."""
     append: bool = False
+    usage: str = "internal"
+    semantics: str = "state"
     operation: str = ""
     """Which operation wrote it last."""
     run: str = ""

@@ -1,0 +1,57 @@
+"""What one turn of a chat is asked to do: stored with the run, so that any process can go on with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from artelier.errors import CorruptStore
+
+LOOP = "chat"
+"""How runs name the loop that drives them."""
+
+HISTORY_MAX = 200
+"""Messages that a prompt shows at most, if its budget allows."""
+
+
+class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One turn: where it stands in the chat, what was said, with which profile and model."""
+
+    chat: str
+    branch: str
+    node: int = 0
+    """The node that the new variant hangs on; 0 at the beginning. Of `continue`, the node extended."""
+    trigger: str = "generate"
+    """`generate`, `regenerate` or `continue`."""
+    text: str = ""
+    """The person's words; of `continue`, none."""
+    profile: str = ""
+    """`id@version`; empty for a plain main call."""
+    profile_id: str = ""
+    session_id: str = ""
+    model: str
+    params: dict[str, Any] = {}
+    """`max_output_tokens`, `temperature`, ..."""
+    deadline_ms: int = 0
+    """Of the whole run, from its start; 0 for none."""
+    history_max: int = HISTORY_MAX
+    principal: str = ""
+    """In whose name artifacts are read."""
+
+    @property
+    def scope(self) -> str:
+        """Whose artifacts these are; empty for a plain main call."""
+        return f"{self.profile_id}/{self.session_id}" if self.profile_id else ""
+
+    def settings(self) -> dict[str, Any]:
+        """JSON data for `run.started` and `turn.asked`."""
+        return msgspec.to_builtins(self)
+
+    @classmethod
+    def restored(cls, settings: object) -> TurnJob:
+        """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
+        try:
+            return msgspec.convert(settings, cls)
+        except msgspec.ValidationError as error:
+            raise CorruptStore(f"the settings of a turn cannot be read: {error}") from None
