@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from artelier import Kernel, Run
 from artelier.app import TenantKernel
 from artelier.errors import CorruptStore, InvalidExport, InvalidRequest, ModelRefusedCall, NotFound
-from artelier.kernel import Renderer
+from artelier.kernel import Renderer, run_row
 from artelier.kernel import events as ev
 from artelier.log import BlobRef, Store
 from artelier.log.event import encode_data
+from artelier.memory.transcript import Transcript
 from artelier.ports.model import ChatMessage
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.crashes import Deaths
@@ -222,6 +223,11 @@ def test_a_prompt_may_show_the_base_alone(tmp_path: Path) -> None:
             )
             assert rows == [("t1",)]
             assert texts_of(await shown(runs, "again", 1, 3)) == ["a", "b", "re: b"]
+            # Who searches a run's words finds its own, each once.
+            row = await run_row(runs.services, runs.id, "again")
+            found = Transcript(kernel.store, runs.id).messages(row["id"], CHAT)
+            own = [(n, message.text if message else "") async for n, message in found]
+            assert own == [(2, "b"), (3, "re: b")]
 
     play(scenario())
 
@@ -455,6 +461,8 @@ OWN = ("t", "1", "")
         ([("r", _said(CHAT, 1, ("b", "b", CHAT))), ("b", _said(CHAT, 1, ("b", "r", CHAT)))], ("r", "b")),
         ([("r", _said(CHAT, 0, ("b", "r", CHAT), OWN))], ("r",)),
         ([("r", _said(CHAT, -(1 << 70), ("b", "r", CHAT)))], ("r",)),
+        ([("r", _said(CHAT, 0, OWN))], ("r",)),
+        ([("r", _said(CHAT, 1 << 70, OWN))], ("r",)),
         # When it has begun: in the same event, in a later one, and a second time.
         ([("b", _said(CHAT, 1, OWN, OWN)), ("r", _said(CHAT, 1, OWN, ("b", "b", CHAT)))], ("r", "b")),
         ([("b", _said(CHAT, 1, OWN, OWN)), ("r", _said(CHAT, 1, OWN)),

@@ -211,6 +211,10 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """For `t`: the id of the call that it answers. For `b`: the conversation of that run."""
 
 
+NUMBER_MAX = 1 << 53
+"""Of a message: what JSON carries."""
+
+
 class Added(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """Messages that a conversation got since the run's previous request."""
 

@@ -288,6 +288,8 @@ class _Inspection:
         """Take note of new messages. What they go on from must stand before them in the file."""
         place = (stream, added.conversation)
         first, last = added.start, added.start + len(added.entries) - 1
+        if first < 1 or last > ev.NUMBER_MAX:
+            raise InvalidExport("messages are numbered from 1", got=str(first)[:40])
         for offset, entry in enumerate(added.entries):
             if entry.form != "b":
                 continue

@@ -60,9 +60,6 @@ from artelier.ports.model import (
 )
 from artelier.tokens import estimate_tokens
 
-NUMBER_MAX = 1 << 53
-"""Of a message: what JSON carries."""
-
 OTHERS_MAX = 1000
 """Runs that a renderer remembers the whereabouts of."""
 
@@ -463,8 +460,8 @@ async def continue_conversation(
     for what, value, least in (("upto", upto, 1), ("keep_last", keep_last, 0)):
         if not isinstance(cast(object, value), int) or isinstance(value, bool):
             raise InvalidRequest(what, expected="a whole number", got=type(value).__name__)
-        if not least <= value <= NUMBER_MAX:
-            raise InvalidRequest(what, expected=f"{least} to {NUMBER_MAX}", got=str(value)[:40])
+        if not least <= value <= ev.NUMBER_MAX:
+            raise InvalidRequest(what, expected=f"{least} to {ev.NUMBER_MAX}", got=str(value)[:40])
     if not isinstance(cast(object, base_conversation), str) or (
         (base_run_id, base_conversation) == (core.run_id, name)
     ):
