@@ -20,7 +20,7 @@ from artelier.operations.definition import (
     RunCondition,
 )
 from artelier.operations.kinds import KINDS, Kind, kind_named
-from artelier.operations.mistakes import Mistakes, Step, shown
+from artelier.operations.mistakes import Mistakes, Step, path_of, shown
 
 FormT = TypeVar("FormT", bound=BaseModel)
 Data = Mapping[str, Any]
@@ -102,10 +102,12 @@ def form_of(
     try:
         return form.model_validate_json(msgspec.json.encode(data), strict=True)
     except ValidationError as error:
+        told = mistakes.places()  # what is not even JSON needs no second word
         for one in error.errors(include_url=False, include_context=False, include_input=False):
             steps = _steps(data, one["loc"], is_missing=one["type"] == "missing")
             where = _path(tuple(at), context.get("configured", frozenset()), steps)
-            mistakes.add(where, one["type"], one["msg"])
+            if path_of(where) not in told:
+                mistakes.add(where, one["type"], one["msg"])
         return None
 
 

@@ -60,6 +60,10 @@ class Mistakes:
         made: Mistake = {"path": path, "code": code, "message": _bounded(message)}
         self._found.setdefault((path, code, made["message"]), (tuple(steps), made))
 
+    def places(self) -> frozenset[str]:
+        """Paths at which something is wrong."""
+        return frozenset(path for path, _, _ in self._found)
+
     def __bool__(self) -> bool:
         return bool(self._found)
 
