@@ -7,9 +7,9 @@ default rule. What was left out is in the manifest with its reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from artelier.context import Section
 from artelier.context.section import Source
@@ -91,8 +91,9 @@ def _included(
 
 def _shown(art: Art) -> str:
     """A value without a template: a text as it is, a feed as a list, anything else as JSON."""
-    if art.append and isinstance(art.value, list):
-        return "\n".join(f"- {text_of(entry)}" for entry in cast("list[Any]", art.value))
+    if art.append:
+        entries: list[Any] = art.value
+        return "\n".join(f"- {text_of(entry)}" for entry in entries)
     return text_of(art.value)
 
 
@@ -214,29 +215,30 @@ def _role(role: str) -> Any:
 
 
 def around(
-    places: Places, *, first: int, last: int, user: int, span: Any
-) -> list[Section]:  # fmt: skip
+    places: Places, *, first: int, last: int, user: int, span: Callable[[int, int, int], Section]
+) -> list[Section]:
     """The sections of a prompt: the system prompt, the conversation with what stands in it, the tail.
 
     Shapes: the conversation's messages have numbers `first..last`, `user` is that of the message that
-    started the run (0 for none). `span(start, end, newest)` gives the section of some of them.
+    started the run (0 for none). `span(start, end, later)` gives the section of some of them, before which
+    `later` others stand in the prompt: the newest message is always one of its own, since it is never cut.
     """
-    inserts: dict[int, list[Section]] = {}
+    inserts: dict[int, list[Section]] = {last: []}
     """By the number of the message that they stand before."""
     for depth, section in places.at_depth:
         inserts.setdefault(max(first, last + 1 - depth), []).append(section)
-    if user:
-        inserts[user] = [*inserts.get(user, []), *places.before_user]
-        inserts[user + 1] = [*places.after_user, *inserts.get(user + 1, [])]
-    else:
-        inserts[last + 1] = [*places.before_user, *places.after_user, *inserts.get(last + 1, [])]
+    here = user or last + 1
+    inserts[here] = [*inserts.get(here, []), *places.before_user]
+    behind = user + 1 if user else last + 1
+    inserts[behind] = [*places.after_user, *inserts.get(behind, [])]
+    cuts = sorted(inserts)
     sections = list(places.system)
     start = first
-    for cut in sorted(inserts):
+    for index, cut in enumerate(cuts):
         if cut > start:
-            sections.append(span(start, cut - 1, cut > last))
+            sections.append(span(start, cut - 1, len(cuts) - index - (cut > last)))
         sections.extend(inserts[cut])
         start = max(start, cut)
     if start <= last:
-        sections.append(span(start, last, True))
+        sections.append(span(start, last, 0))
     return [*sections, *places.tail, *places.left_out]

@@ -59,33 +59,34 @@ class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def main_call(
     run: Run, prompt: Prompt, *, model: str, params: dict[str, Any], left_s: float | None,
     sink: Sink | None, prefix: str = "",
-) -> MainCall:  # fmt: skip
-    """Ask the model, once. Units: `left_s` is what is left of the run's deadline.
+) -> tuple[MainCall, ModelResult | None]:  # fmt: skip
+    """Ask the model, once: how that ended, and the reply if one is recorded.
 
+    Units: `left_s` is what is left of the run's deadline.
     Errors: Flow, when a command or a limit ends the drive.
     """
+    heard: list[ModelResult] = []
 
     async def make(full: str) -> tuple[StepCompleted, list[Blob]]:
-        ended = await _asked(Run(run.core, parent_key=full), prompt, model, params, left_s, sink)
+        within = Run(run.core, parent_key=full)
+        ended = await _asked(within, prompt, model, params, left_s, sink, heard)
         ref, blobs = run.core.keep_json(msgspec.to_builtins(ended))
         return StepCompleted(key=full, name="main_llm", result=ref), blobs
 
     done = await run.receipt(StepCompleted, make, key=f"{prefix}{KEY}")
-    return msgspec.convert(await run.core.load_json(done.result), MainCall)
-
-
-async def reply_of(run: Run, call: MainCall, *, prefix: str = "") -> ModelResult | None:
-    """The recorded reply, for the conversation; None if there is none."""
+    call = msgspec.convert(await run.core.load_json(done.result), MainCall)
     if not call.replied:
-        return None
+        return call, None
+    if heard:
+        return call, heard[0]
     renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
     key = f"{prefix}{STEP}"
-    return ModelResult(text=call.text, key=key, reply=await renderer.reply(key))
+    return call, ModelResult(text=call.text, key=key, reply=await renderer.reply(key))
 
 
 async def _asked(
     run: Run, prompt: Prompt, model: str, params: dict[str, Any], left_s: float | None,
-    sink: Sink | None,
+    sink: Sink | None, heard: list[ModelResult],
 ) -> MainCall:  # fmt: skip
     pieces: list[str] = []
     call: dict[str, Any] = {"model": model, "messages": prompt, "key": "model", **params}
@@ -101,6 +102,7 @@ async def _asked(
             text="".join(pieces), finish_reason=_reason(error), code=error.code,
             message=str(error)[:2_000],
         )  # fmt: skip
+    heard.append(result)
     reason = _ENDS.get(result.finish_reason, "unknown")
     if result.finish_reason == "cut":
         reason = "user_abort" if run.core.stopping or run.core.cancelled_reason else "unknown"

@@ -1,8 +1,8 @@
 """One turn of a chat as a run: operations before, barrier, main call, operations after, commit.
 
-A configuration of the one step cycle. What it reads from outside is in its first event; everything that it
-does is a keyed step; so a killed process goes on where it stopped, and a replay calls nothing. What it changes
-of the chat is in two batches: at the barrier, and at the commit.
+A configuration of the one step cycle. What it reads from outside is in its first event, and everything that
+it does is a keyed step; so a killed process goes on where it stopped, and a replay calls nothing. What it
+changes of the chat is in two batches: at the barrier, and at the commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from artelier.operations.inclusion import (
 from artelier.operations.introduction import afterword, introduction, people_of
 from artelier.operations.job import TurnJob
 from artelier.operations.kinds.contract import Scope
-from artelier.operations.main_call import MainCall, Sink, main_call, reply_of
+from artelier.operations.main_call import MainCall, Sink, main_call
 from artelier.operations.orchestrate import Hooked, Surroundings, aborted, passages_of
 from artelier.operations.planning import Plan, baseline, plan
 from artelier.operations.reading import Found, find, found_from
@@ -65,6 +65,8 @@ class TurnState:
     before: tuple[Outcome, ...] = ()
     after: tuple[Outcome, ...] = ()
     call: MainCall | None = None
+    result: ModelResult | None = None
+    """The recorded reply of the main call."""
 
 
 async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | None = None) -> None:
@@ -246,10 +248,10 @@ class Turn:
         last = len(conversation)
         first = max(conversation.first, last - job.history_max + 1)
 
-        def span(start: int, end: int, newest: bool) -> Section:
+        def span(start: int, end: int, later: int) -> Section:
             return Section(
                 tag="conversation", range=conversation.range(start, end), stability="append_only",
-                pinned=newest, truncation="start", priority=70,
+                pinned=start <= last <= end, truncation="start", priority=max(60, 69 - later),
             )  # fmt: skip
 
         user = last if job.trigger != "continue" else 0
@@ -272,12 +274,12 @@ class Turn:
         return conversation
 
     async def _model(self, state: TurnState, prompt: Prompt) -> ModelResult:
-        call = await main_call(
+        call, result = await main_call(
             self.run, prompt, model=self.job.model, params=self.job.params, left_s=self._left_s(),
             sink=self._sink,
         )  # fmt: skip
-        self._last = replace(state, call=call)
-        return ModelResult(text=call.text, finish_reason=call.finish_reason, key="main/model")
+        self._last = replace(state, call=call, result=result)
+        return result or ModelResult(text=call.text, finish_reason=call.finish_reason)
 
     # After
 
@@ -332,12 +334,11 @@ class Turn:
         reply = call.text if call is not None and call.is_ok else None
         turned = apply(state.turned, state.after, at_us=self.now_us, reply=reply)
         self._last = replace(state, turned=turned)
-        result = await reply_of(self.run, call) if call is not None else None
 
         async def make(full: str) -> tuple[ev.CommitReported, list[Blob]]:
             listed, blobs = reports(self.run.core, turned.applied)
             await self.chronicle.ended(
-                turned, call, result, status=status, marks=self._marks(state),
+                turned, call, state.result, status=status, marks=self._marks(state),
                 tokens=self._tokens(turned, call), said=self.found.said_last,
             )  # fmt: skip
             return ev.CommitReported(key=full, hook=AFTER, reports=listed), blobs
