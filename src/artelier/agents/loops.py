@@ -17,6 +17,7 @@ from artelier.kernel.ancestry import is_imported, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
+from artelier.operations.job import LOOP as TURN
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 from artelier.tools.workspace import workspace_tools
@@ -67,6 +68,8 @@ async def resume_run(
 
     Errors: `NotFound`; `InvalidRequest` for a hand-written run, a child, and where code is needed.
     """
+    if await _is_turn(kernel, tenant, run_id):
+        return await _resumed_turn(kernel, tenant, run_id)
     job = Job.restored(await settings_of(kernel, tenant, run_id))
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
@@ -93,11 +96,34 @@ async def resume_run(
     )  # fmt: skip
 
 
+async def _is_turn(kernel: Kernels, tenant: Any, run_id: str) -> bool:
+    """Whether a run is a turn of a chat with operations."""
+    runs = kernel.for_tenant(tenant)
+    return (await run_row(runs.services, runs.id, run_id))["loop"] == TURN
+
+
+async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str) -> AgentResult:
+    """Errors: `InvalidRequest` for a fork: a turn's variant belongs to its own run."""
+    from artelier.operations.driving import drive
+
+    runs = kernel.for_tenant(tenant)
+    row = await run_row(runs.services, runs.id, run_id)
+    if row["origin"] is not None:
+        raise InvalidRequest(
+            f"run {run_id!r} is a fork of a turn of a chat, which has its variant already",
+            hint="Regenerate the turn, or make a branch of the chat.",
+        )
+    await drive(runs, run_id)
+    return await agent_result(runs.services, runs.id, run_id)
+
+
 async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidRequest | None:
     """Why only the program that started a run of a built-in loop can go on with it; None if anybody can.
 
     Errors: `NotFound`; `InvalidRequest` for a hand-written run.
     """
+    if await _is_turn(kernel, tenant, run_id):
+        return None
     job = Job.restored(await settings_of(kernel, tenant, run_id))
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
@@ -185,6 +211,10 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
 
     Errors: `InvalidRequest` if the context of the run was built by code.
     """
+    if (await run_row(run.core.services, run.tenant_id, run.id))["loop"] == TURN:
+        from artelier.operations.turn import replay_turn
+
+        return await replay_turn(run, settings)
     job = Job.restored(settings)
     if job.context.get("code"):
         raise InvalidRequest(
