@@ -159,6 +159,23 @@ async def node_at(store: Store, chat: int, head: int, number: int) -> Node:
     return node_of(rows[0])
 
 
+async def variant_row(store: Store, node: Node, variant: int) -> Node:
+    """Another variant of a node's turn. Errors: `NotFound` that says how many there are."""
+    rows = await store.query(
+        f"{SELECT} WHERE n.chat = ? AND n.turn = ? AND n.variant = ? AND n.variant > 0",
+        (node.chat, node.turn, variant),
+    )
+    if not rows:
+        known = await store.query(
+            "SELECT max(variant) FROM chat_nodes WHERE chat = ? AND turn = ?",
+            (node.chat, node.turn),
+        )
+        raise NotFound(
+            f"turn {node.number} has no variant {variant}", expected=f"1 to {known[0][0]}"
+        )
+    return node_of(rows[0])
+
+
 async def newest_below(store: Store, chat: int, node: int) -> int:
     """Where the conversation went on last after a node, with a reply; the node itself if nowhere.
 

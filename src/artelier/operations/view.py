@@ -33,6 +33,8 @@ GREETINGS_MAX = 200
 MAIN = "main"
 """The branch that a chat begins with."""
 RUNS_MAX = 999_999
+CONVERSATION = "chat"
+"""The conversation of each run that holds what is said in the chat."""
 
 ENDED = ("completed", "failed", "cancelled")
 
@@ -287,11 +289,12 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
     if node.status != "begun" and (node.has_reply or node.status == "done"):
         raise Conflict(f"run {data.run!r} has ended its variant already")
     state = _changed(event, tx, node, data.changes, profile=node.profile, run=data.run)
+    user = encoded_parts(_bounded(data.user)) if data.user else node.user
     nodes.update(
         tx, node, status=data.status, parts=encoded_parts(data.parts), finish=data.finish_reason,
-        user=encoded_parts(_bounded(data.user)) if data.user else node.user,
+        user=user,
         state=node.state if state is None else state,
-        **_recorded(data, reworded=bool(data.user)), tokens=data.tokens or node.tokens,
+        **_recorded(event, tx, data, reworded=user != node.user), tokens=data.tokens or node.tokens,
         marks=encoded_map({**node.marked(), **data.marks}) if data.marks else node.marks,
     )  # fmt: skip
     if data.parts:
@@ -301,19 +304,28 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         )
 
 
-def _recorded(data: ev.VariantEnded, *, reworded: bool = False) -> dict[str, Any]:
-    """Columns that say which messages of the run's conversation still are what the chat says.
+def _recorded(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded: bool) -> dict[str, Any]:
+    """Columns that say which messages of the run's conversation are what the chat says.
 
-    The last one is not the reply if that was patched; the one before is the person's, if that was.
+    A patched reply is none of them; words of the person that were changed after the reply are not either.
     """
-    if data.shown <= 0:
+    has_reply = bool(data.parts)
+    shown, apart = data.shown, int(has_reply and data.patched)
+    if reworded:
+        shown, apart = shown - 1 - int(has_reply and not data.patched), 2
+    if shown <= 0 or shown > _messages(event, tx, data.run):
         return {"base": "", "shown": 0, "apart": 0}
-    has_reply = int(bool(data.parts))
-    left_out = 1 + has_reply if reworded else int(data.patched)
-    shown = data.shown - left_out
-    if shown <= 0:
-        return {"base": "", "shown": 0, "apart": 0}
-    return {"base": data.run, "shown": shown, "apart": 2 if reworded else left_out}
+    return {"base": data.run, "shown": shown, "apart": apart}
+
+
+def _messages(event: Applied, tx: Tx, run: str) -> int:
+    """How many messages of the chat a run has recorded, those that it goes on from included."""
+    row = tx.one(
+        "SELECT max(m.n) FROM messages m JOIN runs r ON r.id = m.run"
+        " WHERE r.tenant = ? AND r.run = ? AND m.conversation = ?",
+        (event.stream.tenant, run, CONVERSATION),
+    )
+    return (row[0] if row else 0) or 0
 
 
 def _ended_before_barrier(event: Applied, data: ev.VariantEnded) -> None:
@@ -328,7 +340,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         raise InvalidEvent("a continued reply changes no artifacts", got=len(data.changes))
     columns: dict[str, Any] = {
         "parts": encoded_parts(data.parts), "finish": data.finish_reason, "status": "done",
-        "tokens": data.tokens or node.tokens, **_recorded(data),
+        "tokens": data.tokens or node.tokens, **_recorded(event, tx, data, reworded=False),
     }  # fmt: skip
     if not _is_shared(tx, node, data.branch):
         nodes.update(tx, node, **columns)
@@ -455,6 +467,33 @@ def _changed(
         )  # fmt: skip
         state[change.tag] = id_
     return encoded_map(state)
+
+
+# Steps of agents
+
+
+@operations_view.on(ev.StepTaken)
+def _step_taken(event: Applied, tx: Tx) -> None:
+    """A node without words: its state is what the step left."""
+    data = cast(ev.StepTaken, event.data)
+    branch = _branch(event, tx, data.branch)
+    parent = nodes.load(tx, event, branch["head"]) if branch["head"] else None
+    first = event.seq * NODES_PER_EVENT
+    node = Node(
+        chat=event.stream_id, node=first, parent=parent.node if parent is not None else 0,
+        turn=first, number=parent.number + 1 if parent is not None else 1, variant=1,
+        status="done", trigger="step", run=data.run, profile=data.profile, at_us=event.at_us,
+        tokens=data.tokens, **nodes.inherited(tx, parent, data.scope),
+    )  # fmt: skip
+    state = _changed(event, tx, node, data.changes, profile=data.profile, run=data.run)
+    if state is not None:
+        node = replace(node, state=state)
+    if data.marks:
+        node = replace(node, marks=encoded_map({**node.marked(), **data.marks}))
+    nodes.insert(tx, node)
+    _move(event, tx, data.branch, head=node.node)
+    profile, _, session = data.scope.partition("/")
+    _use_scope(event, tx, profile, session, runs=1)
 
 
 # What is there

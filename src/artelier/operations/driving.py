@@ -1,0 +1,176 @@
+"""Bringing a chat's run to its end, in whatever process, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunStopped, RunSuspended
+from artelier.kernel import run_row
+from artelier.kernel.core import is_final
+from artelier.kernel.queries import blob_json
+from artelier.log import decode_stored
+from artelier.operations.events import OperationFinished, PhaseChanged
+from artelier.operations.job import LOOP, TurnJob
+from artelier.operations.live import live_of
+from artelier.operations.main_call import STEP
+from artelier.operations.nodes import Node
+from artelier.operations.tree import branch_of, chat_row, node_of_run, node_row, shown_text
+from artelier.ports.model import Delta
+
+_RANK = ("skipped", "done", "aborted", "error")
+"""Of one operation at both hooks, the later status in this list counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """How a turn ended."""
+
+    text: str
+    """The reply as people see it; empty if there is none."""
+    turn: int
+    variant: int
+    """From 1; 0 if the run made none."""
+    run_id: str
+    status: str
+    """Of the run: `completed`, `failed`, `cancelled`, or one in which it can be resumed."""
+    finish_reason: str = ""
+    """Of the main call: `completed`, `user_abort`, `deadline`, `provider_error`, ...; empty for none."""
+    failed: Mapping[str, Any] | None = None
+    """`{failed_type, operation, code, message}` of a run that failed."""
+    operations: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Status by operation: `done`, `skipped`, `error` or `aborted`."""
+    cost_microusd: int = 0
+    """Of all model calls of the run."""
+
+
+async def drive(
+    desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: str = "await"
+) -> TurnResult:
+    """Start a chat's run, or go on where it stopped; one that has ended just gives its result.
+
+    `job` is for a run that may not have begun; what is recorded comes first.
+    Errors: `LeaseHeld` if another process drives it, `NotFound`, `StoreUnavailable`; what goes wrong in the
+    turn is the result's `failed`.
+    """
+    services, tenant = desk.services, desk.id
+    recorded = await recorded_job(desk, run_id)
+    if (job := recorded or job) is None:
+        raise NotFound(f"no run {run_id!r} in tenant {tenant!r}")
+    if not await _has_ended(services, tenant, run_id):
+        await _driven(desk, run_id, job, on_wait=on_wait)
+    return await result_of(services, tenant, run_id, job)
+
+
+async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
+    from artelier.operations.turn import drive_turn
+
+    live, tenant = live_of(desk.services.store), desk.id
+
+    async def sink(delta: Delta) -> None:
+        live.add(tenant, run_id, delta.text)
+
+    opened = desk.run(
+        run_id, loop=LOOP, model=job.model, goal=job.text or None, settings=job.settings(),
+        principal=f"chat:{job.chat}", on_wait=on_wait,
+    )  # fmt: skip
+    try:
+        async with opened as run:
+            if is_final(run.status):
+                return
+            live.begin(tenant, run_id, step=STEP)
+            try:
+                await drive_turn(run, job, desk=desk, sink=sink)
+            finally:
+                live.end(tenant, run_id)
+    except (RunSuspended, RunStopped):
+        pass  # how it stands is in the log
+    except ArtelierError:
+        if not await _has_ended(desk.services, tenant, run_id):
+            raise
+
+
+async def _has_ended(services: Any, tenant: str, run_id: str) -> bool:
+    with suppress(NotFound):
+        return is_final((await run_row(services, tenant, run_id))["status"])
+    return False
+
+
+async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
+    """What a run was asked to do; None if it never began. Errors: `InvalidRequest` for another loop's."""
+    try:
+        row = await run_row(desk.services, desk.id, run_id)
+    except NotFound:
+        return None
+    if row["loop"] != LOOP:
+        raise InvalidRequest(f"run {run_id!r} is no turn of a chat", got=row["loop"] or "own code")
+    return TurnJob.restored(await blob_json(desk.services, desk.id, row["settings"]))
+
+
+async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> TurnResult:
+    """How a run stands, from the log."""
+    row = await run_row(services, tenant, run_id)
+    chat = await chat_row(services.store, tenant, job.chat)
+    node = await _node(services.store, chat, run_id, job)
+    text = ""
+    if node is not None:
+        text = await shown_text(services.store, tenant, node.reply_parts(), prompt=False)
+    result: dict[str, Any] = await blob_json(services, tenant, row["result"]) or {}
+    failed = result.get("failed") if row["status"] == "failed" else None
+    if failed is None and row["status"] == "failed":
+        failed = await _unforeseen(services, tenant, row)
+    return TurnResult(
+        text=text, turn=node.number if node is not None else 0,
+        variant=node.variant if node is not None else 0, run_id=run_id, status=row["status"],
+        finish_reason=(node.finish if node is not None else "") or result.get("finish_reason", ""),
+        failed=failed, operations=await _operations(services, row["id"]),
+        cost_microusd=row["cost"],
+    )  # fmt: skip
+
+
+async def _node(store: Any, chat: Any, run_id: str, job: TurnJob) -> Node | None:
+    """The node that a run has made, or added to."""
+    made = await node_of_run(store, chat.id, run_id)
+    if made is not None or job.trigger != "continue":
+        if made is None:  # a failed attempt at another variant
+            branch = await branch_of(store, chat, job.branch)
+            if branch.run == run_id and branch.head:
+                head = await node_row(store, chat.id, branch.head)
+                return await node_row(store, chat.id, head.turn)
+        return made
+    return await node_row(store, chat.id, job.node) if job.node else None
+
+
+async def _operations(services: Any, stream_id: int) -> dict[str, str]:
+    rows = await services.store.query(
+        "SELECT data FROM events WHERE stream = ? AND kind = ? ORDER BY seq",
+        (stream_id, OperationFinished.KIND),
+    )
+    found: dict[str, str] = {}
+    for (data,) in rows:
+        ended = decode_stored(data, type=OperationFinished)
+        before = found.get(ended.operation_id, "skipped")
+        found[ended.operation_id] = max(before, ended.status, key=_rank)
+    return found
+
+
+def _rank(status: str) -> int:
+    return _RANK.index(status) if status in _RANK else len(_RANK)
+
+
+async def _unforeseen(services: Any, tenant: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A failure that the turn itself has not reported: where it was, and the run's own reason."""
+    rows = await services.store.query(
+        "SELECT data FROM events WHERE stream = ? AND kind = ? ORDER BY seq DESC LIMIT 1",
+        (row["id"], PhaseChanged.KIND),
+    )
+    phase = decode_stored(rows[0][0], type=PhaseChanged).phase if rows else "planning"
+    where = {"main_llm": "main_llm", "planning": "before_barrier", "barrier": "before_barrier"}
+    where["before_main_llm"] = "before_barrier"
+    message = await blob_json(services, tenant, row["message"])
+    return {
+        "failed_type": where.get(phase, "after_main_llm"), "operation": "", "code": row["reason"],
+        "message": message if isinstance(message, str) else "",
+    }  # fmt: skip
