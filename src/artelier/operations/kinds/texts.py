@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from artelier.errors import ArtelierError
+from artelier.artifacts.content import check_json
+from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.operations.definition import (
     VALUE_BYTES_MAX,
@@ -105,8 +106,8 @@ def _decoded(text: str) -> Any:
         raise ValueError("the text is empty")
     try:
         value = msgspec.json.decode(text)
-        canonical(value)  # what cannot be stored is no JSON here: integers without end, for one
-    except UNENCODABLE as error:
+        check_json(value)  # no integers without end, for one: what cannot be stored is no JSON here
+    except (*UNENCODABLE, InvalidArtifact) as error:
         raise ValueError(f"not JSON: {str(error)[:200]}") from None
     return value
 
@@ -115,7 +116,8 @@ def found(value: Any, *, details: Any = None) -> Found:
     """A value that was found. Errors: `OperationFailed`: `not_json`, `too_large`."""
     try:
         size = len(canonical(value))
-    except UNENCODABLE as error:
+        check_json(value)
+    except (*UNENCODABLE, InvalidArtifact) as error:
         raise OperationFailed(
             "not_json", f"the value has no form as JSON: {str(error)[:200]}"
         ) from None

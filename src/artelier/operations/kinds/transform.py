@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from artelier.errors import ArtelierError
+from artelier.errors import InvalidRequest
 from artelier.operations.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
 from artelier.operations.kinds.texts import destination, found, mistakes, rendered, visible
@@ -67,8 +67,11 @@ def _problems(params: TransformParams) -> Iterable[Problem]:
         )  # fmt: skip
     try:
         parse_steps(list(params.steps))
-    except ArtelierError as error:
-        yield Problem(path="steps", code=error.code, message=str(error))
+    except InvalidRequest as error:
+        listed: list[dict[str, str]] = error.facts.get("problems", [])
+        for one in listed or [{"path": "", "message": str(error)}]:
+            path = one["path"] if one["path"].startswith("[") else ""
+            yield Problem(path=f"steps{path}", code="bad_steps", message=one["message"])
 
 
 def _templates(params: TransformParams) -> Mapping[str, str]:
