@@ -32,9 +32,11 @@ class ChildStopped(Exception):
 
 
 class Child:
-    """One process of `artelier.tools.worker`, asked one thing at a time in lines of JSON."""
+    """One process of a worker module, asked one thing at a time in lines of JSON."""
 
-    def __init__(self, *, descriptors: Iterable[int] = ()) -> None:
+    def __init__(
+        self, *, descriptors: Iterable[int] = (), module: str = "artelier.tools.worker"
+    ) -> None:
         """Shapes: `descriptors` are open files that the process may read; the caller keeps its own.
         Errors: `ToolFailed` if no process can be started here.
         """
@@ -49,7 +51,7 @@ class Child:
                     "-X",
                     "utf8",
                     "-m",
-                    "artelier.tools.worker",
+                    module,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

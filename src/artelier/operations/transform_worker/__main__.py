@@ -1,0 +1,100 @@
+"""The loop of the helper process: one line of JSON in, one line of JSON out, until the input ends."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+from types import FrameType
+from typing import Any, NoReturn
+
+import msgspec
+
+from artelier.operations.transform_steps import Extract, Step
+from artelier.operations.transform_worker.failure import Failure
+from artelier.operations.transform_worker.running import run
+
+MEMORY_BYTES_MAX = 1024 * 1024 * 1024
+"""Address space, for a value of some MiB and what the steps make of it."""
+IDLE_S = 600
+"""After this time without a question the process ends."""
+GRACE_S = 5
+"""How long past its time a question may go on before the process ends itself, if its parent died."""
+
+
+class TimeUp(BaseException):
+    """The processor time is used up. No library catches it."""
+
+
+def _time_up(number: int, frame: FrameType | None) -> NoReturn:
+    raise TimeUp
+
+
+def main() -> None:
+    _limit()
+    signal.signal(signal.SIGPROF, _time_up)
+    while select.select([sys.stdin], [], [], IDLE_S)[0]:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        message: dict[str, Any] = json.loads(line)
+        signal.alarm(int(message["timeout_s"]) + GRACE_S)
+        answer, is_sound = _answer(message)
+        signal.alarm(0)
+        sys.stdout.buffer.write(answer + b"\n")
+        sys.stdout.buffer.flush()
+        if not is_sound:
+            # Something may have been stopped half-way, in this process or in a library's cache.
+            os._exit(0)
+
+
+def _answer(message: dict[str, Any]) -> tuple[bytes, bool]:
+    """The answer, and whether the process may go on."""
+    steps = msgspec.convert(message["steps"], tuple[Step, ...])
+    if any(isinstance(step, Extract) and step.path is not None for step in steps):
+        # Its import takes a while, which is not the user's time.
+        importlib.import_module("jsonpath")
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_PROF, message["time_s"])
+            answer = _encoded(run(steps, message["value"]), bytes_max=message["bytes_max"])
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except Failure as failure:
+        return _failed(failure.code, str(failure), failure.step), True
+    except TimeUp:
+        return _failed("timeout", "it took too long", None), False
+    except (MemoryError, OverflowError):
+        return _failed("too_large", "it needs too much memory", None), False
+    except RecursionError:
+        return _failed("error", "the value is nested too deeply", None), True
+    return answer, True
+
+
+def _encoded(value: Any, *, bytes_max: int) -> bytes:
+    encoded = msgspec.json.encode({"value": value})
+    if len(encoded) - len(b'{"value":}') > bytes_max:
+        raise Failure("too_large", "the result is too large")
+    return encoded
+
+
+def _failed(code: str, message: str, step: int | None) -> bytes:
+    return msgspec.json.encode({"failed": code, "message": message, "step": step})
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or hard > MEMORY_BYTES_MAX:
+        # Not every system lets a process bound its address space.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Transforms: declared changes of one value, a text or JSON, by steps that a user wrote.
+
+Patterns and paths of users may never end, and patches may grow without end. They run in a helper
+process with a limit of processor time and memory, which is killed if it does not answer. Nothing
+of a step is ever code.
+
+Where to read next: `transform_forms.py` (what a step may say), `transform_worker/running.py` (what it does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from artelier.errors import External, ToolFailed
+from artelier.operations.transform_steps import Case, Extract, JsonPatch, Regex, Step, Trim
+
+if TYPE_CHECKING:
+    from artelier.tools.child import Child
+
+__all__ = [
+    "Case",
+    "Extract",
+    "JsonPatch",
+    "Regex",
+    "Step",
+    "TransformFailed",
+    "TransformNoMatch",
+    "TransformTimeout",
+    "TransformTooLarge",
+    "Trim",
+    "apply",
+    "parse_steps",
+]
+
+TIME_S = 1.0
+"""Of the processor, for all steps together."""
+WALL_FACTOR = 3
+"""How much longer than its processor time an answer may take; a busy machine alone is no timeout."""
+START_S = 30.0
+"""For the start of the helper process, which is not the user's time."""
+INPUT_BYTES_MAX = 4 * 1024 * 1024
+OUTPUT_BYTES_MAX = 1024 * 1024
+DIRECT_BYTES_MAX = 64 * 1024
+"""Up to here `case` and `trim` run in this process; they are linear."""
+IDLE_MAX = 2
+"""Helper processes that are kept for the next transform."""
+
+
+class TransformFailed(External):
+    """A step could not be done. Fact `step`: which one from 0, None if it is about the whole."""
+
+    code = "transform_error"
+
+
+class TransformNoMatch(TransformFailed):
+    """An `extract` found nothing."""
+
+    code = "transform_no_match"
+
+
+class TransformTimeout(TransformFailed):
+    code = "transform_timeout"
+
+
+class TransformTooLarge(TransformFailed):
+    """The value, the result, or what is needed in between is over a bound."""
+
+    code = "transform_too_large"
+
+
+_FAILURES = {
+    "no_match": TransformNoMatch,
+    "timeout": TransformTimeout,
+    "too_large": TransformTooLarge,
+}
+
+
+def parse_steps(raw: Any) -> tuple[Step, ...]:
+    """The steps of a list of objects `{"op": ..., ...}`.
+
+    Errors: `InvalidRequest` that lists all problems; fact `problems`, a list of `{path, message}`.
+    """
+    from artelier.operations.transform_forms import read
+
+    return read(raw)
+
+
+async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) -> Any:
+    """The value after all steps; the one that was given is not changed.
+
+    Shapes: `value` is JSON data of at most 4 MiB (NaN counts as null), the result of at most 1 MiB.
+    Errors: `TransformNoMatch`, `TransformTimeout`, `TransformTooLarge`, else `TransformFailed`.
+    """
+    data, size_bytes = _data(value)
+    steps = tuple(steps)
+    if size_bytes <= DIRECT_BYTES_MAX and all(isinstance(step, Case | Trim) for step in steps):
+        return _direct(steps, data)
+    message = {
+        "steps": msgspec.to_builtins(steps),
+        "value": data,
+        "time_s": time_s,
+        "bytes_max": OUTPUT_BYTES_MAX,
+    }
+    # A thread that waits: it ends with its process, which has a limit of its own.
+    answer = await asyncio.to_thread(_ask, message, time_s=time_s)
+    if "failed" in answer:
+        raise _error(answer["failed"], answer["message"], answer["step"], time_s=time_s)
+    return answer["value"]
+
+
+def _data(value: Any) -> tuple[Any, int]:
+    """The value as JSON data of its own, and its size in bytes."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise TransformFailed(
+            "the value is no JSON data", got=str(error)[:200] or type(error).__name__
+        ) from None
+    if len(encoded) > INPUT_BYTES_MAX:
+        raise TransformTooLarge(
+            "the value is too large", expected=f"at most {INPUT_BYTES_MAX} bytes", got=len(encoded)
+        )
+    try:
+        return msgspec.json.decode(encoded), len(encoded)
+    except (ValueError, RecursionError):
+        raise TransformFailed("the value is nested too deeply") from None
+
+
+def _direct(steps: Sequence[Step], data: Any) -> Any:
+    from artelier.operations.transform_worker.failure import Failure
+    from artelier.operations.transform_worker.running import run
+
+    try:
+        return run(steps, data)
+    except Failure as failure:
+        raise _error(failure.code, str(failure), failure.step) from None
+
+
+def _error(code: str, message: str, step: int | None, *, time_s: float = TIME_S) -> TransformFailed:
+    kind = _FAILURES.get(code, TransformFailed)
+    expected, hint = None, None
+    if kind is TransformTimeout:
+        expected = f"at most {time_s:g} s"
+        hint = "Avoid nested repetition such as (a+)+, and `..` more than once in a path."
+    elif kind is TransformTooLarge:
+        expected = f"a result of at most {OUTPUT_BYTES_MAX} bytes"
+    where = "" if step is None else f" at step {step}"
+    return kind(f"the transform failed{where}: {message}", expected=expected, hint=hint, step=step)
+
+
+# --------------------------------------------------------------------------- helper processes
+
+_idle: list[Child] = []
+_idle_lock = Lock()
+
+
+def _ask(message: dict[str, Any], *, time_s: float) -> dict[str, Any]:
+    from artelier.tools.child import ChildStopped
+
+    try:
+        child = _ready()
+    except (ToolFailed, ChildStopped) as error:
+        raise TransformFailed(f"the helper process does not start: {error}") from None
+    try:
+        answer = child.ask(message, timeout_s=time_s * WALL_FACTOR)
+    except ChildStopped as stopped:
+        code = "timeout" if stopped.timed_out else "too_large"
+        text = "it took too long" if stopped.timed_out else "it needs too much memory"
+        return {"failed": code, "message": text, "step": None}
+    if answer.get("failed") in ("timeout", "too_large"):
+        child.close()
+    else:
+        _keep(child)
+    return answer
+
+
+def _ready() -> Child:
+    from artelier.tools.child import Child
+
+    with _idle_lock:
+        while _idle:
+            child = _idle.pop()
+            if child.alive:
+                return child
+            child.close()
+    child = Child(module="artelier.operations.transform_worker")
+    child.ask(
+        {"steps": [], "value": None, "time_s": START_S, "bytes_max": OUTPUT_BYTES_MAX},
+        timeout_s=START_S,
+    )
+    return child
+
+
+def _keep(child: Child) -> None:
+    with _idle_lock:
+        if len(_idle) < IDLE_MAX:
+            _idle.append(child)
+            return
+    child.close()
