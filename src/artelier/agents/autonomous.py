@@ -13,6 +13,7 @@ from artelier.agents.finish import agent_result
 from artelier.agents.job import Earlier, Job
 from artelier.agents.loop import AgentLoop, Sink
 from artelier.agents.reading import read_artifact_tool
+from artelier.agents.steps import saved
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import (
@@ -31,6 +32,7 @@ from artelier.ports.tool import ToolPort
 if TYPE_CHECKING:
     from artelier.agents.chat import Chat
     from artelier.agents.stream import AgentEvent
+    from artelier.operations.definition import OperationProfile
     from artelier.tools.skills import Listing, SkillCatalog
 
 LOOP = "agent"
@@ -89,7 +91,9 @@ class AutonomousAgent:
         max_iterations: int = 20,
         acceptance: Sequence[str] = (),
         agent_id: str | None = None,
+        profile: OperationProfile | str | None = None,
     ) -> None:
+        """`profile`: operations around each step, or the ref of a stored one."""
         if context_builder is not None and identity:
             raise InvalidRequest(
                 "an agent has one identity", expected="ContextBuilder(identity=...) or identity=...",
@@ -108,6 +112,7 @@ class AutonomousAgent:
         self.max_iterations = max_iterations
         self.acceptance = tuple(acceptance)
         self.agent_id = agent_id or (agent_slug(said) if said else "agent")
+        self.profile = profile
         self._catalogs: dict[int, SkillCatalog] = {}
 
     async def run(
@@ -179,7 +184,8 @@ class AutonomousAgent:
             services.model(
                 wanted.model
             )  # a missing key is said at the door, and no run fails of it
-        job = self._job(services, wanted)
+        profile = await saved(runs, self.profile)
+        job = self._job(services, wanted, profile)
         kit = await self.kit(runs)
         if missing := [name for name in self.acceptance if name not in kit.ports]:
             raise InvalidRequest(
@@ -203,7 +209,7 @@ class AutonomousAgent:
                         raise RunSuspended(run.id, status="pending", reason="begun by another")
                     # What an existing run was asked to do is in its log, whatever is asked for now.
                     own = _recorded_job(stored, job)
-                    await self.loop(run, own, kit, sink=sink).drive(opened.snapshot)
+                    await self.loop(run, own, kit, sink=sink, desk=runs).drive(opened.snapshot)
         except (RunSuspended, RunStopped) as flow:
             if wanted.parent is not None and isinstance(flow, RunSuspended):
                 raise  # the parent waits with its child
@@ -224,14 +230,16 @@ class AutonomousAgent:
             raise InvalidRequest(f"run {run.id!r} is not one of an autonomous agent")
         await self.loop(run, Job.restored(settings), None).drive()
 
-    def loop(self, run: Run, job: Job, kit: Kit | None, *, sink: Sink | None = None) -> AgentLoop:
+    def loop(
+        self, run: Run, job: Job, kit: Kit | None, *, sink: Sink | None = None, desk: Any = None
+    ) -> AgentLoop:
         return AgentLoop(
             run, job, self.builder, agent_id=self.agent_id,
             listing=kit.listing if kit is not None else None,
-            native=kit.native if kit is not None else None, sink=sink,
+            native=kit.native if kit is not None else None, sink=sink, desk=desk,
         )  # fmt: skip
 
-    def _job(self, services: Services, wanted: Wanted) -> Job:
+    def _job(self, services: Services, wanted: Wanted, profile: str) -> Job:
         window = services.window_of(wanted.model)
         return Job(
             prompt=wanted.prompt, model=wanted.model, output_schema=wanted.output_schema,
@@ -239,7 +247,8 @@ class AutonomousAgent:
             workspace=wanted.workspace, context=self.builder.settings(),
             compaction=self.compaction.settings(), window_tokens=window.context_tokens,
             max_output_tokens=window.max_output_tokens, acceptance=self.acceptance,
-            is_chat=wanted.is_chat, earlier=wanted.earlier,
+            is_chat=wanted.is_chat, earlier=wanted.earlier, profile=profile,
+            session=wanted.run_id.rpartition("/")[0] if wanted.is_chat and profile else "",
         )  # fmt: skip
 
     async def kit(self, runs: TenantRuns) -> Kit:

@@ -52,6 +52,10 @@ class Job:
     """Tools whose last call must have passed before the run may end."""
     is_chat: bool = False
     earlier: Earlier | None = None
+    profile: str = ""
+    """Operations around each step: `id@version` of their profile; empty for none."""
+    session: str = ""
+    """Names the stream of the session whose artifacts they change; empty for the run's own."""
 
     def settings(self) -> dict[str, Any]:
         """JSON data for `run.started`."""
@@ -72,6 +76,8 @@ class Job:
         }
         if self.is_chat:
             stored["is_chat"] = True
+        if self.profile:
+            stored |= {"profile": self.profile, "session": self.session}
         if self.earlier is not None:
             stored["earlier"] = {f.name: getattr(self.earlier, f.name) for f in fields(Earlier)}
         return stored

@@ -15,6 +15,7 @@ import msgspec
 from artelier.agents.finish import finish
 from artelier.agents.job import Job
 from artelier.agents.state import SKILLS_MAX, STUCK_AFTER, AgentState, LoadedSkill
+from artelier.agents.steps import StepFailed, steps_of
 from artelier.agents.window import ContextWindow
 from artelier.agents.wording import template
 from artelier.context import Context, ContextBuilder, Section, cut
@@ -62,8 +63,12 @@ class AgentLoop:
         listing: Listing | None = None,
         native: frozenset[str] | None = None,
         sink: Sink | None = None,
+        desk: Any = None,
     ) -> None:
-        """`listing`: the skills as they are now; `native`: names of the tools that are offered as such."""
+        """`listing`: the skills as they are now; `native`: names of the tools that are offered as such.
+
+        `desk`: the kernel bound to the tenant, for operations; None in a replay.
+        """
         self.run = run
         self.job = job
         self.builder = builder
@@ -86,6 +91,9 @@ class AgentLoop:
         """Names of the tools that the calls of this cycle reached."""
         self._tightened: AgentState | None = None
         """The state after a compaction in the middle of a cycle."""
+        self._said = ""
+        """The text of this cycle's reply."""
+        self._steps = steps_of(run, job, desk, agent_id=agent_id)
 
     async def drive(self, snapshot: Mapping[str, Any] | None = None) -> None:
         """Cycles until the state says that it ended."""
@@ -96,7 +104,11 @@ class AgentLoop:
             if state.cycle >= self.job.max_iterations:
                 self.run.fail("max_iterations", f"no answer after {state.cycle} cycles")
                 return
-            state = await cycle(state, parts)
+            try:
+                state = await cycle(state, parts)
+            except StepFailed as failed:
+                self.run.fail(str(failed.facts["failed_type"]), failed.message)
+                return
         if state.status == "failed":
             self.run.fail(state.reason)
 
@@ -113,7 +125,7 @@ class AgentLoop:
     def _parts(self) -> Parts[AgentState, list[ToolResult]]:
         return Parts(
             assemble=self._assemble, model=self._model, act=self._act, transition=self._transition,
-            commit=self._commit, before=(self._prepare,),
+            commit=self._commit, before=(self._prepare,), after=(self._operations_after,),
         )  # fmt: skip
 
     # Before the model
@@ -128,6 +140,8 @@ class AgentLoop:
             text = await self._bounded(note, key=place)
             self.conversation.append({"role": "user", "content": text})
         state = await self.window.undone(state)
+        if self._steps is not None:
+            await self._steps.before(number, self.conversation, text=self._query())
         state = await self._fitted(state)
         return state.changed(reads=self._reads(state))
 
@@ -198,7 +212,8 @@ class AgentLoop:
             query=self._query(), skills=skills, loaded=loaded,
             reader=lambda key, read: self._read(state, key, read),
         )  # fmt: skip
-        return await self.builder.sections(context)
+        sections = await self.builder.sections(context)
+        return sections if self._steps is None else [*sections, *self._steps.sections()]
 
     async def _task(self, state: AgentState) -> str:
         """What the person asked for, verbatim if a window can hold it."""
@@ -256,6 +271,11 @@ class AgentLoop:
     # The model
 
     async def _model(self, state: AgentState, prompt: Prompt) -> ModelResult:
+        result = await self._answer(state, prompt)
+        self._said = result.text
+        return result
+
+    async def _answer(self, state: AgentState, prompt: Prompt) -> ModelResult:
         key = f"c{state.cycle + 1}/model"
         self._tightened = None
         try:
@@ -327,6 +347,11 @@ class AgentLoop:
         return frozenset(str(line["name"]) for line in lines)
 
     # After it
+
+    async def _operations_after(self, state: AgentState) -> AgentState:
+        if self._steps is not None:
+            await self._steps.after(self._said)
+        return state
 
     async def _transition(
         self, state: AgentState, result: ModelResult | None, outcome: Outcome[list[ToolResult]]

@@ -42,6 +42,22 @@ def reports(core: RunCore, applied: Iterable[Applied]) -> tuple[tuple[ev.Report,
     return tuple(listed), blobs
 
 
+def changes_of(core: RunCore, turned: Turned, blobs: list[Blob]) -> tuple[ev.Change, ...]:
+    """The new values of persisted artifacts, in order of commit; their content goes to `blobs`."""
+    changes: list[ev.Change] = []
+    for operation, effect, value in turned.written:
+        ref, more = core.keep_json(value)
+        blobs.extend(more)
+        changes.append(
+            ev.Change(
+                tag=effect.tag, value=ref, append=effect.write_mode == "append",
+                usage=effect.usage, semantics=effect.semantics, versions_max=effect.versions_max,
+                ttl_s=effect.retention.ttl_s or 0, operation=operation,
+            )
+        )  # fmt: skip
+    return tuple(changes)
+
+
 class Chronicle:
     """Notes what a run changes of its chat."""
 
@@ -61,15 +77,7 @@ class Chronicle:
         return ref
 
     def _changes(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.Change, ...]:
-        return tuple(
-            ev.Change(
-                tag=effect.tag, value=self._keep(value, blobs),
-                append=effect.write_mode == "append", usage=effect.usage,
-                semantics=effect.semantics, versions_max=effect.versions_max,
-                ttl_s=effect.retention.ttl_s or 0, operation=operation,
-            )
-            for operation, effect, value in turned.written
-        )  # fmt: skip
+        return changes_of(self._run.core, turned, blobs)
 
     def _user(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.Part, ...]:
         said = turned.user

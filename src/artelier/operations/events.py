@@ -239,6 +239,23 @@ class VariantEnded(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the reply is another text than the model's: then the last of those is not the reply."""
 
 
+@event("step.taken")
+class StepTaken(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A step of an agent has changed artifacts: those of the operations before it, or after it.
+
+    What was said stands in the agent's run; the session has the artifacts alone.
+    """
+
+    branch: str
+    run: str
+    profile: str
+    """Profile with its version."""
+    scope: str
+    changes: tuple[Change, ...] = ()
+    marks: dict[str, tuple[int, int]] = {}
+    tokens: int = 0
+
+
 @event("variant.selected")
 class VariantSelected(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A branch goes on from another variant, with its state."""

@@ -368,6 +368,19 @@ def passages_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
+_EXEMPT = ("disabled", "trigger_mismatch", "not_due", "guard_not_matched")
+"""Reasons for which a required operation may have been skipped."""
+
+
+def not_done(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The first required operation, in order of commit, that had to be done and is not."""
+    for one in outcomes:
+        exempt = one.status == "skipped" and one.reason in _EXEMPT
+        if one.slot.operation.required and one.status != "done" and not exempt:
+            return one
+    return None
+
+
 def _ancestors(slots: Sequence[Slot]) -> dict[str, tuple[str, ...]]:
     """All that each operation depends on, however far, in the order of commit. `slots` are in that order."""
     found: dict[str, tuple[str, ...]] = {}

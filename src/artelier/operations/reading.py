@@ -52,7 +52,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     )  # fmt: skip
     profile = None
     if job.profile:
-        loaded, _ = await load_profile(desk, job.profile)
+        loaded, _ = await load_profile(desk, job.profile, by=job.principal or "operator")
         profile, more = core.keep_json(loaded.data())
         blobs.extend(more)
     said: list[BlobRef] = []
@@ -68,7 +68,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     return event, blobs
 
 
-async def found_from(run: Run, job: TurnJob, read: ev.SessionRead) -> Found:
+async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Found:
     """What a run has recorded of its beginning."""
     core = run.core
     profile = None
@@ -76,7 +76,7 @@ async def found_from(run: Run, job: TurnJob, read: ev.SessionRead) -> Found:
         profile = OperationProfile.parse(await core.load_json(read.profile))
     said = [msgspec.json.decode(await core.load(ref), type=ChatMessage) for ref in read.said]
     before: list[ChatMessage] = []
-    if read.base_run and read.base_shown:
+    if job is not None and read.base_run and read.base_shown:
         first = max(1, read.base_shown - job.history_max + 1)
         renderer = await Renderer.open(core.services, run.tenant_id, read.base_run)
         before = await renderer.messages("chat", first, read.base_shown)
@@ -87,7 +87,7 @@ async def found_from(run: Run, job: TurnJob, read: ev.SessionRead) -> Found:
         state=ArtState(arts={seen.tag: await _art(run, seen) for seen in read.artifacts}),
         marks=dict(read.marks), turn=read.turn, tokens=read.tokens, base_run=read.base_run,
         base_shown=read.base_shown, said=tuple(said), said_before=tuple(before),
-        said_last=last if job.trigger == "continue" else "",
+        said_last=last if job is not None and job.trigger == "continue" else "",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from artelier.operations.wording import wording
 from artelier.tokens.cut import cut
 
 
-async def shortened(run: Run, item: Included, *, model: str) -> Included:
+async def shortened(run: Run, item: Included, *, model: str, prefix: str = "") -> Included:
     """The inclusion within its limit. If the model fails, its end is cut; the run goes on."""
     if not item.is_long:
         return item
@@ -23,7 +23,7 @@ async def shortened(run: Run, item: Included, *, model: str) -> Included:
     ]
     try:
         result = await run.step_model(
-            model=model, messages=messages, key=f"include/{item.rule.tag}",
+            model=model, messages=messages, key=f"{prefix}include/{item.rule.tag}",
             max_output_tokens=max(16, limit),
         )  # fmt: skip
     except (Conflict, CorruptStore, StoreUnavailable):

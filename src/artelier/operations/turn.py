@@ -34,7 +34,7 @@ from artelier.operations.introduction import afterword, introduction, people_of
 from artelier.operations.job import TurnJob
 from artelier.operations.kinds.contract import Scope
 from artelier.operations.main_call import MainCall, Sink, main_call
-from artelier.operations.orchestrate import Hooked, Surroundings, aborted, passages_of
+from artelier.operations.orchestrate import Hooked, Surroundings, aborted, not_done, passages_of
 from artelier.operations.planning import Plan, baseline, plan
 from artelier.operations.reading import Found, find, found_from
 from artelier.operations.scope import Situation, said_names
@@ -189,7 +189,7 @@ class Turn:
         """What the operations before have changed becomes durable, together with the turn's variant."""
         await self._phase("barrier")
         self._rag = passages_of(state.before)
-        if (blocking := _not_done(state.before)) is not None:
+        if (blocking := not_done(state.before)) is not None:
             raise _failure("before_barrier", blocking)
         if self._out_of_time():
             raise Failed("before_barrier", code="deadline", message="the time of the run is up")
@@ -315,7 +315,7 @@ class Turn:
         self, state: TurnState, result: ModelResult | None, outcome: CycleOutcome[MainCall]
     ) -> TurnState:
         await self._phase("commit")
-        failed = _not_done(state.after)
+        failed = not_done(state.after)
         await self._committed(state, status="failed" if failed is not None else "done")
         await self._phase("finished")
         if failed is not None:
@@ -414,19 +414,6 @@ def _statuses(outcomes: Sequence[Outcome]) -> dict[str, dict[str, str]]:
     for one in outcomes:
         told.setdefault(one.slot.hook, {})[one.slot.id] = one.status
     return told
-
-
-_EXEMPT = ("disabled", "trigger_mismatch", "not_due", "guard_not_matched")
-"""Reasons for which a required operation may have been skipped."""
-
-
-def _not_done(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The first required operation, in order of commit, that had to be done and is not."""
-    for one in outcomes:
-        exempt = one.status == "skipped" and one.reason in _EXEMPT
-        if one.slot.operation.required and one.status != "done" and not exempt:
-            return one
-    return None
 
 
 def _failure(failed_type: str, outcome: Outcome) -> Failed:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from artelier.errors import Conflict, InvalidEvent, NotFound
 from artelier.kernel import kernel_view
+from artelier.kernel.portable import KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.operations import events as ev
@@ -81,6 +82,7 @@ RECEIPTS = (
     ev.CommitReported,
 )
 kernel_view.on(*RECEIPTS)(step_completed)
+KINDS["run"].update(kind.KIND for kind in RECEIPTS)
 
 
 # Chats and branches

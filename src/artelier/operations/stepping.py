@@ -1,0 +1,243 @@
+"""A profile around the steps of an agent: each cycle of its run is a turn of a session of its own.
+
+The same operations, barrier and commits as around a chat's main call; the step's model call, its tools and
+its transition belong to whoever drives the cycle. The session is named after the run, or as its driver says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from artelier.errors import ArtelierError, RunEnded
+from artelier.kernel import Run
+from artelier.log import Blob, Draft, EventData, StreamAppend
+from artelier.operations import events as ev
+from artelier.operations.commits import changes_of, reports, session_stream
+from artelier.operations.definition import AFTER, BEFORE, Hook, OperationProfile
+from artelier.operations.effects import Outcome, Turned, apply
+from artelier.operations.inclusion import Places, included, placed
+from artelier.operations.kinds.contract import Scope
+from artelier.operations.orchestrate import Hooked, Surroundings, not_done, passages_of
+from artelier.operations.planning import Plan, baseline, plan
+from artelier.operations.reading import Found, found_from
+from artelier.operations.scope import Situation, said_names
+from artelier.operations.shortening import shortened
+from artelier.ports.model import ChatMessage
+from artelier.tokens import estimate_tokens
+
+
+class StepFailed(ArtelierError):
+    """A required operation of a step is not done: `failed_type` is `before_barrier` or `after_main_llm`."""
+
+    code = "operation_required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One cycle between its operations before and after."""
+
+    number: int
+    found: Found
+    plan: Plan
+    turned: Turned
+    outcomes: tuple[Outcome, ...]
+    situation: Situation
+    places: Places
+    """What stands in the prompt of the step's model call."""
+
+
+class Stepping:
+    """The operations around the steps of one run."""
+
+    def __init__(
+        self, run: Run, *, ref: str, chat: str, model: str, principal: str, desk: Any,
+        session_id: str = "", name: str = "",
+    ) -> None:  # fmt: skip
+        """`ref`: the profile with its version. `chat`: names the session's stream. `desk`: the kernel bound
+        to the tenant, None in a replay. `name`: what templates call the agent."""
+        self.run = run
+        self._ref = ref
+        self._chat = chat
+        self._model = model
+        self._principal = principal
+        self._desk = desk
+        self._session = session_id
+        self._profile: OperationProfile | None = None
+        self._people: dict[str, dict[str, Any]] = {
+            "user": {"name": "User"}, "char": {"name": name or "Agent"},
+        }  # fmt: skip
+
+    @property
+    def profile(self) -> OperationProfile:
+        """As it was loaded, or recorded, when the first step began."""
+        assert self._profile is not None, "a step reads its session first"
+        return self._profile
+
+    @property
+    def _scope(self) -> str:
+        return f"{self.profile.profile_id}/{self._session or self.profile.session_id}"
+
+    async def before(
+        self, number: int, *, said: Sequence[ChatMessage], text: str, trigger: str = "generate"
+    ) -> Step:
+        """Run the operations before step `number`, and commit their effects.
+
+        `said`: the newest messages, oldest first. `text`: what the step is about.
+        Errors: `StepFailed` if the barrier holds; `InclusionFailed`; Flow.
+        """
+        prefix = f"c{number}/"
+        found = await self._found(prefix)
+        facts = {"turn": number, "trigger": trigger}
+        planned = plan(
+            self.profile, trigger=trigger, turn=number, tokens=found.tokens, marks=found.marks
+        )
+
+        async def write_down(full: str) -> tuple[ev.PhaseChanged, list[Blob]]:
+            return ev.PhaseChanged(key=full, phase="planning", plan=planned.planned()), []
+
+        await self.run.receipt(ev.PhaseChanged, write_down, key=f"{prefix}planning")
+        situation = Situation(
+            people=self._people, chat={"id": self._chat, "branch": "main", **facts},
+            run={"id": self.run.id, **facts}, now_us=self.run.core.started_us,
+            messages=said_names(said, self._people), text=text,
+        )  # fmt: skip
+        turned = Turned(state=found.state)
+        outcomes = await self._hook(prefix, planned, BEFORE, turned, situation, {})
+        if (failed := not_done(outcomes)) is not None:
+            raise _failure("before_barrier", failed)
+        turned = apply(turned, outcomes, at_us=situation.now_us)
+        await self._commit(prefix, BEFORE, turned, {}, found.tokens)
+        turned = replace(turned, applied=(), written=())
+        return Step(
+            number=number, found=found, plan=planned, turned=turned, outcomes=tuple(outcomes),
+            situation=situation, places=await self._places(turned, situation, trigger, prefix),
+        )  # fmt: skip
+
+    async def after(self, step: Step, *, reply: str) -> Turned:
+        """Run the operations after the step's model call, and commit their effects.
+
+        A reply that an operation has changed is in the result: what becomes of it is the driver's.
+        Errors: `StepFailed` if a required operation is not done, after the commit of the others; Flow.
+        """
+        prefix = f"c{step.number}/"
+        situation = replace(step.situation, reply=reply)
+        rag = passages_of(step.outcomes)
+        outcomes = await self._hook(prefix, step.plan, AFTER, step.turned, situation, rag)
+        turned = apply(step.turned, outcomes, at_us=situation.now_us, reply=reply)
+        found = step.found
+        marks = baseline(step.plan, turn=step.number, tokens=found.tokens, marks=found.marks)
+        for outcome in (*step.outcomes, *outcomes):
+            if outcome.status == "done" and outcome.slot.operation.activation is not None:
+                marks[outcome.slot.id] = (step.number, found.tokens)
+        tokens = found.tokens + estimate_tokens(reply)
+        await self._commit(prefix, AFTER, turned, marks, tokens)
+        if (failed := not_done(outcomes)) is not None:
+            raise _failure("after_main_llm", failed)
+        return turned
+
+    async def _hook(
+        self, prefix: str, planned: Plan, hook: Hook, turned: Turned, situation: Situation,
+        rag: dict[str, Any],
+    ) -> list[Outcome]:  # fmt: skip
+        around = Surroundings(
+            run=self.run, profile=self.profile, model=self._model, principal=self._principal,
+            desk=self._desk, prefix=prefix,
+        )  # fmt: skip
+        slots = planned.at(hook)
+        return await Hooked(around, slots, turned.state, situation, rag).run_all() if slots else []
+
+    async def _places(
+        self, turned: Turned, situation: Situation, trigger: str, prefix: str
+    ) -> Places:
+        names = situation.names()
+        names["art"] = turned.state.names()
+        scope = Scope(names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui)
+        items = included(self.profile.inclusions, turned.state, scope.for_prompt(), trigger=trigger)
+        items = [
+            await shortened(self.run, item, model=self._model, prefix=prefix) for item in items
+        ]
+        return placed((), turned, items, profile=self._ref)
+
+    # The session
+
+    async def _found(self, prefix: str) -> Found:
+        async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
+            return await self._read(full)
+
+        read = await self.run.receipt(ev.SessionRead, make, key=f"{prefix}session")
+        found = await found_from(self.run, None, read)
+        self._profile = found.profile
+        return found
+
+    async def _read(self, full: str) -> tuple[ev.SessionRead, list[Blob]]:
+        if self._desk is None:
+            raise RunEnded(f"run {self.run.id} ended before this step had read its session")
+        from artelier.operations.saving import load_profile
+        from artelier.operations.tree import branch_of, chat_row, stand
+
+        if self._profile is None:
+            self._profile, _ = await load_profile(self._desk, self._ref, by=self._principal)
+        core, blobs = self.run.core, list[Blob]()
+        await core.writer.commit()  # what the step before has changed is read back here
+        store, tenant = core.store, self.run.tenant_id
+        stream = session_stream(tenant, self._chat)
+        profile, more = core.keep_json(self.profile.data())
+        blobs.extend(more)
+        if (await store.head(stream))[0] == 0:
+            settings, more = core.keep_json({"model": self._model})
+            opened = ev.ChatOpened(settings=settings)
+            self._aside(opened, list(more))
+            return ev.SessionRead(key=full, settings=settings, profile=profile, turn=1), blobs
+        row = await chat_row(store, tenant, self._chat)
+        branch = await branch_of(store, row, "main")
+        stood = await stand(
+            store, tenant, self._chat, node=branch.head, scope=self._scope, trigger="step",
+            now_us=core.clock.now_us(),
+        )  # fmt: skip
+        read = ev.SessionRead(
+            key=full, settings=stood.settings, profile=profile, artifacts=stood.artifacts,
+            marks=dict(stood.marks), turn=stood.turn, tokens=stood.tokens,
+        )  # fmt: skip
+        return read, blobs
+
+    def _aside(self, data: EventData, blobs: list[Blob]) -> None:
+        core = self.run.core
+        draft = Draft(data, core.clock.now_us(), core.writer.name)
+        stream = session_stream(self.run.tenant_id, self._chat)
+        core.writer.note_aside(StreamAppend(stream, [draft]), blobs)
+
+    async def _commit(
+        self,
+        prefix: str,
+        hook: Hook,
+        turned: Turned,
+        marks: dict[str, tuple[int, int]],
+        tokens: int,
+    ) -> None:
+        """The report in the run's stream and the changes in the session's, in one batch."""
+        if not turned.applied and not marks:
+            return
+        core = self.run.core
+
+        async def make(full: str) -> tuple[ev.CommitReported, list[Blob]]:
+            listed, blobs = reports(core, turned.applied)
+            changed: list[Blob] = []
+            taken = ev.StepTaken(
+                branch="main", run=self.run.id, profile=self._ref, scope=self._scope,
+                changes=changes_of(core, turned, changed), marks=marks, tokens=tokens,
+            )  # fmt: skip
+            if taken.changes or taken.marks:
+                self._aside(taken, changed)
+            return ev.CommitReported(key=full, hook=hook, reports=listed), blobs
+
+        await self.run.receipt(ev.CommitReported, make, key=f"{prefix}commit/{hook}")
+
+
+def _failure(failed_type: str, outcome: Outcome) -> StepFailed:
+    code = outcome.code or outcome.reason or outcome.status
+    return StepFailed(
+        f"required operation {outcome.slot.id!r} is {outcome.status} ({code})",
+        failed_type=failed_type, operation=outcome.slot.id, operation_code=code,
+    )  # fmt: skip
