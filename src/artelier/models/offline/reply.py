@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from artelier.errors import OfflineCannot
-from artelier.models.offline import chat, delegation, digest, memory, summary, world
+from artelier.models.offline import (
+    character,
+    chat,
+    delegation,
+    digest,
+    memory,
+    notebook,
+    summary,
+    world,
+)
 from artelier.models.offline.answer import parts_for
 from artelier.models.offline.conversation import Ask, Desk, Wanted, question_text
 from artelier.models.offline.excerpt import excerpt_of
@@ -62,6 +71,10 @@ def reply_to(request: ModelRequest) -> ModelReply:
     """
     if world.is_wanted(request):
         return complete_reply(ModelReply(text=world.decide(request)), request)
+    if (written := notebook.written(request)) is not None:
+        return complete_reply(ModelReply(text=written), request)
+    if character.is_wanted(request):
+        return complete_reply(ModelReply(text=character.reply(request)), request)
     if digest.is_wanted(request):
         return complete_reply(ModelReply(text=digest.extract(request)), request)
     if summary.is_wanted(request):
