@@ -2,7 +2,7 @@
 
     ArtelierError
     ├── InvalidRequest    what the caller asked for cannot be understood or is against the contract
-    │   ├── InvalidArguments  InvalidArtifact  InvalidConfig  InvalidEvent  InvalidExport
+    │   ├── InvalidArguments  InvalidArtifact  InvalidConfig  InvalidEvent  InvalidExport  InvalidImport
     │   ├── AmbiguousStepKey  OutputInvalid  UnknownModel
     ├── NotFound          the thing named is not there (or not there for this tenant)
     ├── Conflict          somebody else changed it first, or the past differs from the present
@@ -113,6 +113,13 @@ class AmbiguousStepKey(InvalidRequest):
     """Two steps without an explicit key are in flight under one parent; their order is not defined."""
 
     code = "ambiguous_step_key"
+
+
+class InvalidImport(InvalidRequest):
+    """A file of another program cannot be read; nothing of it was taken."""
+
+    code = "invalid_import"
+    audience = "operator"
 
 
 class OutputInvalid(InvalidRequest):

@@ -1,0 +1,245 @@
+"""Files of strangers: bounded bytes, JSON without surprises, and fields taken one by one.
+
+Nothing here gives up at the first wrong field: a reader notes what is wrong and goes on, so that one error
+names all of it. What can be repaired without a guess is repaired, with a warning.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from artelier.artifacts.content import check_json
+from artelier.artifacts.shown import shown
+from artelier.errors import InvalidArtifact, InvalidImport, NotFound
+
+Source: TypeAlias = "bytes | bytearray | str | Path"
+"""The bytes of a file, or its path."""
+
+NOTES_MAX = 50
+"""Warnings, and problems, that are kept of one file; the rest is counted."""
+
+_decode = msgspec.json.Decoder().decode
+
+# A backslash pair, a whole surrogate pair, or half of one: only the last is no text.
+_SURROGATE = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+_REPLACEMENT = b"\\ufffd"
+
+
+def source_bytes(source: Source, *, limit_bytes: int) -> bytes:
+    """The bytes of a file.
+
+    Errors: `NotFound` for no such file; `InvalidImport` for one that is too large or no plain file.
+    """
+    if isinstance(source, str | Path):
+        data = _file_bytes(Path(source), limit_bytes)
+    elif isinstance(source, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance] - from callers' users
+        data = bytes(source)
+    else:
+        raise InvalidImport(
+            "this is no file", expected="bytes or a path", got=type(source).__name__
+        )
+    if len(data) > limit_bytes:
+        raise InvalidImport("the file is too large", expected=f"at most {limit_bytes:,} bytes")
+    return data
+
+
+def _file_bytes(path: Path, limit_bytes: int) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            raise InvalidImport("this is no plain file", got=str(path))
+        with path.open("rb") as file:
+            return file.read(limit_bytes + 1)
+    except FileNotFoundError:
+        raise NotFound("there is no such file", got=str(path)) from None
+    except (OSError, ValueError) as error:
+        raise InvalidImport(f"the file cannot be read: {error}") from None
+
+
+def read_json(data: bytes, *, what: str) -> Any:
+    """JSON as data; half a surrogate pair becomes U+FFFD.
+
+    Errors: `InvalidImport` saying where it breaks, also for what is nested too deeply or a number too large.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        try:
+            value = _decode(data)
+        except msgspec.DecodeError:
+            if b"\\u" not in data:
+                raise
+            value = _decode(_SURROGATE.sub(_whole, data))
+        check_json(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidImport(f"{what} is no JSON: {str(error)[:200]}") from None
+    except InvalidArtifact as error:
+        raise InvalidImport(f"{what} cannot be taken: {error}") from None
+    return value
+
+
+def _whole(match: re.Match[bytes]) -> bytes:
+    return _REPLACEMENT if len(match[0]) == 6 else match[0]
+
+
+class Notes:
+    """What was wrong in a file, and what was done about it."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, None] = {}
+        self._warnings: dict[str, None] = {}
+        self._unnamed = {"problems": 0, "warnings": 0}
+
+    def problem(self, text: str) -> None:
+        """Something that the file cannot be read with."""
+        if len(self._problems) < NOTES_MAX:
+            self._problems[text] = None
+        else:
+            self._unnamed["problems"] += 1
+
+    def warn(self, text: str) -> None:
+        if len(self._warnings) < NOTES_MAX:
+            self._warnings[text] = None
+        elif text not in self._warnings:
+            self._unnamed["warnings"] += 1
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Each once, in order; beyond 50 they are only counted."""
+        return _counted(self._warnings, self._unnamed["warnings"])
+
+    def check(self, what: str) -> None:
+        """Errors: `InvalidImport` naming every problem, if there is any."""
+        if self._problems:
+            problems = _counted(self._problems, self._unnamed["problems"])
+            raise InvalidImport(f"{what} cannot be read: {'; '.join(problems)}", problems=problems)
+
+
+def _counted(notes: Iterable[str], unnamed: int) -> tuple[str, ...]:
+    return (*notes, f"and {unnamed} more") if unnamed else tuple(notes)
+
+
+class Fields:
+    """The fields of one foreign object; each is taken at most once, and `rest` is what nobody took."""
+
+    def __init__(self, value: dict[str, Any], *, path: str, notes: Notes) -> None:
+        """`path` names the object in notes, such as `data.` with its dot."""
+        self._left = dict(value)
+        self.path = path
+        self.notes = notes
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def raw(self, name: str) -> Any:
+        """The value as it is; None if it is missing."""
+        return self._left.pop(name, None)
+
+    def rest(self) -> dict[str, Any]:
+        """What was not taken."""
+        return dict(self._left)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Text; null is the default, a number its digits."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        if isinstance(value, str):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            self._warn(name, f"{shown(value)} is a number; taken as text")
+            return str(value)
+        return self._wrong(name, "text", value, default)
+
+    def line(self, name: str, *, chars_max: int, default: str = "") -> str:
+        """Text on one line without control characters, cut to a length."""
+        text = self.text(name, default)
+        line = one_line(text)
+        if len(line) > chars_max:
+            self._warn(name, f"cut to {chars_max} characters")
+            line = line[:chars_max].rstrip()
+        return line
+
+    def texts(self, name: str, *, split: bool = False) -> tuple[str, ...]:
+        """A list of text, without empty ones; a text alone is one, or with `split` many between commas."""
+        value = self.raw(name)
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            value = [item.strip() for item in value.split(",")] if split else [value]
+        if not isinstance(value, list):
+            return self._wrong(name, "a list of text", value, ())
+        found: list[str] = []
+        for number, item in enumerate(cast("list[object]", value)):
+            if isinstance(item, str):
+                found.append(item)
+            elif isinstance(item, int | float) and not isinstance(item, bool):
+                self._warn(f"{name}[{number}]", f"{shown(item)} is a number; taken as text")
+                found.append(str(item))
+            elif item is not None:
+                self._wrong(f"{name}[{number}]", "text", item, None)
+        return tuple(item for item in found if item)
+
+    def whole(self, name: str, default: int, *, low: int, high: int) -> int:
+        """A whole number within bounds; what lies outside, or between two, is moved, with a warning."""
+        value = self.raw(name)
+        if value is None or value == "":
+            return default
+        number = _number(value)
+        if number is None:
+            return self._wrong(name, "a number", value, default)
+        moved = min(max(math.floor(number), low), high)
+        if moved != number:
+            self._warn(name, f"{shown(value)} became {moved}")
+        return moved
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.raw(name)
+        if value is None:
+            return default
+        if isinstance(value, bool):
+            return value
+        if value in (0, 1):
+            return bool(value)
+        return self._wrong(name, "true or false", value, default)
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """An object; null and the empty list that some programs write are an empty one."""
+        value = self.raw(name)
+        if value is None or value == []:
+            return {}
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+        return self._wrong(name, "an object", value, cast("dict[str, Any]", {}))
+
+    def _warn(self, name: str, text: str) -> None:
+        self.notes.warn(f"{self.path}{name}: {text}")
+
+    def _wrong(self, name: str, expected: str, got: object, default: Any) -> Any:
+        self.notes.problem(f"{self.path}{name}: expected {expected}, got {shown(got)}")
+        return default
+
+
+def one_line(text: str) -> str:
+    """Text on one line: white space is one space, control characters are gone."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable() or char == " ")
+
+
+def _number(value: object) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and len(value) <= 40:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, int | float) and math.isfinite(value):
+        return value
+    return None

@@ -1,0 +1,54 @@
+"""Names are put in once; everything else stays text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artelier.operations.writing import substituted
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("{{char}} greets {{user}}", "Ada greets Bob"),
+        ("{{CHAR}} {{User}} {{ char }} {{\tuser }}", "Ada Bob Ada Bob"),
+        ("<BOT> <bot> <User> < user > <CHAR>", "Ada Ada Bob Bob Ada"),
+        ("{{random::a,b}} {{time}} {{char", "{{random::a,b}} {{time}} {{char"),
+        ("{{charname}} {{ch ar}} {char} <b>bold</b> <users>", "{{charname}} {{ch ar}} {char} <b>bold</b> <users>"),
+        ("{% if x %}{{ x | upper }}{% endif %}", "{% if x %}{{ x | upper }}{% endif %}"),
+        ("{{{char}}} {{{{user}}}}", "{Ada} {{Bob}}"),
+        ("{{u\u017fer}}", "{{u\u017fer}}"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_only_the_two_names_are_put_in(text: str, becomes: str) -> None:
+    assert substituted(text, user="Bob", char="Ada") == becomes
+
+
+@pytest.mark.parametrize(
+    "name", ["{{user}}", "{{char}}{{user}}", "<BOT>", r"\1\g<0>", "{% raw %}", ""]
+)
+def test_a_name_is_data(name: str) -> None:
+    assert substituted("a {{char}} b {{user}} c", user=name, char=name) == f"a {name} b {name} c"
+
+
+@given(
+    st.text(),
+    st.text(),
+    st.lists(st.sampled_from(["{{char}}", "x", "{{", "}}", "<user>", "{{ user }}", "<"])),
+)
+def test_one_pass_is_all_there_is(user: str, char: str, parts: list[str]) -> None:
+    """Around each hole the text is as it was, so nothing that a name brought was looked at."""
+    text = "|".join(parts)
+
+    names = {"{{char}}": char, "<user>": user, "{{ user }}": user}
+    assert substituted(text, user=user, char=char) == "|".join(
+        names.get(part, part) for part in parts
+    )
+
+
+def test_long_hostile_text_takes_linear_time() -> None:
+    for text in ("{{" * 300_000, "{{ " * 200_000, "<" * 600_000, "{{" + " " * 600_000):
+        assert substituted(text, user="u", char="c") == text
