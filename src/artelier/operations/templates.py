@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from artelier.operations.liquid_failures import (
     InvalidTemplate,
@@ -61,10 +61,11 @@ class Template:
     def render(self, scope: Mapping[str, Any]) -> str:
         """The text, at most 256 KiB.
 
-        Shapes: values of `scope` are JSON data, `Named` and `Messages`; `now` is ISO 8601 text.
+        Shapes: values of `scope` are JSON data, `Named` and `Messages`; `now` is ISO 8601 text; `user` and
+                `char` with a name print as it.
         Errors: `TemplateUndefined`, `TemplateLimit`, and `TemplateFailed` for anything else.
         """
-        state = Rendering(scope, strict=self.strict)
+        state = Rendering(_with_people(scope), strict=self.strict)
         try:
             self._program.run(state)
         except RecursionError:
@@ -89,6 +90,18 @@ class Template:
         surely sets are left out.
         """
         return self._program.paths
+
+
+def _with_people(scope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scope, with `user` and `char` as someone who prints as a name."""
+    people: dict[str, Any] = {}
+    for who in ("user", "char"):
+        person: Any = scope.get(who)
+        if isinstance(person, Mapping):
+            fields = cast("Mapping[str, Any]", person)
+            if isinstance(name := fields.get("name"), str):
+                people[who] = Named(name=name, fields=fields)
+    return {**scope, **people} if people else scope
 
 
 class _Programs:
