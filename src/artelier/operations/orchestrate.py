@@ -226,9 +226,13 @@ class Hooked:
         if slot.operation.debug.keep_scope:
             result["scope"] = _bounded_scope(scope)
         ref, blobs = self._run.core.keep_json(result)
+        details = None
+        if found.details is not None:
+            details, more = self._run.core.keep_json(found.details)
+            blobs = [*blobs, *more]
         finished = ev.OperationFinished(
             key=full, hook=slot.hook, operation_id=slot.id, status="error" if broken else "done",
-            code=broken, result=ref,
+            code=broken, result=ref, details=details,
         )  # fmt: skip
         return finished, blobs
 
@@ -295,7 +299,8 @@ class Hooked:
             scope=scope, model=self._around.model, principal=self._around.principal,
             seed=_seed(self._run.id, full), desk=self._around.desk,
         )  # fmt: skip
-        task = asyncio.ensure_future(kind_named(operation.kind).run(call))
+        kind = kind_named(operation.kind)
+        task = asyncio.ensure_future(kind.run(call))
         try:
             done, _ = await asyncio.wait((task,), timeout=limit_s)
         except asyncio.CancelledError:
@@ -308,9 +313,12 @@ class Hooked:
             raise _of(task)
         if left_s is not None and limit_s >= left_s:
             raise OperationFailed("deadline", "the time of the run is up")
-        raise OperationFailed(
+        late = OperationFailed(
             "timeout", "the operation gave no result in time", expected=f"at most {own_s:g} s"
         )
+        if (found := kind.fallen(operation.params, late)) is None:
+            raise late
+        return found
 
     def _left_s(self) -> float | None:
         until_us = self._around.deadline_us

@@ -105,3 +105,5 @@ class Kind(Generic[ParamsT]):
     """Templates by path whose text goes into a prompt; those of effects are known without it."""
     keys: Callable[[ParamsT], frozenset[str]] = field(default=lambda _: frozenset[str]())
     """Flags that run conditions may ask for."""
+    fallen: Callable[[ParamsT, ArtelierError], Found | None] = lambda _, __: None
+    """What one whose time is up has found all the same; None: nothing, so it failed."""

@@ -134,5 +134,6 @@ def _keys(params: GuardParams) -> frozenset[str]:
 
 
 KIND: Kind[GuardParams] = Kind(
-    name="guard", params=GuardParams, run=_run, problems=_problems, templates=_templates, keys=_keys
-)
+    name="guard", params=GuardParams, run=_run, problems=_problems, templates=_templates,
+    keys=_keys, fallen=fallen,
+)  # fmt: skip
