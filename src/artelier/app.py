@@ -59,19 +59,12 @@ from artelier.kernel import (
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
 from artelier.ledger import MoneyTransferred, ledger_view
-from artelier.log import (
-    Event,
-    EventData,
-    Report,
-    SqliteStore,
-    View,
-    run_stream,
-    verify_store,
-)
+from artelier.log import Event, EventData, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.models.registry import ModelRegistry
 from artelier.money import parse_usd
+from artelier.operations.handle import ChatsHandle
 from artelier.operations.view import operations_view
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
@@ -91,13 +84,8 @@ if TYPE_CHECKING:
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING),
-    kernel_view,
-    artifacts_view,
-    skills_view,
-    memory_view,
-    operations_view,
-    world_view,
-)
+    kernel_view, artifacts_view, skills_view, memory_view, operations_view, world_view,
+)  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
 
 UNSAID: Any = object()
@@ -345,7 +333,7 @@ class Kernel:
         self.close()
 
 
-class TenantKernel(AgentsHandle):
+class TenantKernel(AgentsHandle, ChatsHandle):
     """The kernel as one tenant sees it: nothing of another tenant is there."""
 
     def __init__(self, kernel: Kernel, tenant: Tenant | str | None) -> None:

@@ -30,6 +30,9 @@ AGENT_VERSION = 2
 WORLD_VERSION = 3
 """Of files that hold a world: they say `world` in the header, and may hold no run at all."""
 
+CHAT_VERSION = 4
+"""Of files that hold a chat: they say `chat` in the header, and may hold no run at all."""
+
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A line of a file: the manifest of a prompt that brings 200,000 messages at once fits."""
 
@@ -63,13 +66,15 @@ class Header(Line, frozen=True, kw_only=True, tag="header", omit_defaults=True):
     version: int
     tenant: str
     run: str
-    """The run that was asked for, empty in the file of an agent or a world; `run` lines name all runs."""
+    """The run that was asked for, else empty; `run` lines name all runs."""
     agent: str = ""
     """The agent that was asked for."""
     world: str = ""
     """The world that was asked for."""
     ancestry: Ancestry | None = None
     """Of a world."""
+    chat: str = ""
+    """The chat that was asked for."""
     code: str
     """Version of Artelier that wrote the file."""
     position: int
@@ -79,7 +84,9 @@ class Header(Line, frozen=True, kw_only=True, tag="header", omit_defaults=True):
 
     @property
     def about(self) -> tuple[str, str]:
-        """What was asked for: `run`, `agent` or `world`, and its id."""
+        """What was asked for: `run`, `agent`, `world` or `chat`, and its id."""
+        if self.chat:
+            return "chat", self.chat
         if self.world:
             return "world", self.world
         return ("agent", self.agent) if self.agent else ("run", self.run)
@@ -230,19 +237,22 @@ class ArchiveReader:
         if fields.get("format") != FORMAT:
             raise InvalidExport("this file is no export of Artelier", got="another format")
         version = fields.get("version")
-        if not isinstance(version, int) or version > WORLD_VERSION:
+        if not isinstance(version, int) or version > CHAT_VERSION:
             raise InvalidExport(
                 "this export was written by a newer Artelier; nothing was imported",
-                expected=f"format version {WORLD_VERSION}", got=str(version)[:40],
+                expected=f"format version {CHAT_VERSION}", got=str(version)[:40],
                 hint="Upgrade Artelier.",
             )  # fmt: skip
         line = self._decoded(text)
         if not isinstance(line, Header) or line.version < VERSION:
             raise self._broken("its first line is no header")
-        named = (bool(line.run), bool(line.agent), bool(line.world), line.ancestry is not None)
-        forms = (VERSION, AGENT_VERSION, WORLD_VERSION, WORLD_VERSION)
+        named = (
+            bool(line.run), bool(line.agent), bool(line.world), line.ancestry is not None,
+            bool(line.chat),
+        )  # fmt: skip
+        forms = (VERSION, AGENT_VERSION, WORLD_VERSION, WORLD_VERSION, CHAT_VERSION)
         if named != tuple(line.version == form for form in forms):
-            raise self._broken("its first line is no header of a run, an agent or a world")
+            raise self._broken("its first line is no header of a run, an agent, a world or a chat")
         return line
 
     def check_seal(self) -> str:

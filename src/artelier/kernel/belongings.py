@@ -42,6 +42,10 @@ class Belongings(Protocol):
         """Whether runs of the file that are here already, event for event, are left out, not refused."""
         return False
 
+    def gives_way(self, local: str) -> bool:
+        """Whether a stream of the file is left out where the tenant has its own of that name."""
+        return False
+
     def has_stream(self, local: str) -> bool:
         """Whether a stream is none of the kernel's and belongs here."""
         return False

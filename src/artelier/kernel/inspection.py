@@ -144,7 +144,9 @@ def inspect(
     return inspection.found
 
 
-_VERBS = {"run": "import", "agent": "agents import", "world": "world import"}
+_VERBS = {
+    "run": "import", "agent": "agents import", "world": "world import", "chat": "chat import",
+}  # fmt: skip
 
 
 def _belongings(

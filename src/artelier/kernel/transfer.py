@@ -201,6 +201,7 @@ async def import_file(
         )
         more = NOTHING
         if found.belongings is not None:
+            found.leave_out(await _given_way(services, tenant, found))
             more = await found.belongings.arrival(services, tenant, found.header, found.sha256)
             if found.belongings.may_meet_runs:
                 found.leave_out(await _here(services, tenant, found))
@@ -243,6 +244,13 @@ async def _here(services: Services, tenant: str, found: Inspected) -> set[str]:
         if stream.space == MAIN_SPACE and events and events[0].hash == hash_:
             here.add(local)
     return here
+
+
+async def _given_way(services: Services, tenant: str, found: Inspected) -> set[str]:
+    """Streams of the file that the tenant has its own of, and keeps."""
+    assert found.belongings is not None
+    wanted = [local for local in found.heads if found.belongings.gives_way(local)]
+    return {local for local in wanted if (await services.store.head(found.home(tenant, local)))[0]}
 
 
 async def _check_room(services: Services, tenant: str, found: Inspected) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store, decode_stored, stored_blob
@@ -95,6 +96,19 @@ async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:
             f"no chat {chat!r} in tenant {tenant!r}", hint="`Session.open` makes one with a model."
         )
     return ChatRow(**dict(zip(names, rows[0], strict=True)))
+
+
+async def list_chats(store: Store, tenant: str, *, after: str | None, limit: int) -> dict[str, Any]:
+    """`{items, next}`: chats by id."""
+    limit = max(1, min(limit, PAGE_MAX))
+    rows = await store.query(
+        "SELECT chat, branches, runs, opened_us, changed_us FROM chats WHERE tenant = ? AND chat > ?"
+        " ORDER BY chat LIMIT ?",
+        (tenant, after or "", limit + 1),
+    )
+    names = ("chat_id", "branches", "runs", "opened_us", "changed_us")
+    items = [dict[str, Any](zip(names, row, strict=True)) for row in rows[:limit]]
+    return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
 
 
 async def branches(store: Store, chat: ChatRow) -> list[Branch]:
