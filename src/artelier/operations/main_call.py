@@ -35,7 +35,7 @@ KEY = "main"
 STEP = "main/model"
 """Key of the model step, as manifests name it."""
 
-_ENDS = {"stop": "completed", "length": "completed", "tool_calls": "completed",
+ENDS = {"stop": "completed", "length": "completed", "tool_calls": "completed",
          "content_filter": "policy_error"}  # fmt: skip
 
 
@@ -103,7 +103,7 @@ async def _asked(
             message=str(error)[:2_000],
         )  # fmt: skip
     heard.append(result)
-    reason = _ENDS.get(result.finish_reason, "unknown")
+    reason = ENDS.get(result.finish_reason, "unknown")
     if result.finish_reason == "cut":
         reason = "user_abort" if run.core.stopping or run.core.cancelled_reason else "unknown"
     return MainCall(
