@@ -84,10 +84,11 @@ def test_errors_of_tools_have_codes(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_result_larger_than_a_value_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1_100_000, pytest.param(50_000_000, marks=pytest.mark.slow)])
+def test_result_larger_than_a_value_is_refused(tmp_path: Path, size: int) -> None:
     async def scenario() -> None:
         with _bench(tmp_path) as (_, bench):
-            params = {"name": "grow", "arguments": {"size": 50_000_000}}
+            params = {"name": "grow", "arguments": {"size": size}}
             assert await bench.code("tool", params) == "too_large"
 
     play(scenario(), within_s=60)

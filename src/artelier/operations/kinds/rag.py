@@ -14,6 +14,7 @@ from artelier.operations.definition import TEMPLATE_CHARS_MAX, Form, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, Problem
 from artelier.operations.kinds.passages import SEARCHER, Passage, passages_in
 from artelier.operations.kinds.texts import found, mistakes, rendered
+from artelier.operations.liquid_values import Named
 from artelier.tokens import estimate_tokens
 
 DOCUMENTS_MAX = 32
@@ -137,12 +138,14 @@ async def _artifact(call: Call[RagParams], ref: str) -> Any:
 
 
 def _said(call: Call[RagParams], query: str) -> list[Passage]:
-    """What was said in this chat, by number from 1; what says just the query answers nothing."""
+    """What was said in this chat, by number from 1; what says just the query answers nothing, and neither do
+    the newest words, of which a query is made."""
     messages: Sequence[dict[str, str]] = call.scope.names["chat_history"]
+    asked = {query, str(call.scope.names.get("text", "")).strip()}
     return [
         passage
         for number, message in enumerate(messages, 1)
-        if message["content"].strip() != query
+        if message["content"].strip() not in asked
         for passage in passages_in(message["content"], ref=f"message:{number}")
     ]
 
@@ -154,10 +157,8 @@ async def _in_lorebook(call: Call[RagParams], ref: str, query: str) -> list[Scor
 
     artifact = await _artifact(call, ref)
     names = call.scope.names
-    book = with_names(
-        read_form(Lorebook, artifact.content),
-        user=str(names["user"].get("name", "")), char=str(names["char"].get("name", "")),
-    )  # fmt: skip
+    book = read_form(Lorebook, artifact.content)
+    book = with_names(book, user=_called(names["user"]), char=_called(names["char"]))
     texts = [f"{one['name']}: {one['content']}" for one in names["chat_history"]]
     if query and (not texts or not texts[-1].endswith(query)):
         texts.append(query)
@@ -166,6 +167,10 @@ async def _in_lorebook(call: Call[RagParams], ref: str, query: str) -> list[Scor
     ordered = sorted(active, key=lambda one: (-one.entry.priority, -one.entry.order))
     name = f"{artifact.id}@{artifact.version}"
     return [(Passage(text=one.entry.content, ref=f"{name}/{one.entry.id}"), 1.0) for one in ordered]
+
+
+def _called(who: Any) -> str:
+    return who.name if isinstance(who, Named) else str(who.get("name", ""))
 
 
 def _problems(params: RagParams) -> Iterable[Problem]:
