@@ -149,9 +149,11 @@ def _noted(request: ModelRequest) -> list[str]:
         text = message.text[:SYSTEM_CHARS_MAX]
         if _FIELD.search(text) or _JSON_FIELD.search(text):
             continue  # the scene, which is told already
-        bare = " ".join(_HEADING.sub(" ", text).split())
-        first = next((one.strip() for one in _SENTENCE.findall(bare) if len(one.strip()) > 3), "")
-        if first:
+        lines = [one.strip(" []\t") for one in _HEADING.sub("", text).splitlines()]
+        first = next((one for line in lines for one in _SENTENCE.findall(line) if len(one) > 3), "")
+        if first.startswith("- "):
+            notes.append(f"Said before: “{_clipped(first[2:])}”")
+        elif first:
             notes.append(_clipped(first, NOTE_CHARS))
     return notes[:NOTES_MAX]
 

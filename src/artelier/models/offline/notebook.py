@@ -45,6 +45,8 @@ _POINTS_BACK = re.compile(
 )
 _FOLLOWS = re.compile(r"^\s*(?:and|what about|how about|also|then)\b", re.IGNORECASE)
 _TERM = re.compile(r"\b[A-Z][\w-]+(?:\s+[A-Z][\w-]+)*|\b[a-z][\w-]{5,}\b")
+_SUBJECT = frozenset("issue problem topic goal request subject".split())
+_TOLD = _SUBJECT | {"summary", "event", "happened", "last", "latest"}
 _ARTICLE = re.compile(r"(?:The|A|An|My|Our|His|Her|Their)\s+")
 _COMMON = frozenset(
     "please question answer should could because before between through during without really always"
@@ -153,7 +155,7 @@ def _terms(text: str) -> list[str]:
     found: list[str] = []
     for match in _TERM.finditer(text[: hints.CHARS_MAX]):
         term = _ARTICLE.sub("", match.group())
-        begins = text[: match.start()].rstrip()[-1:] in ("", ".", "!", "?")
+        begins = text[: match.start()].rstrip()[-1:] in ("", *'.!?”“":')
         if begins and match.group()[0].isupper() and " " not in match.group():
             term = term.lower()
         if len(term) > 5 or term[:1].isupper():
@@ -194,6 +196,8 @@ def _value(
     if "boolean" in kinds:
         return _is_so(words, task) or before is True
     if "string" in kinds:
+        if before and words & _SUBJECT:
+            return before  # what it is about stays what it is about
         return _text(name, words, schema, task) or before or _empty(schema)
     return before if before is not None else _empty(schema)
 
@@ -250,18 +254,7 @@ def _text(name: str, words: set[str], schema: Mapping[str, Any], task: _Task) ->
         return formed
     if words & {"email"}:
         return text_formed("email", task.of_person) or ""
-    if words & {
-        "summary",
-        "event",
-        "happened",
-        "latest",
-        "last",
-        "issue",
-        "problem",
-        "topic",
-        "goal",
-        "request",
-    }:
+    if words & _TOLD:
         sentences = [one for one in re.split(r"(?<=[.!?])\s+|\n+", task.of_person) if one.strip()]
         return " ".join(sentences[0].split())[:TEXT_CHARS] if sentences else ""
     return text_named(name, task.of_person) or ""
