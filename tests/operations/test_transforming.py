@@ -201,6 +201,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "step"), ENDLESS.values(), ids=ENDLESS.keys())
 def test_a_step_without_end_is_stopped(value: Any, step: dict[str, Any]) -> None:
     """Without a limit these take years; the next transform works again."""
@@ -211,6 +212,7 @@ def test_a_step_without_end_is_stopped(value: Any, step: dict[str, Any]) -> None
     assert changed("a1", pattern(r"\d")) == "1"
 
 
+@pytest.mark.slow
 def test_a_pattern_that_is_slow_to_prepare_is_stopped_too() -> None:
     step = regex("[\0-\U0010ffff]" * 150, "", flags="i")
 
@@ -218,6 +220,7 @@ def test_a_pattern_that_is_slow_to_prepare_is_stopped_too() -> None:
         changed("a", step, time_s=0.1)
 
 
+@pytest.mark.slow
 def test_a_patch_that_doubles_without_end_is_stopped() -> None:
     double = [
         {"op": "copy", "from": "", "path": "/a"},
@@ -230,6 +233,7 @@ def test_a_patch_that_doubles_without_end_is_stopped() -> None:
     assert isinstance(caught.value, TransformTimeout | TransformTooLarge)
 
 
+@pytest.mark.slow
 def test_transforms_run_side_by_side() -> None:
     steps = parse_steps([pattern(r"\d+")])
 
@@ -311,6 +315,7 @@ def test_a_pattern_is_not_compiled_in_this_process() -> None:
     assert len(parse_steps([regex("[\0-\U0010ffff]" * 150, "", flags="i")])) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_few_processes_stay() -> None:
     from artelier.operations import transforming
