@@ -158,7 +158,8 @@ def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any])
         case ArtifactUpsert():
             if effect.value is None:
                 return value
-            return _text(effect.value, value, scope.names, more)
+            names = scope.shown(prompt=effect.in_prompt, ui=effect.in_ui)
+            return _text(effect.value, value, names, more)
         case _:
             assert_never(effect)
 

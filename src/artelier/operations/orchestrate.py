@@ -91,6 +91,7 @@ class Hooked:
         self._in_ui = state.in_ui
         self._now_us = situation.now_us
         self._above = _ancestors(slots)
+        self._made: dict[str, tuple[Art, dict[str, Any]] | None] = {}
 
     async def run_all(self) -> list[Outcome]:
         """Errors: Flow, when a command, a limit or a wait ends the drive; then nothing goes on alone."""
@@ -260,29 +261,30 @@ class Hooked:
     def _scope(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> Scope:
         """What an operation sees: of this hook only what it depends on, however far."""
         above = self._above[slot.id]
+        deps = {id_: outcomes[id_].value for id_ in above}
+        rag = {id_: deps[id_] for id_ in above if outcomes[id_].slot.operation.kind == "rag"}
         art, in_prompt, in_ui = self._art, self._in_prompt, self._in_ui
-        rag = dict(self._rag)
-        deps: dict[str, Any] = {}
-        state = self._state
-        for id_ in above:
-            outcome = outcomes[id_]
-            deps[id_] = outcome.value
-            if outcome.slot.operation.kind == "rag":
-                rag[id_] = outcome.value
+        made = [one for id_ in above if (one := self._made_by(outcomes[id_])) is not None]
+        if made:
+            art = {**art, **{one.tag: names for one, names in made}}
+            in_prompt = _with(in_prompt, {one.tag: one.in_prompt for one, _ in made})
+            in_ui = _with(in_ui, {one.tag: one.in_ui for one, _ in made})
+        names = {**self._names, "art": art, "rag": {**self._rag, **rag}, "deps": deps}
+        return Scope(names=names, in_prompt=in_prompt, in_ui=in_ui)
+
+    def _made_by(self, outcome: Outcome) -> tuple[Art, dict[str, Any]] | None:
+        """The artifact that an operation has written, and its names. It is the only writer of its tag."""
+        id_ = outcome.slot.id
+        if id_ not in self._made:
+            state, tag = self._state, ""
             for wish in outcome.wishes:
                 if isinstance(wish.effect, ArtifactUpsert):
+                    tag = wish.effect.tag
                     state = state.upserted(
                         wish.effect, wish.value, operation=id_, at_us=self._now_us
                     )
-        if state is not self._state:
-            changed = {
-                tag: one for tag, one in state.arts.items() if one is not self._state.arts.get(tag)
-            }
-            art = {**art, **{tag: one.names() for tag, one in changed.items()}}
-            in_prompt = _with(in_prompt, {tag: one.in_prompt for tag, one in changed.items()})
-            in_ui = _with(in_ui, {tag: one.in_ui for tag, one in changed.items()})
-        names = {**self._names, "art": art, "rag": rag, "deps": deps}
-        return Scope(names=names, in_prompt=in_prompt, in_ui=in_ui)
+            self._made[id_] = (state.arts[tag], state.arts[tag].names()) if tag else None
+        return self._made[id_]
 
     async def _within_time(self, slot: Slot, scope: Scope, full: str) -> Found:
         """What the operation finds, within its own time and the run's.
@@ -403,6 +405,8 @@ def _ancestors(slots: Sequence[Slot]) -> dict[str, tuple[str, ...]]:
 
 
 def _with(tags: frozenset[str], changed: Mapping[str, bool]) -> frozenset[str]:
+    if all((tag in tags) is is_in for tag, is_in in changed.items()):
+        return tags
     gone = frozenset(tag for tag, is_in in changed.items() if not is_in)
     return (tags - gone) | frozenset(tag for tag, is_in in changed.items() if is_in)
 

@@ -13,6 +13,7 @@ from artelier.log import Blob, BlobRef, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.definition import OperationProfile
 from artelier.operations.job import TurnJob
+from artelier.operations.parsed import parsed, parsed_content
 from artelier.operations.state import Art, ArtState, Version
 from artelier.ports.model import ChatMessage
 
@@ -42,7 +43,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     """The event that keeps all of it. Errors: `NotFound`; `RunEnded` in a replay that has none."""
     if desk is None:
         raise RunEnded(f"run {run.id} ended before it had read its chat")
-    from artelier.operations.saving import load_profile
+    from artelier.operations.saving import read_profile
     from artelier.operations.tree import stand
 
     core, blobs = run.core, list[Blob]()
@@ -52,9 +53,9 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     )  # fmt: skip
     profile = None
     if job.profile:
-        loaded, _ = await load_profile(desk, job.profile, by=job.principal or "operator")
-        profile, more = core.keep_json(loaded.data())
-        blobs.extend(more)
+        stored, _ = await read_profile(desk, job.profile, by=job.principal or "operator")
+        profile, blob = core.keep(parsed(stored)[1])
+        blobs.append(blob)
     said: list[BlobRef] = []
     for message in stood.said:
         ref, blob = core.keep(message.canonical())
@@ -73,7 +74,7 @@ async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Fou
     core = run.core
     profile = None
     if read.profile is not None:
-        profile = OperationProfile.parse(await core.load_json(read.profile))
+        profile = parsed_content(await core.load(read.profile))
     said = [msgspec.json.decode(await core.load(ref), type=ChatMessage) for ref in read.said]
     before: list[ChatMessage] = []
     if job is not None and read.base_run and read.base_shown:

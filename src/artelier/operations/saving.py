@@ -90,11 +90,17 @@ async def load_profile(
     Errors: `NotFound`, `AccessDenied`, `InvalidArtifact` for an artifact of another kind, `InvalidProfile`
     for one that was stored under other rules.
     """
-    from artelier.operations.validation import parse_profile
+    from artelier.operations.parsed import parsed
 
+    content, found = await read_profile(desk, ref, by=by)
+    return parsed(content)[0], found
+
+
+async def read_profile(desk: Desk, ref: str, *, by: str = "operator") -> tuple[Any, str]:
+    """What is stored as a profile, unchecked, and the ref `id@version` of it. Errors: as `load_profile`."""
     artifact = await desk.as_principal(by).artifacts.read(ref)
     if artifact.kind != KIND:
         raise InvalidArtifact(
             "not a profile", expected="an artifact of kind profile", got=ref[:200]
         )
-    return parse_profile(artifact.content), f"{artifact.id}@{artifact.version}"
+    return artifact.content, f"{artifact.id}@{artifact.version}"

@@ -39,8 +39,15 @@ def _world(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any
     return bench_world(quick=quick, directory=directory, progress=progress)
 
 
+def _operations(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier.testing.bench.operations import bench_operations
+
+    return bench_operations(quick=quick, directory=directory, progress=progress)
+
+
 AREAS: dict[str, Area] = {
     "kernel": _kernel, "context": _context, "memory": _memory, "world": _world,
+    "operations": _operations,
 }  # fmt: skip
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 
