@@ -570,3 +570,26 @@ def test_a_conversation_may_go_on_from_another_one_of_its_run(tmp_path: Path) ->
             assert await asked_for(kernel.for_tenant(), "r") == sent
 
     play(scenario())
+
+
+@pytest.mark.parametrize("numbers", [(1, 5), (5, 1)])
+def test_a_base_of_two_conversations_comes_as_far_as_the_longer_needs(
+    tmp_path: Path, numbers: tuple[int, int]
+) -> None:
+    async def code(run: Run) -> None:
+        for name, upto in zip(("one", "two"), numbers, strict=True):
+            chat = await run.continue_conversation(name, "t1", CHAT, upto, keep_last=9)
+            await run.step_model(model="m", messages=chat)
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, turn(["a", "b", "c"]), "t1")
+            assert await drive(runs, code) == "completed"
+            await runs.export("r", tmp_path / "r.artelier")
+            sent = await asked_for(runs, "r")
+        with Kernel.open(":memory:") as elsewhere:
+            await elsewhere.for_tenant().import_(tmp_path / "r.artelier")
+            assert await asked_for(elsewhere.for_tenant(), "r") == sent
+
+    play(scenario())
