@@ -42,7 +42,11 @@ def test_v2_is_read_with_its_lorebook() -> None:
     assert card.character.extensions == {"talkativeness": "0.5", "world": "The glade"}
     assert card.character.lorebook is None
     assert card.lorebook is not None
-    assert (card.lorebook.name, card.lorebook.scan_depth, card.lorebook.budget_tokens) == ("The glade", 3, 500)  # fmt: skip
+    assert (card.lorebook.name, card.lorebook.scan_depth, card.lorebook.budget_tokens) == (
+        "The glade",
+        3,
+        500,
+    )
     assert card.lorebook.recursive
     glade, moon = card.lorebook.entries
     assert glade.keys == ("glade", "Eldoria")
@@ -83,12 +87,29 @@ def test_a_written_card_has_every_field_that_v3_demands() -> None:
     card = json.loads(write_card(Character(name="Ada"), lorebook=read_card(encoded(V2)).lorebook))
 
     assert (card["spec"], card["spec_version"]) == ("chara_card_v3", "3.0")
-    texts = {*V1, "creator", "character_version", "system_prompt", "post_history_instructions", "creator_notes"}  # fmt: skip
+    texts = {
+        *V1,
+        "creator",
+        "character_version",
+        "system_prompt",
+        "post_history_instructions",
+        "creator_notes",
+    }
     assert all(isinstance(card["data"][name], str) for name in texts)
-    assert all(isinstance(card["data"][name], list) for name in ("tags", "alternate_greetings", "group_only_greetings"))  # fmt: skip
+    assert all(
+        isinstance(card["data"][name], list)
+        for name in ("tags", "alternate_greetings", "group_only_greetings")
+    )
     entry = card["data"]["character_book"]["entries"][0]
     assert entry["extensions"]["selectiveLogic"] == 2
-    assert entry.keys() >= {"keys", "content", "extensions", "enabled", "insertion_order", "use_regex"}  # fmt: skip
+    assert entry.keys() >= {
+        "keys",
+        "content",
+        "extensions",
+        "enabled",
+        "insertion_order",
+        "use_regex",
+    }
 
 
 def test_the_ref_of_a_lorebook_neither_leaves_nor_comes_in() -> None:
@@ -137,7 +158,9 @@ def test_text_stays_text() -> None:
         ({"description": "half \ud83d of a pair"}, "description", "half \ufffd of a pair"),
     ],
 )
-def test_what_can_be_repaired_without_a_guess_is(data: dict[str, Any], field: str, value: Any) -> None:  # fmt: skip
+def test_what_can_be_repaired_without_a_guess_is(
+    data: dict[str, Any], field: str, value: Any
+) -> None:
     given = json.dumps({**V2, "data": {**V2["data"], **data}}).encode()
 
     assert getattr(read_card(given).character, field) == value

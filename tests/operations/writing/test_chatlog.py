@@ -61,11 +61,19 @@ def test_system_messages_are_kept_as_such() -> None:
     assert [(note.text, note.hidden) for note in chat.turns[0].system] == [
         ("Welcome", True), ("Night falls.", False), ("secret", True),
     ]  # fmt: skip
-    assert [note.role for note in chat.turns[0].messages] == ["system", "user", "system", "assistant", "system"]  # fmt: skip
+    assert [note.role for note in chat.turns[0].messages] == [
+        "system",
+        "user",
+        "system",
+        "assistant",
+        "system",
+    ]
 
 
 def test_several_in_a_row_make_turns_of_their_own() -> None:
-    chat = read_chat(lines(HEAD, *(said(name, name) for name in ("Bob", "Bob", "Ada", "Eve", "Bob", "Eve"))))  # fmt: skip
+    chat = read_chat(
+        lines(HEAD, *(said(name, name) for name in ("Bob", "Bob", "Ada", "Eve", "Bob", "Eve")))
+    )
 
     assert [(turn.user, turn.variants) for turn in chat.turns] == [
         ("Bob", ()), ("Bob", ("Ada",)), (None, ("Eve",)), ("Bob", ("Eve",)),
@@ -88,7 +96,9 @@ def test_several_in_a_row_make_turns_of_their_own() -> None:
         ({"mes": "a", "swipes": None, "swipe_id": None, "swipe_info": 3, "extra": None}, ("a",), 0),
     ],
 )  # fmt: skip
-def test_what_stands_in_the_chat_is_what_is_selected(message: dict[str, Any], variants: tuple[str, ...], selected: int) -> None:  # fmt: skip
+def test_what_stands_in_the_chat_is_what_is_selected(
+    message: dict[str, Any], variants: tuple[str, ...], selected: int
+) -> None:
     chat = read_chat(lines(HEAD, {"name": "Ada", "is_user": False, **message}))
 
     assert (chat.turns[0].variants, chat.turns[0].selected) == (variants, selected)
@@ -97,7 +107,9 @@ def test_what_stands_in_the_chat_is_what_is_selected(message: dict[str, Any], va
 def test_names_come_from_the_messages_where_the_head_has_none() -> None:
     messages = [said("Ada", "hi"), said("Bob", "ho")]
 
-    unused = read_chat(lines({"chat_metadata": {}, "user_name": "unused", "character_name": "unused"}, *messages))  # fmt: skip
+    unused = read_chat(
+        lines({"chat_metadata": {}, "user_name": "unused", "character_name": "unused"}, *messages)
+    )
     headless = read_chat(b"\xef\xbb\xbf" + lines(*messages).replace(b"\n", b"\r\n\r\n"))
     empty = read_chat(lines({"chat_metadata": {}}))
 
@@ -137,7 +149,10 @@ def test_a_chat_made_here_can_be_written() -> None:
         turns=(
             Turn(messages=(
                 Message(role="user", name="Bob", variants=(Variant(text="hi"),)),
-                Message(role="assistant", name="Ada", variants=(Variant(text="a"), Variant(text="b")), selected=1),
+                Message(
+                    role="assistant", name="Ada", selected=1,
+                    variants=(Variant(text="a"), Variant(text="b")),
+                ),
             )),
         ),
     )  # fmt: skip
@@ -154,8 +169,9 @@ BAD = {
     "a card": (b'{"name": "x", "description": "y"}', "expected a message or the head"),
     "no text": (lines(HEAD, {"name": "x"}), "line 2: expected `mes`"),
     "text that is none": (lines(HEAD, {"mes": 3}), "line 2: mes, swipes: expected text"),
+    "a text of another type": (lines(HEAD, {"mes": False}), "expected text"),
     "a wording that is none": (lines(HEAD, {"mes": "a", "swipes": [{}]}), "expected text"),
-    "a flag that is none": (lines(HEAD, said("x", "y", is_system="very")), "is_system: expected true or false"),
+    "a flag that is none": (lines(HEAD, said("x", "y", is_system="very")), "is_system: expected true"),
     "too many wordings": (lines(HEAD, said("x", "y", swipes=["y"] * 501)), "at most 500 swipes"),
     "too long a text": (lines(HEAD, said("x", "y" * 200_001)), "200,000 characters"),
     "too long a line": (lines(HEAD, said("x", "y" * (4 * 1024 * 1024))), "4,194,304"),

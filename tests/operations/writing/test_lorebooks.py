@@ -103,7 +103,9 @@ def test_a_key_is_found(message: str, fields: dict[str, Any], expected: bool) ->
         ("/", "/", True),
     ],
 )
-def test_what_stands_between_slashes_is_a_pattern_if_it_is_one(message: str, key: str, expected: bool) -> None:  # fmt: skip
+def test_what_stands_between_slashes_is_a_pattern_if_it_is_one(
+    message: str, key: str, expected: bool
+) -> None:
     assert found(message, keys=(key,)) is expected
 
 
@@ -353,36 +355,22 @@ def test_texts_are_grouped_by_their_place() -> None:
     }
 
 
-BOMBS = [
-    r"/(a+)+$/",
-    r"/(a|aa)+$/i",
-    r"/(a(?R)?a)+b/",
-    r"/(?:.*?a){25}P/",
-    r"/(?b)(?:bcdefghijk){e<=9}z/",
-]
-
-
-def test_patterns_that_do_not_end_are_stopped_and_named() -> None:
-    lore = book(*(entry(str(n), *(f"{bomb[:-1]}" for bomb in BOMBS)) for n in range(3)), entry("ok", "a!"))  # fmt: skip
+def test_patterns_that_do_not_end_are_stopped_and_not_tried_again() -> None:
+    bombs = [r"/(a+)+$/", r"/(a|aa)+$/i", r"/(a(?R)?a)+b/", r"/(?:.*?a){25}P/"]
+    lore = book(
+        *(entry(str(n), bombs[0]) for n in range(500)), *(entry(bomb, bomb) for bomb in bombs),
+        entry("ok", "a!"),
+    )  # fmt: skip
 
     activation = activate(lore, ["a" * 5_000 + "!"], turn=1)
 
     assert ids(activation) == ["ok"]
-
-
-def test_a_pattern_that_timed_out_is_not_tried_again() -> None:
-    lore = book(*(entry(str(n), r"/(a+)+$/") for n in range(500)), entry("ok", "a!"))
-
-    activation = activate(lore, ["a" * 5_000 + "!"], turn=1)
-
-    assert ids(activation) == ["ok"]
-    assert set(dropped(activation).values()) == {"pattern_timeout"}
-    assert len(activation.dropped) == 500
+    assert dropped(activation).items() >= {(str(n), "pattern_timeout") for n in range(500)}
 
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(?:(?:(?:a{1000}){1000}){1000})", "a{999999999}", "((a{1,99}){,99}){99}", "([](]{200}){200}", r"(\({300}){300}"],
+    ["(?:(?:a{1000}){1000})", "a{999999999}", "((a{1,99}){,99}){99}", "([](]{200}){200}", r"(\({300}){300}"],
 )  # fmt: skip
 def test_patterns_that_grow_without_end_are_text(pattern: str) -> None:
     assert _size(pattern) > PATTERN_SIZE_MAX
@@ -390,14 +378,19 @@ def test_patterns_that_grow_without_end_are_text(pattern: str) -> None:
     assert found(f"look: /{pattern}/", keys=(f"/{pattern}/",))
 
 
-@pytest.mark.parametrize("pattern", [r"\d{1,3}\.\d{1,3}", "[{1,99999}]{2}", ".{0,100}x.{0,100}", r"(a|b){3}\{9999\}"])  # fmt: skip
+@pytest.mark.parametrize(
+    "pattern", [r"\d{1,3}\.\d{1,3}", "[{1,99999}]{2}", ".{0,100}x.{0,100}", r"(a|b){3}\{9999\}"]
+)
 def test_honest_patterns_are_small(pattern: str) -> None:
     assert pattern_of(f"/{pattern}/i") is not None
 
 
 def test_a_hostile_book_runs_out_of_work_and_says_so() -> None:
     """Keys that are nearly everywhere: the plain search is at its worst."""
-    keys = [tuple("a" * (40 + (7 * n + k) % 80) + "b" + "a" * (9 + k) + "aba" for k in range(200)) for n in range(50)]  # fmt: skip
+    keys = [
+        tuple("a" * (40 + (7 * n + k) % 80) + "b" + "a" * (9 + k) + "aba" for k in range(200))
+        for n in range(50)
+    ]
     lore = book(*(entry(str(n), *some) for n, some in enumerate(keys)), entry("ok", constant=True))
 
     activation = activate(lore, ["a" * 29_000 + "baabaab"], turn=1)

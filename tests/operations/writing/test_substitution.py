@@ -16,7 +16,7 @@ from artelier.operations.writing import substituted
         ("{{CHAR}} {{User}} {{ char }} {{\tuser }}", "Ada Bob Ada Bob"),
         ("<BOT> <bot> <User> < user > <CHAR>", "Ada Ada Bob Bob Ada"),
         ("{{random::a,b}} {{time}} {{char", "{{random::a,b}} {{time}} {{char"),
-        ("{{charname}} {{ch ar}} {char} <b>bold</b> <users>", "{{charname}} {{ch ar}} {char} <b>bold</b> <users>"),
+        ("{{charname}} {{ch ar}} {char} <b> <users>", "{{charname}} {{ch ar}} {char} <b> <users>"),
         ("{% if x %}{{ x | upper }}{% endif %}", "{% if x %}{{ x | upper }}{% endif %}"),
         ("{{{char}}} {{{{user}}}}", "{Ada} {{Bob}}"),
         ("{{u\u017fer}}", "{{u\u017fer}}"),

@@ -216,7 +216,7 @@ def _variants(
     stands, swipes, swipe_id = (fields.raw(name) for name in ("mes", "swipes", "swipe_id"))
     infos, date = fields.raw("swipe_info"), fields.raw("send_date")
     texts = ["" if text is None else text for text in _list(swipes)]
-    if not all(isinstance(text, str) for text in (stands or "", *texts)):
+    if not isinstance(stands, str | None) or not all(isinstance(text, str) for text in texts):
         notes.problem(f"{path}mes, swipes: expected text")
         return (Variant(text=""),), 0
     is_number = isinstance(swipe_id, int) and 0 <= swipe_id < len(texts)

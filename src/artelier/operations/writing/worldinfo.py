@@ -121,14 +121,17 @@ def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lor
 
 
 def read_book(value: dict[str, Any], *, path: str, notes: Notes, name: str = "") -> Lorebook:
-    """A `character_book`, or the object of a World Info file. Problems go to `notes`; then it is empty."""
+    """A `character_book`, or the object of a World Info file; one without a name gets `name`.
+
+    Problems go to `notes`; then it is empty.
+    """
     fields = Fields(value, path=path, notes=notes)
     entries = _entries(fields.raw("entries"), path=f"{path}entries", notes=notes)
     if fields.raw("originalData") is not None:  # the card's book once more
         notes.warn(f"{path}originalData: left out")
     extensions = fields.mapping("extensions")
     content: dict[str, Any] = {
-        "name": fields.line("name", chars_max=NAME_CHARS_MAX, default=name[:NAME_CHARS_MAX]),
+        "name": fields.line("name", chars_max=NAME_CHARS_MAX) or name,
         "description": fields.text("description"),
         "scan_depth": fields.whole("scan_depth", 4, low=0, high=SCAN_DEPTH_MAX),
         "budget_tokens": fields.whole("token_budget", 2_048, low=0, high=BUDGET_TOKENS_MAX),
