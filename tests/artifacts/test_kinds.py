@@ -120,7 +120,7 @@ def test_what_does_not_fit_a_kind_is_refused(kind: str, content: object) -> None
 
 def test_an_unknown_kind_names_the_known_ones(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
-        with pytest.raises(InvalidArtifact, match="document, library, membrane"):
+        with pytest.raises(InvalidArtifact, match="dataset, document, library"):
             await here.as_("alice").write("x", kind="promt", content="x")
         with pytest.raises(InvalidArtifact, match="needs a kind"):
             await here.as_("alice").write("x", content="x")
