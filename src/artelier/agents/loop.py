@@ -15,7 +15,7 @@ import msgspec
 from artelier.agents.finish import finish
 from artelier.agents.job import Job
 from artelier.agents.state import SKILLS_MAX, STUCK_AFTER, AgentState, LoadedSkill
-from artelier.agents.steps import StepFailed, steps_of
+from artelier.agents.steps import steps_of
 from artelier.agents.window import ContextWindow
 from artelier.agents.wording import template
 from artelier.context import Context, ContextBuilder, Section, cut
@@ -23,6 +23,7 @@ from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
 from artelier.log import decode_stored
+from artelier.operations.failures import StepFailed
 from artelier.ports.model import Delta, ToolCall
 from artelier.tokens import estimate_tokens
 

@@ -9,12 +9,10 @@ from artelier.agents.job import Job
 from artelier.context import Section
 from artelier.kernel import Run
 from artelier.kernel.conversation import Conversation
-from artelier.operations.stepping import Step, StepFailed, Stepping
 
 if TYPE_CHECKING:
     from artelier.operations.definition import OperationProfile
-
-__all__ = ["StepFailed", "Steps", "saved", "steps_of"]
+    from artelier.operations.stepping import Step, Stepping
 
 SAID_MAX = 50
 """Messages that operations see of a conversation."""
@@ -55,6 +53,8 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
     """The operations of a run; None if it has no profile."""
     if not job.profile:
         return None
+    from artelier.operations.stepping import Stepping
+
     stepping = Stepping(
         run, ref=job.profile, chat=job.session or run.id, model=job.model,
         principal=f"agent:{agent_id}", desk=desk, name=agent_id,

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from artelier.errors import ArtelierError, RunEnded
+from artelier.errors import RunEnded
 from artelier.kernel import Run
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
 from artelier.operations.commits import changes_of, reports, session_stream
 from artelier.operations.definition import AFTER, BEFORE, Hook, OperationProfile
 from artelier.operations.effects import Outcome, Turned, apply
+from artelier.operations.failures import StepFailed
 from artelier.operations.inclusion import Places, included, placed
 from artelier.operations.kinds.contract import Scope
 from artelier.operations.orchestrate import Hooked, Surroundings, not_done, passages_of
@@ -26,12 +27,6 @@ from artelier.operations.scope import Situation, said_names
 from artelier.operations.shortening import shortened
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
-
-
-class StepFailed(ArtelierError):
-    """A required operation of a step is not done: `failed_type` is `before_barrier` or `after_main_llm`."""
-
-    code = "operation_required"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,11 @@
+"""What the drivers of steps catch of operations, without loading profiles."""
+
+from __future__ import annotations
+
+from artelier.errors import ArtelierError
+
+
+class StepFailed(ArtelierError):
+    """A required operation of a step is not done: `failed_type` is `before_barrier` or `after_main_llm`."""
+
+    code = "operation_required"
