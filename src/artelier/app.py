@@ -425,9 +425,11 @@ class TenantKernel(AgentsHandle, ChatsHandle):
         """What one principal of this tenant can do with artifacts and money."""
         from artelier.agents.minds import register_minds  # templates and conditions, on first use
         from artelier.operations.saving import register_profiles
+        from artelier.operations.writing import register_writing
 
         register_minds()
         register_profiles()
+        register_writing()
         if world is not None:
             from artelier.world.door import space_of
 

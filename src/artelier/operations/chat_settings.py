@@ -19,6 +19,8 @@ TEXT_CHARS_MAX = 1_000_000
 SETTINGS_BYTES_MAX = 4 * 1024 * 1024
 GREETINGS_MAX = 200
 HISTORY_TURNS_MAX = 10_000
+LOREBOOKS_MAX = 16
+"""Of one chat, that of its character apart."""
 DEADLINE_S_MAX = 86_400
 UNSET: Any = object()
 """Stands for an argument that was not given where None is a legal value."""
@@ -37,6 +39,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """`{name, description, ...}`."""
     char: dict[str, Any] = {}
     system: str = ""
+    lorebooks: tuple[str, ...] = ()
+    """Refs; that of the character is in `char`."""
     params: dict[str, Any] = {}
     """Of the main call: `temperature`, `max_output_tokens`, ..."""
     history_max: int = HISTORY_MAX
@@ -82,6 +86,8 @@ def changed(settings: ChatSettings, wished: Mapping[str, Any]) -> ChatSettings:
             fields["deadline_ms"] = deadline_ms(value)
         elif name == "history_max":
             fields[name] = HISTORY_MAX if value is None else _whole(value, name, HISTORY_TURNS_MAX)
+        elif name == "lorebooks":
+            fields[name] = lorebook_refs(value)
         elif name == "system":
             fields[name] = "" if value is None else checked_text(value, what="system prompt")
         else:
@@ -161,6 +167,25 @@ def person(value: object, *, what: str) -> dict[str, Any]:
             f"{what} needs a name", expected="1-200 characters", got=repr(name)[:80]
         )
     return plain
+
+
+def lorebook_refs(value: object) -> tuple[str, ...]:
+    """Refs of a chat's lorebooks; None is none. Errors: `InvalidRequest`."""
+    from artelier.artifacts.ref import Ref
+
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise InvalidRequest("lorebooks", expected="a list of refs", got=type(value).__name__)
+    listed = cast("list[object] | tuple[object, ...]", value)
+    if len(listed) > LOREBOOKS_MAX:
+        raise InvalidRequest(
+            "lorebooks of a chat", expected=f"at most {LOREBOOKS_MAX}", got=len(listed)
+        )
+    for one in listed:
+        if not isinstance(one, str):
+            raise InvalidRequest("a lorebook", expected="a ref", got=type(one).__name__)
+    return tuple(dict.fromkeys(str(Ref.parse(cast("str", one))) for one in listed))
 
 
 def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ async def drive(
     recorded = await recorded_job(desk, run_id)
     if (job := recorded or job) is None:
         raise NotFound(f"no run {run_id!r} in tenant {tenant!r}")
-    if not await _has_ended(services, tenant, run_id):
+    if not await has_ended(desk, run_id):
         await _driven(desk, run_id, job, on_wait=on_wait)
     return await result_of(services, tenant, run_id, job)
 
@@ -88,13 +88,14 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
     except (RunSuspended, RunStopped):
         pass  # how it stands is in the log
     except ArtelierError:
-        if not await _has_ended(desk.services, tenant, run_id):
+        if not await has_ended(desk, run_id):
             raise
 
 
-async def _has_ended(services: Any, tenant: str, run_id: str) -> bool:
+async def has_ended(desk: Any, run_id: str) -> bool:
+    """Whether a run is over; one that never began is not."""
     with suppress(NotFound):
-        return is_final((await run_row(services, tenant, run_id))["status"])
+        return is_final((await run_row(desk.services, desk.id, run_id))["status"])
     return False
 
 

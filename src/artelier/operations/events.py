@@ -135,6 +135,52 @@ class CommitReported(Receipt, frozen=True, kw_only=True, omit_defaults=True):
     reports: tuple[Report, ...] = ()
 
 
+class LoreBook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A lorebook that a turn has looked into."""
+
+    ref: str
+    """`id@version`; as it was named, if it could not be read."""
+    missing: str = ""
+    """Code of the error, if it could not."""
+
+
+class LoreEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry of a lorebook that stands in the prompt of a turn."""
+
+    book: int = 0
+    """Its place among the books of the event."""
+    entry: str
+    why: str
+    """What brought it in: `constant`, `sticky`, or the key that was found."""
+    place: str
+    """`before`, `after` or `depth`."""
+    depth: int = 0
+    role: str = "system"
+    text: BlobRef
+    """JSON text: its content, with names."""
+
+
+class LoreLeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry that was found, and does not stand in the prompt."""
+
+    book: int = 0
+    entry: str
+    reason: str
+    """`budget`, `probability`, `cooldown`, `delay`, `pattern_timeout`, `search_limit` or `too_many`."""
+
+
+@event("lore.activated")
+class LoreActivated(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """What the lorebooks of a chat bring into the prompt of a turn."""
+
+    books: tuple[LoreBook, ...] = ()
+    entries: tuple[LoreEntry, ...] = ()
+    """In order of insertion: the last stands nearest to the end."""
+    left_out: tuple[LoreLeftOut, ...] = ()
+    state: BlobRef | None = None
+    """JSON `{book: {entry: turn}}`: when entries that stay, or rest, became active; for the turns after."""
+
+
 # In the stream of a session
 
 

@@ -14,8 +14,9 @@ from artelier.operations import events as ev
 from artelier.operations import tree
 from artelier.operations.chat_settings import UNSET, ChatSettings
 from artelier.operations.commits import session_stream
-from artelier.operations.driving import TurnResult, drive, recorded_job
+from artelier.operations.driving import TurnResult, drive, has_ended, recorded_job
 from artelier.operations.job import TurnJob
+from artelier.operations.lore import read_book
 from artelier.operations.nodes import Node
 from artelier.operations.reader import Reader
 from artelier.operations.view import MAIN, run_name
@@ -23,6 +24,7 @@ from artelier.tokens import estimate_tokens
 
 ATTEMPTS_MAX = 50
 """At an event, while others write to the same chat."""
+_TRIGGERS = ("generate", "regenerate", "continue", "resume")
 
 
 class Session(Reader):
@@ -47,6 +49,7 @@ class Session(Reader):
         user: Any = UNSET,
         char: Any = UNSET,
         system: Any = UNSET,
+        lorebooks: Any = UNSET,
         greetings: Any = None,
         history_max: Any = UNSET,
         deadline_s: Any = UNSET,
@@ -56,8 +59,9 @@ class Session(Reader):
         """The chat of that id, made if there is none; then a `model` is needed.
 
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
-        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `greetings`:
-        texts with which the character may begin, only for a new chat. `params` are those of the main call.
+        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `lorebooks`:
+        refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
+        `params` are those of the main call.
         What is given for a chat that exists changes its settings from now on.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
         Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`.
@@ -67,7 +71,7 @@ class Session(Reader):
         session = cls(desk, cs.check_chat(chat_id), branch=branch)
         wished: dict[str, Any] = {
             "profile": profile, "model": model, "user": user, "char": char, "system": system,
-            "history_max": history_max, "deadline_s": deadline_s,
+            "lorebooks": lorebooks, "history_max": history_max, "deadline_s": deadline_s,
             "params": params or UNSET, "principal": principal,
         }  # fmt: skip
         if not await session.exists():
@@ -111,7 +115,11 @@ class Session(Reader):
             wished["profile"] = await cs.profile_setting(
                 self.desk, wished["profile"], by=settings.principal
             )
-        return cs.changed(settings, wished)
+        changed = cs.changed(settings, wished)
+        for ref in changed.lorebooks:
+            if ref not in settings.lorebooks:
+                await read_book(self.desk, ref, by=settings.principal)
+        return changed
 
     async def change(self, **wished: Any) -> None:
         """Change settings of the chat from the next turn on: those of `open`.
@@ -119,7 +127,9 @@ class Session(Reader):
         `profile=None` takes the profile away; other names are params of the main call, None takes one back.
         Errors: as for `open`.
         """
-        names = ("profile", "model", "user", "char", "system", "history_max", "deadline_s")
+        names = (
+            "profile", "model", "user", "char", "system", "lorebooks", "history_max", "deadline_s",
+        )  # fmt: skip
         own = {name: wished.pop(name) for name in names if name in wished}
         await self._change({**own, "params": wished or UNSET})
 
@@ -172,7 +182,13 @@ class Session(Reader):
         run_id, job = await self._newest()
         if await recorded_job(self.desk, run_id) is None:
             await self._start_only(run_id, job)
-        await self.desk.cancel(run_id, by=(await self.settings()).principal, note=note)
+        if await has_ended(self.desk, run_id):
+            return
+        try:
+            await self.desk.cancel(run_id, by=(await self.settings()).principal, note=note)
+        except Conflict:
+            if not await has_ended(self.desk, run_id):  # it ended in the meantime
+                raise
 
     async def _start_only(self, run_id: str, job: TurnJob) -> None:
         """Begin a run that was asked for and never started, so that it can be ended."""
@@ -191,20 +207,35 @@ class Session(Reader):
         return branch.run, TurnJob.restored(settings)
 
     async def stream(
-        self, text: str, *, deadline_s: float | None = None, **params: Any
+        self,
+        text: str = "",
+        *,
+        trigger: str = "generate",
+        on_wait: str = "await",
+        deadline_s: float | None = None,
+        **params: Any,
     ) -> AsyncIterator[Any]:
         """Like `generate`, yielding `RunEvent`s and `main_llm.delta`s as they come, the `TurnResult` last.
 
-        Who leaves early stops the drive; the run stays, and `resume` goes on with it.
+        `trigger`: `generate`; `regenerate`, `continue` or `resume` do as the methods of these names, and take
+        no `text`. Who leaves early stops the drive; the run stays, and `resume` goes on with it.
         """
-        run_id, job = await self._ask("generate", text=text, deadline_s=deadline_s, params=params)
-        async for item in self._streamed(run_id, job):
+        if trigger not in _TRIGGERS or (text and trigger != "generate"):
+            raise InvalidRequest(
+                "trigger", expected="generate with a text, regenerate, continue or resume without",
+                got=repr(trigger)[:80],
+            )  # fmt: skip
+        if trigger == "resume":
+            run_id, job = await self._newest()
+        else:
+            run_id, job = await self._ask(trigger, text=text, deadline_s=deadline_s, params=params)
+        async for item in self._streamed(run_id, job, on_wait=on_wait):
             yield item
 
-    async def _streamed(self, run_id: str, job: TurnJob) -> AsyncIterator[Any]:
+    async def _streamed(self, run_id: str, job: TurnJob, *, on_wait: str) -> AsyncIterator[Any]:
         from artelier.operations.stream import followed
 
-        driving = asyncio.ensure_future(drive(self.desk, run_id, job))
+        driving = asyncio.ensure_future(drive(self.desk, run_id, job, on_wait=on_wait))
         try:
             async for item in followed(self.desk, run_id, after=0, driving=driving):
                 yield item
@@ -336,13 +367,15 @@ class Session(Reader):
 
     async def _node_of(self, turn: int | None) -> int:
         """The node of a turn on this branch; 0 for turn 0 of a chat without a greeting."""
+        if turn is not None:
+            cs.whole(turn, "turn")
         chat, branch = await self.row(), await self.branch_row()
         if turn is None or not branch.head:
             if turn:
                 raise NotFound(f"the branch has no turn {turn}")
             return branch.head
         try:
-            node = await tree.node_at(self.store, chat.id, branch.head, cs.whole(turn, "turn"))
+            node = await tree.node_at(self.store, chat.id, branch.head, turn)
         except NotFound:
             if turn == 0:
                 return 0

@@ -24,8 +24,8 @@ PAGE_MAX = 1_000
 
 _HIDDEN = frozenset(
     (
-        "session.read", "context.assembled", "step.completed", "step.failed", "cycle.completed",
-        "tools.changed", "prompt.drifted",
+        "session.read", "lore.activated", "context.assembled", "step.completed", "step.failed",
+        "cycle.completed", "tools.changed", "prompt.drifted",
     )
 )  # fmt: skip
 """Bookkeeping of a run: how it goes on after a crash, and what its prompts were made of."""

@@ -19,6 +19,7 @@ from artelier.cycle import Outcome as CycleOutcome
 from artelier.cycle import Parts, cycle
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
+from artelier.kernel.core import RECENT_BYTES, RECENT_MAX
 from artelier.log import Blob, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.commits import Chronicle, reports
@@ -33,6 +34,7 @@ from artelier.operations.inclusion import (
 from artelier.operations.introduction import afterword, introduction, people_of
 from artelier.operations.job import TurnJob
 from artelier.operations.kinds.contract import Scope
+from artelier.operations.lore import lore_of
 from artelier.operations.main_call import MainCall, Sink, main_call
 from artelier.operations.orchestrate import Hooked, Surroundings, aborted, not_done, passages_of
 from artelier.operations.planning import Plan, baseline, plan
@@ -111,10 +113,18 @@ class Turn:
     async def begin(cls, run: Run, job: TurnJob, *, desk: Any, sink: Sink | None) -> Turn:
         """Read what the turn goes on from, once."""
 
+        is_much = False
+
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
-            return await find(run, job, desk, key=full)
+            nonlocal is_much
+            event, blobs = await find(run, job, desk, key=full)
+            large = any(len(blob.content) > RECENT_BYTES for blob in blobs)
+            is_much = large or len(blobs) > RECENT_MAX // 2
+            return event, blobs
 
         read = await run.receipt(ev.SessionRead, make, key="session")
+        if is_much:  # more than the run remembers: it must be durable before it is read again
+            await run.core.writer.commit()
         turn = cls(run, job, await found_from(run, job, read), sink, desk)
         await turn.planned()
         return turn
@@ -227,7 +237,12 @@ class Turn:
         job, found, turned = self.job, self.found, state.turned
         text = turned.user.text if turned.user is not None else job.text
         conversation = await self._conversation(text)
-        names = dict(self._situation(text=text).names())
+        situation = self._situation(text=text)
+        lore = await lore_of(
+            self.run, job, found.settings, situation.messages, desk=self._desk, turn=found.turn,
+            user=str(self.people["user"]["name"]), char=str(self.people["char"]["name"]),
+        )  # fmt: skip
+        names = dict(situation.names())
         names["art"], names["rag"] = turned.state.names(), self._rag
         scope = Scope(names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui)
         shown = scope.for_prompt()
@@ -238,7 +253,8 @@ class Turn:
             base = introduction(found.settings, self.people, self.profile, shown, ref=job.profile)
         except ArtelierError as error:
             raise InclusionFailed(f"the profile's system prompt fails: {error}") from None
-        places = placed(base, turned, items, profile=job.profile)
+        places = placed(lore.within(base), turned, items, profile=job.profile)
+        places = lore.around(places, is_replaced=turned.replaced)
         tail = afterword(found.settings, self.people)
         if job.trigger == "continue":
             tail.append(

@@ -80,6 +80,7 @@ RECEIPTS = (
     ev.OperationStarted,
     ev.OperationFinished,
     ev.CommitReported,
+    ev.LoreActivated,
 )
 kernel_view.on(*RECEIPTS)(step_completed)
 KINDS["run"].update(kind.KIND for kind in RECEIPTS)
