@@ -27,6 +27,7 @@ from artelier.errors import (
 from artelier.kernel import ModelResult, Prompt, Renderer, Run
 from artelier.kernel.events import StepCompleted
 from artelier.log import Blob
+from artelier.operations.masking import masked
 from artelier.ports.model import Delta
 
 Sink = Callable[[Delta], Awaitable[None]]
@@ -100,7 +101,7 @@ async def _asked(
     except ArtelierError as error:
         return MainCall(
             text="".join(pieces), finish_reason=_reason(error), code=error.code,
-            message=str(error)[:2_000],
+            message=masked(str(error)[:4_000])[:2_000],
         )  # fmt: skip
     heard.append(result)
     reason = ENDS.get(result.finish_reason, "unknown")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from artelier.errors import (
     ArtelierError,
@@ -35,6 +35,7 @@ from artelier.operations.effects import (
 )
 from artelier.operations.kinds import kind_named
 from artelier.operations.kinds.contract import Call, Found, OperationFailed, Scope
+from artelier.operations.masking import masked
 from artelier.operations.planning import Slot
 from artelier.operations.scope import Situation
 from artelier.operations.state import Art, ArtState
@@ -126,7 +127,7 @@ class Hooked:
                 later.append(slot)
                 continue
             if (skipped := self._skipped(slot, progress.outcomes)) is not None:
-                progress.outcomes[slot.id] = await self._ended(slot, skipped)
+                progress.outcomes[slot.id] = await self._ended(slot, skipped, progress.outcomes)
                 continue
             if len(progress.running) >= limit:
                 later.extend(progress.waiting[index:])
@@ -145,8 +146,7 @@ class Hooked:
                 return self._end(slot, "error", code="dependency_failed")
             return self._end(slot, "skipped", reason="dependency_failed")
         for condition in slot.operation.run_conditions:
-            flags = outcomes[condition.source].value
-            seen = flags.get(condition.key) if isinstance(flags, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON of a guard
+            seen = _flag(outcomes[condition.source].value, condition.key)
             if seen is not (condition.operator == "is_true"):
                 return self._end(slot, "skipped", reason="guard_not_matched")
         return None
@@ -158,7 +158,9 @@ class Hooked:
             key="", hook=slot.hook, operation_id=slot.id, status=status, reason=reason, code=code
         )
 
-    async def _ended(self, slot: Slot, event: ev.OperationFinished) -> Outcome:
+    async def _ended(
+        self, slot: Slot, event: ev.OperationFinished, outcomes: Mapping[str, Outcome]
+    ) -> Outcome:
         import msgspec
 
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
@@ -169,7 +171,7 @@ class Hooked:
                 or event.code
                 or event.reason == "dependency_failed"
             ):
-                details, blobs = self._run.core.keep_json(self._seen(slot))
+                details, blobs = self._run.core.keep_json(self._seen(slot, outcomes))
             return msgspec.structs.replace(event, key=full, details=details), blobs
 
         finished = await self._run.receipt(
@@ -177,15 +179,19 @@ class Hooked:
         )
         return await outcome_of(self._run, slot, finished)
 
-    def _seen(self, slot: Slot) -> dict[str, Any]:
+    def _seen(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """What a person needs to know of an operation that was not started."""
+        ended = {id_: outcomes[id_] for id_ in slot.operation.depends_on}
         return {
-            "depends_on": list(slot.operation.depends_on),
+            "depends_on": {id_: one.status for id_, one in ended.items()},
             "conditions": [
-                {"source": one.source, "key": one.key, "operator": one.operator}
+                {
+                    "source": one.source, "key": one.key, "operator": one.operator,
+                    "seen": _flag(ended[one.source].value, one.key),
+                }
                 for one in slot.operation.run_conditions
             ],
-        }
+        }  # fmt: skip
 
     async def _one(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> Outcome:
         """Run an operation, or take what the run has recorded of it."""
@@ -378,6 +384,11 @@ def passages_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
+def _flag(flags: Any, key: str) -> bool | None:
+    """A flag that a guard has found; None for one that it has not."""
+    return cast(dict[str, bool], flags).get(key) if isinstance(flags, dict) else None
+
+
 _EXEMPT = ("disabled", "trigger_mismatch", "not_due", "guard_not_matched")
 """Reasons for which a required operation may have been skipped."""
 
@@ -416,9 +427,9 @@ def _seed(run_id: str, key: str) -> int:
 
 
 def _clean(message: str) -> str:
-    """Bounded, without control characters that a terminal would obey."""
-    text = "".join(c if c.isprintable() or c == "\n" else " " for c in message)
-    return text[:MESSAGE_CHARS_MAX]
+    """Bounded, without secrets, and without control characters that a terminal would obey."""
+    text = masked(message[: 2 * MESSAGE_CHARS_MAX])
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)[:MESSAGE_CHARS_MAX]
 
 
 def _bounded_scope(scope: Scope) -> Any:
