@@ -32,7 +32,7 @@ _STATE = re.compile(
 _TALK = re.compile(
     r"conversation|exchange|messages?|what was (?:just )?said|dialogue", re.IGNORECASE
 )
-_QUESTION = re.compile(r"question|newest question|the question", re.IGNORECASE)
+_QUESTION = re.compile(r"^## (?:the |newest )?question[ \t]*\n", re.IGNORECASE | re.MULTILINE)
 _REWRITE = re.compile(
     r"\W*(?:please )?(?:rewrite|rephrase|reformulate)\b[^\n]{0,200}\bquestion\b", re.I
 )
@@ -47,6 +47,7 @@ _FOLLOWS = re.compile(r"^\s*(?:and|what about|how about|also|then)\b", re.IGNORE
 _TERM = re.compile(r"\b[A-Z][\w-]+(?:\s+[A-Z][\w-]+)*|\b[a-z][\w-]{5,}\b")
 _SUBJECT = frozenset("issue problem topic goal request subject".split())
 _TOLD = _SUBJECT | {"summary", "event", "happened", "last", "latest"}
+_ABOUT = re.compile(r"(?:the|my|our|his|her|their|its|this|that|in \d{4})\b", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:The|A|An|My|Our|His|Her|Their)\s+")
 _COMMON = frozenset(
     "please question answer should could because before between through during without really always"
@@ -96,7 +97,7 @@ def _task(request: ModelRequest) -> _Task | None:
         return None
     headed: dict[str, str] = {}
     for section in sections(last.text):
-        for name, pattern in (("state", _STATE), ("talk", _TALK), ("question", _QUESTION)):
+        for name, pattern in (("state", _STATE), ("talk", _TALK)):
             if pattern.fullmatch(section.title.strip()) and name not in headed:
                 headed[name] = "\n".join(section.lines).strip()
     said = _said(headed.get("talk", ""))
@@ -104,8 +105,10 @@ def _task(request: ModelRequest) -> _Task | None:
     schema = request.output_schema
     if "state" in headed and said and schema is not None:
         return _Task(kind="state", said=said, state=state)
-    if _REWRITE.match(last.text) and headed.get("question") and schema is None:
-        return _Task(kind="question", said=said, state={}, question=headed["question"])
+    if _REWRITE.match(last.text) and schema is None:
+        asked = _QUESTION.split(last.text, maxsplit=1)[1:]  # to the end, whatever it looks like
+        if asked and asked[0].strip():
+            return _Task(kind="question", said=said, state={}, question=asked[0].strip())
     if _LISTS.match(last.text) and said:
         return _Task(kind="facts", said=said, state={})
     return None
@@ -131,7 +134,11 @@ def _json(text: str) -> Mapping[str, Any]:
 
 def _facts(task: _Task) -> list[str]:
     """The sentences of people that state something, as they are."""
-    found = [one for one in statements(task.of_person) if is_statement(one.rstrip(".!"))]
+    found = [
+        one
+        for one in statements(task.of_person)
+        if is_statement(one.rstrip(".!")) or (_ABOUT.match(one) and one.count(" ") >= 3)
+    ]
     return list(dict.fromkeys(" ".join(one.split())[:TEXT_CHARS] for one in found))[:ITEMS_MAX]
 
 
@@ -176,7 +183,7 @@ def _filled(root: Mapping[str, Any], task: _Task, facts: Sequence[str]) -> dict[
         before = task.state.get(name)
         value = _value(name, inner, before, task, facts)
         if not fits(value, inner, root):
-            value = before if name in task.state else _empty(inner)
+            value = before if fits(before, inner, root) else _empty(inner)
         if name in required or fits(value, inner, root):
             found[name] = value
     return found
