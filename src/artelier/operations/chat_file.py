@@ -25,6 +25,7 @@ from artelier.operations.chat_settings import ChatSettings, check_chat, check_na
 from artelier.operations.commits import session_stream
 from artelier.operations.definition import TAG
 from artelier.operations.job import TurnJob
+from artelier.operations.lore import books_of
 from artelier.operations.saving import KIND as PROFILE
 
 KINDS: tuple[type[EventData], ...] = (
@@ -33,6 +34,7 @@ KINDS: tuple[type[EventData], ...] = (
 )  # fmt: skip
 """Of events in the stream of a chat."""
 
+LOREBOOK = "lorebook"
 INTEGER_MAX = 2**53
 NAME_CHARS_MAX = 600
 """Of any text that stands in an event itself: the longest is the id of a run."""
@@ -53,6 +55,8 @@ class ChatFile(Belongings):
         self._is_open = False
         self._named: set[str] = set()
         """Ids of profiles that events or settings name."""
+        self._books: set[str] = set()
+        """Ids of lorebooks that settings name."""
         self._written: dict[str, set[str]] = {}
         """Kinds that each artifact of the file was written as."""
         self._looks: dict[bytes, set[Callable[[bytes], None]]] = {}
@@ -61,7 +65,7 @@ class ChatFile(Belongings):
     @property
     def profiles(self) -> tuple[str, ...]:
         """Ids of the profiles in the file."""
-        return tuple(sorted(id_ for id_ in self._written if self.owns(id_)))
+        return tuple(sorted(id_ for id_ in self._written if self._is(id_, PROFILE)))
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -74,7 +78,7 @@ class ChatFile(Belongings):
         return True
 
     def gives_way(self, local: str) -> bool:
-        """See `Belongings`: a tenant that has a profile of that name goes on with its own."""
+        """See `Belongings`: a tenant that has a profile or a lorebook of that name goes on with its own."""
         return (
             self.owns(local.removeprefix("artifact:")) if local.startswith("artifact:") else False
         )
@@ -140,6 +144,7 @@ class ChatFile(Belongings):
         """Content that must be the settings of a chat."""
         stored = ChatSettings.restored(msgspec.json.decode(content))
         self._named.add(stored.profile.partition("@")[0])
+        self._books.update(ref.partition("@")[0] for ref in books_of(msgspec.to_builtins(stored)))
 
     def job(self, content: bytes) -> None:
         """Content that must be what one of its runs is to do."""
@@ -151,7 +156,12 @@ class ChatFile(Belongings):
 
     def owns(self, artifact: str) -> bool:
         """See `Belongings`."""
-        return artifact in self._named and self._written.get(artifact) == {PROFILE}
+        return self._is(artifact, PROFILE) or self._is(artifact, LOREBOOK)
+
+    def _is(self, artifact: str, kind: str) -> bool:
+        """Whether an artifact is one of those of a kind that the chat names."""
+        named = self._named if kind == PROFILE else self._books
+        return artifact in named and self._written.get(artifact) == {kind}
 
     def end(self) -> None:
         """See `Belongings`."""

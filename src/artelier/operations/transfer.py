@@ -1,12 +1,13 @@
 """Chats in files: everything that a chat is, and from the file into another store.
 
-The file is an export of runs (`kernel/transfer.py`) that also holds the chat's own stream and the profiles
-that its runs worked with. Views follow from the events, so nothing is converted. There its runs are records;
-the chat goes on. See docs/decisions/0007-exports.md.
+The file is an export of runs (`kernel/transfer.py`) that also holds the chat's own stream, the profiles
+that its runs worked with, and its lorebooks. Views follow from the events, so nothing is converted. There
+its runs are records; the chat goes on. See docs/decisions/0007-exports.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from artelier.log import Stream
 from artelier.operations.chat_file import ChatFile
 from artelier.operations.chat_settings import ChatSettings, check_chat
 from artelier.operations.commits import session_stream
+from artelier.operations.lore import books_of
 from artelier.operations.tree import ChatRow, chat_row
 
 RUNS_MAX = 10_000
@@ -49,8 +51,8 @@ async def export_chat(services: Services, tenant: str, chat: str, path: str | Pa
     runs = await _runs(services, row, position)
     streams = await streams_of(services, tenant, runs, position=position)
     streams[session_stream(tenant, chat)] = position
-    profiles = await _profiles(services, row)
-    streams.update((_artifact(tenant, id_), position) for id_ in profiles)
+    profiles, books = await _artifacts(services, row)
+    streams.update((_artifact(tenant, id_), position) for id_ in (*profiles, *books))
     header = Header(
         format=FORMAT, version=CHAT_VERSION, tenant=tenant, run="", chat=chat,
         code=services.code_version, position=position, head=root.hex(),
@@ -82,15 +84,22 @@ async def _runs(services: Services, row: ChatRow, position: int) -> list[str]:
     return [run for (run,) in rows]
 
 
-async def _profiles(services: Services, row: ChatRow) -> tuple[str, ...]:
-    """Ids of the profiles that its turns worked with, and of the one that it works with now."""
+async def _artifacts(services: Services, row: ChatRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Ids of the profiles that its turns worked with, and of the one that it works with now; of lorebooks."""
     rows = await services.store.query(
         "SELECT DISTINCT profile FROM chat_nodes WHERE chat = ? AND profile <> ''", (row.id,)
     )
     stored = await blob_json(services, row.tenant, row.settings)
     named = {*(ref for (ref,) in rows), ChatSettings.restored(stored).profile}
-    ids = sorted({ref.partition("@")[0] for ref in named if ref})
-    there = [id_ for id_ in ids if (await services.store.head(_artifact(row.tenant, id_)))[0]]
+    return (
+        await _there(services, row.tenant, named),
+        await _there(services, row.tenant, books_of(stored)),
+    )
+
+
+async def _there(services: Services, tenant: str, refs: Iterable[str]) -> tuple[str, ...]:
+    ids = sorted({ref.partition("@")[0] for ref in refs if ref})
+    there = [id_ for id_ in ids if (await services.store.head(_artifact(tenant, id_)))[0]]
     return tuple(there)
 
 
