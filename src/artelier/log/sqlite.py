@@ -163,6 +163,8 @@ class SqliteStore:
         db = connect(str(self.path))
         try:
             identity = None if is_scratch else FileIdentity(self.path)
+            if is_scratch:
+                db.execute("PRAGMA synchronous = OFF")  # no crash leaves anybody who could read it
             migrate(db)
             install(db, self.views)
         except (sqlite3.Error, UnicodeDecodeError) as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from artelier.log.contract import View
 from artelier.log.migrations import MIGRATIONS
 from artelier.log.sqlite import open_read_only
 from artelier.log.stored import RESTORE
-from artelier.log.views import rebuild
+from artelier.log.views import create_tables, fold
 from artelier.log.writer import store_error
 
 FINDINGS_MAX = 50
@@ -65,25 +65,38 @@ def verify_store(path: str | Path, views: Sequence[View], *, head: str | None = 
     db = open_read_only(path)
     db.text_factory = _text
     try:
-        db.execute("BEGIN")  # one snapshot, whoever writes meanwhile
-        names: dict[int, bytes] = {}
-        with _damage(report, "the file"):
-            _check_file(db, report)
-        with _damage(report, "the tables"):
-            _check_schema(db, report, views)
-        with _damage(report, "the events"):
-            names = _check_chains(db, report)
-        with _damage(report, "the commits"):
-            _check_commits(db, report, names, head)
-        with _damage(report, "the content"):
-            _check_blobs(db, report)
-        with _damage(report, "the views"):
-            _check_views(db, report, views)
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+            _check_all(db, fresh, report, views, head)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise store_error(error) from error
     finally:
         db.close()
     return report
+
+
+def _check_all(
+    db: sqlite3.Connection,
+    fresh: sqlite3.Connection,
+    report: Report,
+    views: Sequence[View],
+    head: str | None,
+) -> None:
+    """`fresh` is an empty database: it gets the tables as this code makes them, then their rows."""
+    db.execute("BEGIN")  # one snapshot, whoever writes meanwhile
+    fresh.execute("BEGIN")
+    names: dict[int, bytes] = {}
+    with _damage(report, "the file"):
+        _check_file(db, report)
+    with _damage(report, "the tables"):
+        _check_schema(db, fresh, report, views)
+    with _damage(report, "the events"):
+        names = _check_chains(db, report)
+    with _damage(report, "the commits"):
+        _check_commits(db, report, names, head)
+    with _damage(report, "the content"):
+        _check_blobs(db, report)
+    with _damage(report, "the views"):
+        _check_views(db, fresh, report, views)
 
 
 @contextmanager
@@ -107,30 +120,28 @@ def _check_file(db: sqlite3.Connection, report: Report) -> None:
             report.found(f"the file is damaged: {line}")
 
 
-def _check_schema(db: sqlite3.Connection, report: Report, views: Sequence[View]) -> None:
+def _check_schema(
+    db: sqlite3.Connection, fresh: sqlite3.Connection, report: Report, views: Sequence[View]
+) -> None:
     """Tables, indexes and triggers against what this code makes: without an index a store is slow, without
-    a unique one, or with a trigger of somebody else, it is wrong.
+    a unique one, or with a trigger of somebody else, it is wrong. Leaves the tables of all views in `fresh`.
 
     Errors: `CorruptStore` if a table of the log itself is missing.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     there = _made(db)
-    fresh = sqlite3.connect(":memory:", isolation_level=None)
-    try:
-        for step in MIGRATIONS[:version]:
-            step(fresh)
-        if lost := sorted(name for kind, name in _made(fresh).keys() - there if kind == "table"):
-            raise CorruptStore(
-                "this store lacks tables of the log itself", got=", ".join(lost), hint=RESTORE
-            )
-        stored = dict(db.execute("SELECT name, version FROM view_versions"))
-        for view in views:
-            if stored.get(view.name) == view.version:  # else it is made anew at the next open
-                for statement in view.schema:
-                    fresh.execute(statement)
-        expected = _made(fresh)
-    finally:
-        fresh.close()
+    for step in MIGRATIONS[:version]:
+        step(fresh)
+    if lost := sorted(name for kind, name in _made(fresh).keys() - there if kind == "table"):
+        raise CorruptStore(
+            "this store lacks tables of the log itself", got=", ".join(lost), hint=RESTORE
+        )
+    stored = dict(db.execute("SELECT name, version FROM view_versions"))
+    current = [view for view in views if stored.get(view.name) == view.version]
+    create_tables(fresh, current)
+    expected = _made(fresh)
+    # The others are made anew at the next open.
+    create_tables(fresh, (view for view in views if view not in current))
     tables = {name for kind, name in expected if kind == "table"}
     found = {key: made for key, made in there.items() if made[0] in tables}
     for (kind, name), made in expected.items():
@@ -281,33 +292,31 @@ def blob_refs(data: str | bytes) -> Iterator[bytes]:
             stack.extend(value.values())  # pyright: ignore[reportUnknownArgumentType] - JSON
 
 
-def _check_views(db: sqlite3.Connection, report: Report, views: Sequence[View]) -> None:
+def _check_views(
+    db: sqlite3.Connection, fresh: sqlite3.Connection, report: Report, views: Sequence[View]
+) -> None:
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     own = {"streams", "events", "blobs", "commits", "keys", "leases", "view_versions"}
     owned = own | {table for view in views for table in view.tables}
     report.unchecked = sorted(t for t in tables - owned if not t.startswith("sqlite_"))
-    scratch = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        scratch.execute("BEGIN")
-        rebuild(db, scratch, views)
+        fold(db, fresh, views)
     except (ArtelierError, sqlite3.Error) as error:
         if not isinstance(error, UnknownEvent) or "unfit" in error.facts:
             report.found(f"the views cannot be rebuilt: {error}")
         # An event of another version is no damage: it is kept and verified, only not folded here.
         why = error.message if isinstance(error, ArtelierError) else str(error)
         report.unchecked.extend(f"view {view.name}: {why}" for view in views)
-        scratch.close()
         return
     made = {row[0] for row in db.execute("SELECT name FROM view_versions")}
     for view in views:
         for table in view.tables:
             if table in tables:
-                _compare(db, scratch, table, report, view.name)
-            elif view.name in made or scratch.execute(f"SELECT 1 FROM {table}").fetchone():
+                _compare(db, fresh, table, report, view.name)
+            elif view.name in made or fresh.execute(f"SELECT 1 FROM {table}").fetchone():
                 # Else nobody who knows this view has opened the file, and it would be empty.
                 report.found(f"view {view.name}: table {table} is missing")
         report.views.append(view.name)
-    scratch.close()
 
 
 def _compare(

@@ -65,14 +65,18 @@ def stored_events(db: sqlite3.Connection) -> Iterator[tuple[Applied, str, int, b
         yield applied, kind, version, data.encode()
 
 
-def rebuild(source: sqlite3.Connection, target: sqlite3.Connection, views: Sequence[View]) -> int:
-    """Fold the log in `source` into fresh tables of `views` in `target`; the number of events.
-
-    Errors: `UnknownEvent` if the log holds an event that this code does not know.
-    """
+def create_tables(target: sqlite3.Connection, views: Iterable[View]) -> None:
+    """Make the empty tables of `views`."""
     for view in views:
         for statement in view.schema:
             target.execute(statement)
+
+
+def fold(source: sqlite3.Connection, target: sqlite3.Connection, views: Sequence[View]) -> int:
+    """Fold the log in `source` into the empty tables of `views` in `target`; the number of events.
+
+    Errors: `UnknownEvent` if the log holds an event that this code does not know.
+    """
     table, tx, count = dispatch(views), SqliteTx(target), 0
     for applied, kind, version, data in stored_events(source):
         count += 1
@@ -104,7 +108,8 @@ def install(db: sqlite3.Connection, views: Sequence[View]) -> None:
         for view in views:
             for table in view.tables:
                 db.execute(f"DROP TABLE IF EXISTS {table}")
-        rebuild(db, db, views)
+        create_tables(db, views)
+        fold(db, db, views)
         for view in views:
             db.execute(
                 "INSERT INTO view_versions VALUES (?, ?)"
