@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,28 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.verification import is_store, shipped_views, verify_database, views_of
+
+# Workers and their children already fill the cores; threads of the numeric library would wait in loops
+# for a turn and burn several times the work. Read when that library is loaded.
+for _library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+MEMORY = "/dev/shm"
+MEMORY_BYTES_MIN = 2 * 1024**3
+"""Much more than what tests leave at one time: folders of tests that passed are removed at once."""
+
+
+def _write_to_memory() -> None:
+    """Put files of tests where a flush costs nothing: no test takes the power away."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK | os.X_OK):
+        return
+    there = os.statvfs(MEMORY)
+    if there.f_bavail * there.f_frsize >= MEMORY_BYTES_MIN and not there.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = MEMORY
+        tempfile.tempdir = None  # is found anew
+
+
+_write_to_memory()
 
 _SLOW_MACHINE = (HealthCheck.too_slow,)
 
