@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from artelier.errors import Conflict, InvalidRequest, NotFound
@@ -233,7 +234,7 @@ class Reader:
         await self._check_own(run_id)
         return await stored_events(self.desk, run_id, after=after, limit=cs.whole(limit, "limit"))
 
-    async def watch(self, run_id: str, *, after: int = 0) -> AsyncIterator[Any]:
+    async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Any]:
         """A run as it happens: `RunEvent`s with `seq > after`, and `main_llm.delta`s without, up to its end.
 
         Who comes while the reply is being written gets the text so far as one delta. Errors: `NotFound`.
@@ -241,8 +242,9 @@ class Reader:
         from artelier.operations.stream import followed
 
         await self._check_own(run_id)
-        async for item in followed(self.desk, run_id, after=after):
-            yield item
+        async with aclosing(followed(self.desk, run_id, after=after)) as items:
+            async for item in items:
+                yield item
 
     async def show(self, run_id: str) -> dict[str, Any]:
         """One of the chat's runs: its plan, operations, effects, what its prompt included, how it ended.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
 from typing import Any
 
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
@@ -193,11 +194,9 @@ class Session(Reader):
     async def _start_only(self, run_id: str, job: TurnJob) -> None:
         """Begin a run that was asked for and never started, so that it can be ended."""
         opened = self.desk.run(run_id, loop="chat", model=job.model, settings=job.settings())
-        try:
+        with suppress(asyncio.CancelledError):
             async with opened:
                 raise asyncio.CancelledError
-        except asyncio.CancelledError:
-            pass
 
     async def _newest(self) -> tuple[str, TurnJob]:
         branch = await self.branch_row()
@@ -214,7 +213,7 @@ class Session(Reader):
         on_wait: str = "await",
         deadline_s: float | None = None,
         **params: Any,
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any]:
         """Like `generate`, yielding `RunEvent`s and `main_llm.delta`s as they come, the `TurnResult` last.
 
         `trigger`: `generate`; `regenerate`, `continue` or `resume` do as the methods of these names, and take
@@ -229,16 +228,18 @@ class Session(Reader):
             run_id, job = await self._newest()
         else:
             run_id, job = await self._ask(trigger, text=text, deadline_s=deadline_s, params=params)
-        async for item in self._streamed(run_id, job, on_wait=on_wait):
-            yield item
+        async with aclosing(self._streamed(run_id, job, on_wait=on_wait)) as items:
+            async for item in items:
+                yield item
 
-    async def _streamed(self, run_id: str, job: TurnJob, *, on_wait: str) -> AsyncIterator[Any]:
+    async def _streamed(self, run_id: str, job: TurnJob, *, on_wait: str) -> AsyncGenerator[Any]:
         from artelier.operations.stream import followed
 
         driving = asyncio.ensure_future(drive(self.desk, run_id, job, on_wait=on_wait))
         try:
-            async for item in followed(self.desk, run_id, after=0, driving=driving):
-                yield item
+            async with aclosing(followed(self.desk, run_id, after=0, driving=driving)) as items:
+                async for item in items:
+                    yield item
             yield await driving
         finally:
             if not driving.done():

@@ -7,7 +7,8 @@ stored and have none: they say to which step they belong and how many characters
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -125,7 +126,7 @@ async def _finish_reason(desk: Any, data: kev.ModelCompleted) -> str:
 
 async def followed(
     desk: Any, run_id: str, *, after: int, driving: asyncio.Future[Any] | None = None
-) -> AsyncIterator[RunEvent]:
+) -> AsyncGenerator[RunEvent]:
     """Events with `seq > after` and deltas, up to the run's end, or to that of `driving` if it is given."""
     store, tenant = desk.services.store, desk.id
     live, news = live_of(store), asyncio.Event()
@@ -144,8 +145,9 @@ async def followed(
             news.clear()
             is_over = driving is not None and driving.done()
             pieces = live.pieces(tenant, run_id, watcher)
-            async for item in follow.news(pieces):
-                yield item
+            async with aclosing(follow.news(pieces)) as items:
+                async for item in items:
+                    yield item
             if follow.has_ended or is_over:
                 return
             await news.wait()
@@ -165,7 +167,7 @@ class _Follow:
         """Whether the reply is recorded: no piece of it is news then."""
         self.has_ended = False
 
-    async def news(self, pieces: list[Piece]) -> AsyncIterator[RunEvent]:
+    async def news(self, pieces: list[Piece]) -> AsyncGenerator[RunEvent]:
         while page := await self._desk.services.store.read(
             self._stream, after=self._after, limit=PAGE
         ):

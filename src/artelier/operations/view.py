@@ -37,6 +37,11 @@ RUNS_MAX = 999_999
 CONVERSATION = "chat"
 """The conversation of each run that holds what is said in the chat."""
 
+
+class ChatConflict(Conflict):
+    """What is asked does not fit the chat as it stands."""
+
+
 ENDED = ("completed", "failed", "cancelled")
 
 operations_view = View(
@@ -93,7 +98,7 @@ KINDS["run"].update(kind.KIND for kind in RECEIPTS)
 def _chat_opened(event: Applied, tx: Tx) -> None:
     data = cast(ev.ChatOpened, event.data)
     if event.seq != 1:
-        raise Conflict(f"chat {event.stream.id!r} is open already")
+        raise ChatConflict(f"chat {event.stream.id!r} is open already")
     if len(data.greetings) > GREETINGS_MAX:
         raise _too_many("greetings", GREETINGS_MAX, len(data.greetings))
     tx.execute(
@@ -124,7 +129,7 @@ def _branch_made(event: Applied, tx: Tx) -> None:
     if tx.one(
         "SELECT 1 FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch)
     ):
-        raise Conflict(
+        raise ChatConflict(
             f"chat {event.stream.id!r} has a branch {data.branch!r} already",
             hint="Give the new branch another name.",
         )
@@ -181,7 +186,7 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
         _check_another(event, tx, nodes.load(tx, event, head) if head else None)
     elif data.trigger == "continue":
         if not head or not nodes.load(tx, event, head).has_reply:
-            raise Conflict(
+            raise ChatConflict(
                 f"branch {data.branch!r} of chat {event.stream.id!r} ends with no reply",
                 hint="Only a reply can be continued: generate or regenerate one first.",
             )
@@ -211,7 +216,7 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
 def _check_another(event: Applied, tx: Tx, head: Node | None) -> None:
     """Errors: `Conflict` if the newest turn of a branch cannot have another variant."""
     if head is None or not nodes.load(tx, event, head.turn).user_parts():
-        raise Conflict(
+        raise ChatConflict(
             f"there is nothing to reply to in chat {event.stream.id!r}",
             hint="Generate a turn first; another greeting is selected, not generated.",
         )
@@ -231,7 +236,7 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
     data = cast(ev.VariantBegun, event.data)
     branch = _waiting(event, tx, data.branch, data.run)
     if branch["made"]:
-        raise Conflict(f"run {data.run!r} has begun its variant already")
+        raise ChatConflict(f"run {data.run!r} has begun its variant already")
     head = nodes.load(tx, event, branch["head"])
     if branch["trigger"] == "continue":
         if data.changes:
@@ -290,7 +295,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
             _extend(event, tx, node, data)
         return
     if node.status != "begun" and (node.has_reply or node.status == "done"):
-        raise Conflict(f"run {data.run!r} has ended its variant already")
+        raise ChatConflict(f"run {data.run!r} has ended its variant already")
     state = _changed(event, tx, node, data.changes, profile=node.profile, run=data.run)
     user = encoded_parts(_bounded(data.user)) if data.user else node.user
     nodes.update(
@@ -334,7 +339,7 @@ def _messages(event: Applied, tx: Tx, run: str) -> int:
 def _ended_before_barrier(event: Applied, data: ev.VariantEnded) -> None:
     """A turn that failed so early has no variant; it stays as it was asked."""
     if data.parts or data.changes or data.user or data.marks or data.status == "done":
-        raise Conflict(f"run {data.run!r} ends a variant that it has not begun")
+        raise ChatConflict(f"run {data.run!r} ends a variant that it has not begun")
 
 
 def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
@@ -552,7 +557,7 @@ def _use_scope(event: Applied, tx: Tx, profile: str, session: str, *, runs: int)
 def _check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
     """Errors: `Conflict` while the run that a branch waits for has not ended."""
     if branch["run"] and not _has_ended(event, tx, branch["run"]):
-        raise Conflict(
+        raise ChatConflict(
             f"branch {branch['name']!r} of chat {event.stream.id!r} is busy:"
             f" run {branch['run']} has not ended",
             hint="Wait for it, or bring it to its end: session.resume(), session.cancel().",
@@ -563,7 +568,7 @@ def _check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
 def _check_settled(event: Applied, tx: Tx, node: Node) -> None:
     """Errors: `Conflict` for a node that a run is still at work on."""
     if node.run and not _has_ended(event, tx, node.run):
-        raise Conflict(
+        raise ChatConflict(
             f"run {node.run} is still at work on this turn of chat {event.stream.id!r}",
             hint="Wait for it, or cancel it.", run=node.run, busy=True,
         )  # fmt: skip
@@ -582,7 +587,7 @@ def _waiting(event: Applied, tx: Tx, name: str, run: str) -> dict[str, Any]:
     """The branch that waits for a run. Errors: `Conflict`, `NotFound`."""
     branch = _branch(event, tx, name)
     if not run or branch["run"] != run:
-        raise Conflict(
+        raise ChatConflict(
             f"branch {name!r} of chat {event.stream.id!r} does not wait for run {run!r}",
             expected=branch["run"] or "no run",
         )
@@ -601,7 +606,9 @@ def _take_run(event: Applied, tx: Tx, run: str) -> None:
     number = (row[0] if row else 0) + 1
     expected = run_name(event.stream.id, number)
     if run != expected or number > RUNS_MAX:
-        raise Conflict("the name of a chat's next run is another", expected=expected, got=run[:200])
+        raise ChatConflict(
+            "the name of a chat's next run is another", expected=expected, got=run[:200]
+        )
     tx.execute("UPDATE chats SET runs = ? WHERE id = ?", (number, event.stream_id))
 
 
@@ -611,5 +618,5 @@ def _bounded(parts: tuple[ev.Part, ...]) -> tuple[ev.Part, ...]:
     return parts
 
 
-def _too_many(what: str, most: int, got: int) -> Conflict:
-    return Conflict(f"too many {what}", expected=f"at most {most}", got=got)
+def _too_many(what: str, most: int, got: int) -> ChatConflict:
+    return ChatConflict(f"too many {what}", expected=f"at most {most}", got=got)
