@@ -21,7 +21,7 @@ SHIPPED = "shipped"
 """Where a profile is from that is no artifact."""
 PAGE_MAX = 100
 
-app = group("profile", help="Look at profiles of operations, check them, carry them in and out.")
+app = group("profile", help="Look at profiles of operations, check and store them.")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="A shipped profile, or the id or ref of a stored one.")
@@ -126,7 +126,10 @@ def _item(profile: OperationProfile, source: str) -> dict[str, Any]:
 
 @command(app, name="show", example="artelier profile show rp-basic")
 async def show(call: Call, name: Name) -> None:
-    """Show what a profile does: its operations in the order of commit, and what prompts include."""
+    """Show what a profile does, and when.
+
+    Its operations stand in the order of commit, with what each writes; below them, what prompts include.
+    """
     from artelier.operations.validation import parse_profile
 
     content, source = await _content(call, name)

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("runs import", "Take the runs of an export into this database."),
     "artifacts": ("artifacts", "Look at artifacts: what runs wrote, version by version."),
     "manifest": ("manifest", "See what every prompt was made of, and the prompt itself."),
-    "profile": ("profile", "Look at profiles of operations, check them, carry them in and out."),
+    "profile": ("profile", "Look at profiles of operations, check and store them."),
     "agents": ("agents", "Look at agents, and carry one elsewhere with its memory."),
     "skills": ("skills", "Look at skills, and approve or refuse those that are parked."),
     "memory": ("memory", "Look at what agents remember, and take changes of it back."),
