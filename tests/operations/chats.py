@@ -24,8 +24,8 @@ from artelier.log import (
 )
 from artelier.operations import events as ev
 from artelier.operations import tree
+from artelier.operations.branching import run_name
 from artelier.operations.commits import session_stream
-from artelier.operations.view import run_name
 from artelier.testing import ManualClock, ScriptedModel
 
 T = TypeVar("T")

@@ -257,6 +257,29 @@ async def _continued(chat: Chat) -> None:
 test_a_reply_grows_in_place_unless_others_stand_on_it = chat_test(_continued)
 
 
+async def _nothing_came(chat: Chat) -> None:
+    asked = await chat.asked(text="a")
+    state = ev.Part(channel="state", text=await chat.keep("hp 3"), prompt=False)
+    begun = ev.VariantBegun(branch="main", run=asked.run)
+    ended = ev.VariantEnded(
+        branch="main", run=asked.run, status="done", parts=(*await chat.parts("one"), state)
+    )
+    await chat.put(asked, begun, ended, run=asked.run, ends=kev.RunCompleted())
+    await chat.turn(
+        "one", trigger="continue", scope=""
+    )  # a failed call: what there was is all there is
+    assert (await chat.nodes())[0].selected.reply_parts() == ended.parts
+
+    await chat.turn("one two", trigger="continue", scope="")
+
+    parts = (await chat.nodes())[0].selected.reply_parts()
+    assert [await chat.json(part.text) for part in parts] == ["one two", "hp 3"]
+    assert await chat.said() == ["a", "one two"]
+
+
+test_a_reply_that_grows_keeps_what_only_people_see = chat_test(_nothing_came)
+
+
 async def _imported(chat: Chat) -> None:
     turns = [
         ev.ImportedTurn(variants=(await chat.keep("Hello"), await chat.keep("Hi")), selected=1),

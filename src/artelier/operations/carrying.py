@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from artelier.operations.branching import VARIANTS_MAX
 from artelier.operations.reader import Reader
 from artelier.operations.turns import Turn
-from artelier.operations.view import VARIANTS_MAX
 from artelier.operations.writing import chatlog
 from artelier.operations.writing.foreign import Source
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from artelier.errors import InvalidRequest
+from artelier.operations.branching import VARIANTS_MAX
 from artelier.operations.chat_settings import checked_text
-from artelier.operations.view import VARIANTS_MAX
 
 TURNS_MAX = 100_000
 PAGE_NODES_MAX = 1_000

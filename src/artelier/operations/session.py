@@ -13,6 +13,7 @@ from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, m
 from artelier.operations import chat_settings as cs
 from artelier.operations import events as ev
 from artelier.operations import tree
+from artelier.operations.branching import MAIN, run_name
 from artelier.operations.chat_settings import UNSET, ChatSettings
 from artelier.operations.commits import session_stream
 from artelier.operations.driving import TurnResult, drive, has_ended, recorded_job
@@ -20,7 +21,6 @@ from artelier.operations.job import TurnJob
 from artelier.operations.lore import read_book
 from artelier.operations.nodes import Node
 from artelier.operations.reader import Reader
-from artelier.operations.view import MAIN, run_name
 from artelier.tokens import estimate_tokens
 
 ATTEMPTS_MAX = 50
@@ -62,7 +62,8 @@ class Session(Reader):
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
         shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `lorebooks`:
         refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
-        `params` are those of the main call.
+        `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
+        only for a new chat.
         What is given for a chat that exists changes its settings from now on.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
         Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`.

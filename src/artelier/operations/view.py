@@ -9,13 +9,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from artelier.errors import Conflict, InvalidEvent, NotFound
+from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view
 from artelier.kernel.portable import KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.operations import events as ev
 from artelier.operations import nodes
+from artelier.operations.branching import (
+    BRANCHES_MAX,
+    MAIN,
+    VARIANTS_MAX,
+    ChatConflict,
+    bounded,
+    branch_of,
+    check_free,
+    check_open,
+    check_settled,
+    insert_branch,
+    move,
+    take_run,
+    too_many,
+    use_scope,
+    waiting,
+)
 from artelier.operations.nodes import (
     NODES_PER_EVENT,
     VERSIONS_PER_EVENT,
@@ -24,25 +41,12 @@ from artelier.operations.nodes import (
     encoded_parts,
 )
 
-BRANCHES_MAX = 1_000
-VARIANTS_MAX = 200
-"""Of one turn."""
 CHANGES_MAX = 256
 """Of one event: also what `VERSIONS_PER_EVENT` has numbers for."""
-PARTS_MAX = 256
 GREETINGS_MAX = 200
-MAIN = "main"
-"""The branch that a chat begins with."""
-RUNS_MAX = 999_999
 CONVERSATION = "chat"
 """The conversation of each run that holds what is said in the chat."""
 
-
-class ChatConflict(Conflict):
-    """What is asked does not fit the chat as it stands."""
-
-
-ENDED = ("completed", "failed", "cancelled")
 
 operations_view = View(
     name="operations",
@@ -100,7 +104,7 @@ def _chat_opened(event: Applied, tx: Tx) -> None:
     if event.seq != 1:
         raise ChatConflict(f"chat {event.stream.id!r} is open already")
     if len(data.greetings) > GREETINGS_MAX:
-        raise _too_many("greetings", GREETINGS_MAX, len(data.greetings))
+        raise too_many("greetings", GREETINGS_MAX, len(data.greetings))
     tx.execute(
         "INSERT INTO chats VALUES (?, ?, ?, ?, 0, 1, ?, ?)",
         (event.stream_id, event.stream.tenant, event.stream.id, data.settings, event.at_us,
@@ -108,12 +112,12 @@ def _chat_opened(event: Applied, tx: Tx) -> None:
     )  # fmt: skip
     turn = _turn_of_replies(event, tx, data.greetings, index=0, parent=None, number=0)
     head = turn[0] if turn else 0
-    _insert_branch(event, tx, MAIN, head=head, origin="", n=1)
+    insert_branch(event, tx, MAIN, head=head, origin="", n=1)
 
 
 @operations_view.on(ev.ChatChanged)
 def _chat_changed(event: Applied, tx: Tx) -> None:
-    _check_open(event, tx)
+    check_open(event, tx)
     tx.execute(
         "UPDATE chats SET settings = ?, changed_us = ? WHERE id = ?",
         (cast(ev.ChatChanged, event.data).settings, event.at_us, event.stream_id),
@@ -123,9 +127,9 @@ def _chat_changed(event: Applied, tx: Tx) -> None:
 @operations_view.on(ev.BranchMade)
 def _branch_made(event: Applied, tx: Tx) -> None:
     data = cast(ev.BranchMade, event.data)
-    _branch(event, tx, data.origin)
+    branch_of(event, tx, data.origin)
     if data.node:
-        _check_settled(event, tx, nodes.load(tx, event, data.node))
+        check_settled(event, tx, nodes.load(tx, event, data.node))
     if tx.one(
         "SELECT 1 FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch)
     ):
@@ -136,9 +140,9 @@ def _branch_made(event: Applied, tx: Tx) -> None:
     row = tx.one("SELECT branches FROM chats WHERE id = ?", (event.stream_id,))
     n = (row[0] if row else 0) + 1
     if n > BRANCHES_MAX:
-        raise _too_many("branches of one chat", BRANCHES_MAX, n)
+        raise too_many("branches of one chat", BRANCHES_MAX, n)
     tx.execute("UPDATE chats SET branches = ? WHERE id = ?", (n, event.stream_id))
-    _insert_branch(event, tx, data.branch, head=data.node, origin=data.origin, n=n)
+    insert_branch(event, tx, data.branch, head=data.node, origin=data.origin, n=n)
     tx.execute(
         "INSERT INTO chat_sessions SELECT chat, ?, profile, session, standard FROM chat_sessions"
         " WHERE chat = ? AND branch = ?",
@@ -149,22 +153,22 @@ def _branch_made(event: Applied, tx: Tx) -> None:
 @operations_view.on(ev.BranchRewound, ev.VariantSelected)
 def _head_moved(event: Applied, tx: Tx) -> None:
     data = cast(ev.BranchRewound | ev.VariantSelected, event.data)
-    _check_free(event, tx, _branch(event, tx, data.branch))
+    check_free(event, tx, branch_of(event, tx, data.branch))
     if data.node or isinstance(data, ev.VariantSelected):
-        _check_settled(event, tx, nodes.load(tx, event, data.node))
-    _move(event, tx, data.branch, head=data.node)
+        check_settled(event, tx, nodes.load(tx, event, data.node))
+    move(event, tx, data.branch, head=data.node)
 
 
 @operations_view.on(ev.SessionSet)
 def _session_set(event: Applied, tx: Tx) -> None:
     data = cast(ev.SessionSet, event.data)
-    _branch(event, tx, data.branch)
+    branch_of(event, tx, data.branch)
     tx.execute(
         "INSERT INTO chat_sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT(chat, branch, profile)"
         " DO UPDATE SET session = excluded.session, standard = excluded.standard",
         (event.stream_id, data.branch, data.profile_id, data.session_id, data.default),
     )
-    _use_scope(event, tx, data.profile_id, data.session_id, runs=0)
+    use_scope(event, tx, data.profile_id, data.session_id, runs=0)
 
 
 # Turns and variants
@@ -173,9 +177,9 @@ def _session_set(event: Applied, tx: Tx) -> None:
 @operations_view.on(ev.TurnAsked)
 def _turn_asked(event: Applied, tx: Tx) -> None:
     data = cast(ev.TurnAsked, event.data)
-    branch = _branch(event, tx, data.branch)
-    _check_free(event, tx, branch)
-    _take_run(event, tx, data.run)
+    branch = branch_of(event, tx, data.branch)
+    check_free(event, tx, branch)
+    take_run(event, tx, data.run)
     head = branch["head"]
     if data.trigger == "generate":
         if data.text is None:
@@ -221,7 +225,7 @@ def _check_another(event: Applied, tx: Tx, head: Node | None) -> None:
             hint="Generate a turn first; another greeting is selected, not generated.",
         )
     if _variants(tx, head) >= VARIANTS_MAX:
-        raise _too_many("variants of one turn", VARIANTS_MAX, VARIANTS_MAX + 1)
+        raise too_many("variants of one turn", VARIANTS_MAX, VARIANTS_MAX + 1)
 
 
 def _variants(tx: Tx, node: Node) -> int:
@@ -234,7 +238,7 @@ def _variants(tx: Tx, node: Node) -> int:
 @operations_view.on(ev.VariantBegun)
 def _variant_begun(event: Applied, tx: Tx) -> None:
     data = cast(ev.VariantBegun, event.data)
-    branch = _waiting(event, tx, data.branch, data.run)
+    branch = waiting(event, tx, data.branch, data.run)
     if branch["made"]:
         raise ChatConflict(f"run {data.run!r} has begun its variant already")
     head = nodes.load(tx, event, branch["head"])
@@ -255,7 +259,7 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
     )
     if data.scope:
         profile, _, session = data.scope.partition("/")
-        _use_scope(event, tx, profile, session, runs=1)
+        use_scope(event, tx, profile, session, runs=1)
 
 
 def _insert_variant(
@@ -265,11 +269,11 @@ def _insert_variant(
     asked = nodes.load(tx, event, head.turn)
     number = _variants(tx, head) + 1
     if number > VARIANTS_MAX:
-        raise _too_many("variants of one turn", VARIANTS_MAX, number)
+        raise too_many("variants of one turn", VARIANTS_MAX, number)
     node = Node(
         chat=head.chat, node=event.seq * NODES_PER_EVENT, parent=head.parent, turn=head.turn,
         number=head.number, variant=number, status="begun", trigger=trigger, run=data.run,
-        profile=data.profile, user=encoded_parts(_bounded(data.user)), tokens=asked.tokens,
+        profile=data.profile, user=encoded_parts(bounded(data.user)), tokens=asked.tokens,
         at_us=event.at_us, **nodes.inherited(tx, parent, data.scope),
     )  # fmt: skip
     state = _changed(event, tx, node, data.changes, profile=data.profile, run=data.run)
@@ -282,10 +286,10 @@ def _insert_variant(
 @operations_view.on(ev.VariantEnded)
 def _variant_ended(event: Applied, tx: Tx) -> None:
     data = cast(ev.VariantEnded, event.data)
-    branch = _waiting(event, tx, data.branch, data.run)
+    branch = waiting(event, tx, data.branch, data.run)
     if data.status not in ("done", "failed", "aborted"):
         raise InvalidEvent("status of a variant", expected="done, failed, aborted", got=data.status)
-    _bounded(data.parts)
+    bounded(data.parts)
     if not branch["made"]:
         _ended_before_barrier(event, data)
         return
@@ -297,7 +301,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
     if node.status != "begun" and (node.has_reply or node.status == "done"):
         raise ChatConflict(f"run {data.run!r} has ended its variant already")
     state = _changed(event, tx, node, data.changes, profile=node.profile, run=data.run)
-    user = encoded_parts(_bounded(data.user)) if data.user else node.user
+    user = encoded_parts(bounded(data.user)) if data.user else node.user
     nodes.update(
         tx, node, status=data.status, parts=encoded_parts(data.parts), finish=data.finish_reason,
         user=user,
@@ -346,16 +350,20 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
     """The reply is longer from now on; where others stand on what it was, it becomes a variant of its own."""
     if data.changes:
         raise InvalidEvent("a continued reply changes no artifacts", got=len(data.changes))
+    before = node.reply_parts()
+    if {part.text for part in data.parts} <= {part.text for part in before}:
+        return  # nothing came
+    kept = tuple(part for part in before if not part.prompt)  # which the model could not see
     columns: dict[str, Any] = {
-        "parts": encoded_parts(data.parts), "finish": data.finish_reason, "status": "done",
-        "tokens": data.tokens or node.tokens, **_recorded(event, tx, data, reworded=False),
+        "parts": encoded_parts(bounded((*data.parts, *kept))), "finish": data.finish_reason,
+        "status": "done", "tokens": data.tokens or node.tokens, **_recorded(event, tx, data, reworded=False),
     }  # fmt: skip
     if not _is_shared(tx, node, data.branch):
         nodes.update(tx, node, **columns)
         return
     number = _variants(tx, node) + 1
     if number > VARIANTS_MAX:
-        raise _too_many("variants of one turn", VARIANTS_MAX, number)
+        raise too_many("variants of one turn", VARIANTS_MAX, number)
     made = replace(
         node, node=event.seq * NODES_PER_EVENT, variant=number, trigger="continue", run=data.run,
         at_us=event.at_us, **columns,
@@ -383,11 +391,11 @@ def _is_shared(tx: Tx, node: Node, branch: str) -> bool:
 @operations_view.on(ev.TurnsImported)
 def _turns_imported(event: Applied, tx: Tx) -> None:
     data = cast(ev.TurnsImported, event.data)
-    branch = _branch(event, tx, data.branch)
-    _check_free(event, tx, branch)
+    branch = branch_of(event, tx, data.branch)
+    check_free(event, tx, branch)
     size = sum(1 + len(turn.variants) for turn in data.turns)
     if size > NODES_PER_EVENT:
-        raise _too_many("turns and variants of one import", NODES_PER_EVENT, size)
+        raise too_many("turns and variants of one import", NODES_PER_EVENT, size)
     head = nodes.load(tx, event, branch["head"]) if branch["head"] else None
     index = 0
     for turn in data.turns:
@@ -404,7 +412,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
         index += len(found)
         head = nodes.load(tx, event, found[asked + turn.selected if turn.variants else 0])
     if head is not None:
-        _move(event, tx, data.branch, head=head.node)
+        move(event, tx, data.branch, head=head.node)
 
 
 def _turn_of_replies(
@@ -420,7 +428,7 @@ def _turn_of_replies(
 ) -> list[int]:
     """A turn that no run has made; its nodes, that of the person's words first if there are any."""
     if len(replies) > VARIANTS_MAX:
-        raise _too_many("variants of one turn", VARIANTS_MAX, len(replies))
+        raise too_many("variants of one turn", VARIANTS_MAX, len(replies))
     first = event.seq * NODES_PER_EVENT + index
     node = Node(
         chat=event.stream_id, node=first, parent=parent.node if parent is not None else 0,
@@ -457,7 +465,7 @@ def _changed(
     if not changes:
         return None
     if len(changes) > CHANGES_MAX:
-        raise _too_many("changes of one commit", CHANGES_MAX, len(changes))
+        raise too_many("changes of one commit", CHANGES_MAX, len(changes))
     if not node.scope or not profile:
         raise InvalidEvent("a plain call changes no artifacts", got=len(changes))
     state = node.versions()
@@ -484,7 +492,7 @@ def _changed(
 def _step_taken(event: Applied, tx: Tx) -> None:
     """A node without words: its state is what the step left."""
     data = cast(ev.StepTaken, event.data)
-    branch = _branch(event, tx, data.branch)
+    branch = branch_of(event, tx, data.branch)
     parent = nodes.load(tx, event, branch["head"]) if branch["head"] else None
     first = event.seq * NODES_PER_EVENT
     node = Node(
@@ -499,124 +507,6 @@ def _step_taken(event: Applied, tx: Tx) -> None:
     if data.marks:
         node = replace(node, marks=encoded_map({**node.marked(), **data.marks}))
     nodes.insert(tx, node)
-    _move(event, tx, data.branch, head=node.node)
+    move(event, tx, data.branch, head=node.node)
     profile, _, session = data.scope.partition("/")
-    _use_scope(event, tx, profile, session, runs=1)
-
-
-# What is there
-
-
-def _check_open(event: Applied, tx: Tx) -> None:
-    if tx.one("SELECT 1 FROM chats WHERE id = ?", (event.stream_id,)) is None:
-        raise NotFound(f"no chat {event.stream.id!r}")
-
-
-_BRANCH = ("name", "head", "run", "trigger", "made")
-
-
-def _branch(event: Applied, tx: Tx, name: str) -> dict[str, Any]:
-    """Errors: `NotFound`."""
-    row = tx.one(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?",
-        (event.stream_id, name),
-    )
-    if row is None:
-        _check_open(event, tx)
-        raise NotFound(f"chat {event.stream.id!r} has no branch {name!r}")
-    return dict(zip(_BRANCH, row, strict=True))
-
-
-def _insert_branch(event: Applied, tx: Tx, name: str, *, head: int, origin: str, n: int) -> None:
-    tx.execute(
-        "INSERT INTO chat_branches VALUES (?, ?, ?, '', '', '', 0, ?, ?, ?)",
-        (event.stream_id, name, head, origin, n, event.at_us),
-    )
-
-
-def _move(event: Applied, tx: Tx, branch: str, *, head: int) -> None:
-    """Put a branch elsewhere; it waits for no run from then on."""
-    tx.execute(
-        "UPDATE chat_branches SET head = ?, run = '', trigger = '', job = '', made = 0"
-        " WHERE chat = ? AND name = ?",
-        (head, event.stream_id, branch),
-    )
-
-
-def _use_scope(event: Applied, tx: Tx, profile: str, session: str, *, runs: int) -> None:
-    tx.execute(
-        "INSERT INTO chat_scopes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(chat, profile, session)"
-        " DO UPDATE SET runs = chat_scopes.runs + excluded.runs, used_us = excluded.used_us",
-        (event.stream_id, profile, session, runs, event.at_us, event.at_us),
-    )
-
-
-# Rules
-
-
-def _check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
-    """Errors: `Conflict` while the run that a branch waits for has not ended."""
-    if branch["run"] and not _has_ended(event, tx, branch["run"]):
-        raise ChatConflict(
-            f"branch {branch['name']!r} of chat {event.stream.id!r} is busy:"
-            f" run {branch['run']} has not ended",
-            hint="Wait for it, or bring it to its end: session.resume(), session.cancel().",
-            run=branch["run"], busy=True,
-        )  # fmt: skip
-
-
-def _check_settled(event: Applied, tx: Tx, node: Node) -> None:
-    """Errors: `Conflict` for a node that a run is still at work on."""
-    if node.run and not _has_ended(event, tx, node.run):
-        raise ChatConflict(
-            f"run {node.run} is still at work on this turn of chat {event.stream.id!r}",
-            hint="Wait for it, or cancel it.", run=node.run, busy=True,
-        )  # fmt: skip
-
-
-def _has_ended(event: Applied, tx: Tx, run: str) -> bool:
-    """Whether a run is over; an imported one is driven no more. One that never started is not."""
-    tenant = event.stream.tenant
-    row = tx.one("SELECT status FROM runs WHERE tenant = ? AND run = ?", (tenant, run))
-    if row is not None and row[0] in ENDED:
-        return True
-    return tx.one("SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run)) is not None
-
-
-def _waiting(event: Applied, tx: Tx, name: str, run: str) -> dict[str, Any]:
-    """The branch that waits for a run. Errors: `Conflict`, `NotFound`."""
-    branch = _branch(event, tx, name)
-    if not run or branch["run"] != run:
-        raise ChatConflict(
-            f"branch {name!r} of chat {event.stream.id!r} does not wait for run {run!r}",
-            expected=branch["run"] or "no run",
-        )
-    return branch
-
-
-def run_name(chat: str, number: int) -> str:
-    """What the runs of a chat are called, from 1."""
-    return f"{chat}/r{number:06d}"
-
-
-def _take_run(event: Applied, tx: Tx, run: str) -> None:
-    """Errors: `Conflict` unless a run has the next name."""
-    _check_open(event, tx)
-    row = tx.one("SELECT runs FROM chats WHERE id = ?", (event.stream_id,))
-    number = (row[0] if row else 0) + 1
-    expected = run_name(event.stream.id, number)
-    if run != expected or number > RUNS_MAX:
-        raise ChatConflict(
-            "the name of a chat's next run is another", expected=expected, got=run[:200]
-        )
-    tx.execute("UPDATE chats SET runs = ? WHERE id = ?", (number, event.stream_id))
-
-
-def _bounded(parts: tuple[ev.Part, ...]) -> tuple[ev.Part, ...]:
-    if len(parts) > PARTS_MAX:
-        raise _too_many("parts of one message", PARTS_MAX, len(parts))
-    return parts
-
-
-def _too_many(what: str, most: int, got: int) -> ChatConflict:
-    return ChatConflict(f"too many {what}", expected=f"at most {most}", got=got)
+    use_scope(event, tx, profile, session, runs=1)
