@@ -10,6 +10,8 @@ import pytest
 
 from artelier import Limits, Run, RunStopped, RunSuspended, Tenant
 from artelier.errors import InvalidRequest
+from artelier.kernel import events as ev
+from artelier.log import Draft, Stream, StreamAppend
 from tests.kernel.stage import ask, drive, echo, kinds, open_kernel, play, result_of
 
 
@@ -210,5 +212,26 @@ def test_an_opening_that_makes_no_sense_is_refused_before_a_run_begins(
                 with pytest.raises(InvalidRequest, match="grant"):
                     await kernel.for_tenant(bad).state()
             assert "t" not in {tenant["id"] for tenant in await kernel.tenants.list()}
+
+    play(scenario())
+
+
+def test_a_run_whose_last_notes_are_refused_has_not_completed(tmp_path: Path) -> None:
+    """The notes are a batch of their own by then: the end must not stand in the log without them."""
+
+    async def code(run: Run) -> str:
+        core = run.core
+        other = Stream("default", "main", "run:other")
+        draft = Draft(ev.RunStarted(), 0, "somebody")
+        core.writer.note_aside(StreamAppend(other, [draft], expected_seq=7), [])
+        ref, blobs = core.keep_json("note")
+        core.writer.note(ev.StepCompleted(key="note", result=ref), blobs)
+        await asyncio.sleep(0)  # the notes are on their way
+        return "done"
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            assert await drive(kernel.for_tenant(), code) == "failed: sequence_conflict"
+            assert "run.completed" not in await kinds(kernel)
 
     play(scenario())

@@ -184,10 +184,14 @@ class Actor:
 
     async def settled(self) -> None:
         """Return when every queued batch is durable. Errors: the first refusal."""
+        await self.decided()
+        self.check()
+
+    async def decided(self) -> None:
+        """Return when every queued batch is durable or refused; `failure` says which."""
         while self._unconfirmed:
             await asyncio.wait(tuple(self._unconfirmed))
             await asyncio.sleep(0)
-        self.check()
 
     async def hold(self, holder: str, *, ttl_us: int) -> None:
         """Return when this process drives the run for sure: what is entered now cannot be taken back.

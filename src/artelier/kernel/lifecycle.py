@@ -390,6 +390,7 @@ class OpenRun:
         raised = await _held_back(core) if error is None else None
         error = error or raised
         await core.quiet()
+        await writer.decided()  # an end must not stand in the log without what it is the end of
         if writer.failure is not None and (error is None or error is raised):
             error = raised = writer.failure
         if isinstance(error, LeaseLost) or isinstance(writer.failure, LeaseLost):
