@@ -43,7 +43,7 @@ def valid() -> Data:
     condition = {"source": "fights", "key": "fighting", "operator": "is_true"}
     state = upsert("state", usage="prompt+ui", value="{{ value }}")
     answer = {"type": "object", "properties": {"mood": {"type": "string"}}}
-    after = {"hooks": ["after_main_llm"]}
+    after: Data = {"hooks": ["after_main_llm"]}
     return {
         "profile_id": "tavern",
         "session_id": "one",
@@ -54,7 +54,7 @@ def valid() -> Data:
             template("dice", system(), upsert("roll", persistence="run_only"),
                      depends_on=["fights"], run_conditions=[condition]),
             template("notes", {"type": "prompt.insert_at_depth", "depth_from_end": 2}, order=-3.5),
-            template("world", state, text="{{ art.log.history | last }}", **after),
+            template("world", state, text="{{ art.state.history | last }}", **after),
             template("log", upsert("log", usage="ui_only", write_mode="append",
                                    retention={"max_versions": 20}), depends_on=["world"], **after),
             {"operation_id": "mood", "kind": "llm", "order": 5,
