@@ -20,8 +20,10 @@ from artelier.cycle import Parts, cycle
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
 from artelier.kernel.core import RECENT_BYTES, RECENT_MAX
+from artelier.kernel.prompts import settle_numbers
 from artelier.log import Blob, decode_stored
 from artelier.operations import events as ev
+from artelier.operations.clearance import unseen
 from artelier.operations.commits import Chronicle, reports
 from artelier.operations.definition import AFTER, BEFORE, OperationProfile
 from artelier.operations.effects import Outcome, Turned, apply
@@ -353,6 +355,8 @@ class Turn:
 
         async def make(full: str) -> tuple[ev.CommitReported, list[Blob]]:
             listed, blobs = reports(self.run.core, turned.applied)
+            # A call that a dead process has recorded has numbered the messages that it showed.
+            await settle_numbers(self.run.core, Prompt(parts=()))
             await self.chronicle.ended(
                 turned, call, state.result, status=status, marks=self._marks(state),
                 tokens=self._tokens(turned, call), said=self.found.said_last,
