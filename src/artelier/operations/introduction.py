@@ -57,7 +57,7 @@ def introduction(
 
         text, source = Template.parse(profile.system).render(names), f"profile:{ref}"
     else:
-        text, source = f"You are {who['char']}.", "chat"
+        text, source = f"You are {who['char']}, in a conversation with {who['user']}.", "chat"
     sections = [_section("system", text, source, pinned=True)]
     told = "\n\n".join(
         substituted(lead, **who) + str(char[field]) for field, lead in FIELDS if char.get(field)
