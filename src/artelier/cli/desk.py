@@ -134,16 +134,16 @@ class Desk:
         # An answer in words is a yes with a note, so it has a letter: a slip of the finger is no yes.
         choices = "y = yes, n = no, a = answer in words, " + ("e = edit, " if details else "")
         while True:
-            typed = await _read_line(f"  {choices}l = later > ")
+            typed = await read_line(f"  {choices}l = later > ")
             word = (typed or "l").strip()
             if word in ("l", "later"):
                 return None
             if word in ("y", "yes"):
                 return {}
             if word in ("n", "no"):
-                return {"deny": True, "note": (await _read_line("  why? > ") or "").strip()}
+                return {"deny": True, "note": (await read_line("  why? > ") or "").strip()}
             if word == "a":
-                return {"note": (await _read_line("  answer > ") or "").strip()}
+                return {"note": (await read_line("  answer > ") or "").strip()}
             if word == "e" and details:
                 edited = await self._edited(details.get("arguments", details))
                 if edited is not None:
@@ -151,7 +151,7 @@ class Desk:
 
     async def _edited(self, now: Any) -> Any:
         self._call.screen.note(f"  now: {msgspec.json.encode(now).decode()}")
-        typed = await _read_line("  new arguments as JSON > ")
+        typed = await read_line("  new arguments as JSON > ")
         try:
             return msgspec.json.decode((typed or "").strip())
         except msgspec.DecodeError as error:
@@ -159,7 +159,7 @@ class Desk:
             return None
 
 
-async def _read_line(prompt: str) -> str | None:
+async def read_line(prompt: str) -> str | None:
     """A line from the terminal without blocking the loop; None at its end (Ctrl-D)."""
     print(prompt, end="", file=sys.stderr, flush=True)
     loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()

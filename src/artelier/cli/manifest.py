@@ -139,10 +139,10 @@ async def render(call: Call, step: Step) -> None:
     if call.as_json:
         call.screen.text(request.canonical().decode())
     else:
-        call.screen.text(_readable(request))
+        call.screen.text(readable(request))
 
 
-def _readable(request: ModelRequest) -> str:
+def readable(request: ModelRequest) -> str:
     """A request as text: a heading per message, tools by name."""
     lines = [f"model: {request.model}", f"params: {plain.arguments(request.params)}"]
     if request.tools:
@@ -227,5 +227,5 @@ def _change(old: PartRecord, new: PartRecord) -> str:
 def _changes(one: ModelRequest, two: ModelRequest, *, names: tuple[str, str]) -> str:
     from difflib import unified_diff
 
-    old, new = _readable(one).splitlines(), _readable(two).splitlines()
+    old, new = readable(one).splitlines(), readable(two).splitlines()
     return "\n".join(unified_diff(old, new, names[0], names[1], lineterm="", n=1))

@@ -14,6 +14,7 @@ ABOUT = "Run LLM agents that survive crashes, keep to a budget and explain every
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "do": ("do", "Let an agent work on GOAL in a folder and write a report."),
+    "chat": ("chat", "Talk with a model, with operations that keep a state around it."),
     "run": ("run", "Drive a run of your own code."),
     "worker": ("worker", "Drive the runs that nobody drives."),
     "mcp": ("mcp", "Serve artifacts and runs over MCP."),

@@ -1,0 +1,5 @@
+"""`artelier chat`: a conversation in the terminal, or through a pipe."""
+
+from artelier.cli.chat.opening import app
+
+__all__ = ["app"]

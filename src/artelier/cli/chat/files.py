@@ -1,0 +1,68 @@
+"""Chats from and to files of other programs, at the command line."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artelier.cli.plain import count
+from artelier.cli.screen import Screen
+from artelier.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from artelier.operations import Session
+    from artelier.operations.carrying import TakenChat
+
+WARNINGS_SHOWN = 20
+
+
+async def add_turns(session: Session, file: str, *, screen: Screen) -> None:
+    """Add the turns of a JSONL file at the end of the branch. Errors: `InvalidImport`, `NotFound`,
+    `Conflict`."""
+    from artelier.operations.carrying import taken
+
+    await add(session, taken(file), file=file, screen=screen)
+
+
+async def add(session: Session, chat: TakenChat, *, file: str, screen: Screen) -> None:
+    """Add turns that were read from a file."""
+    warn(screen, chat.warnings)
+    added = await session.import_turns(list(chat.turns))
+    screen.note(f"{file}: {count(added, 'turn')} of {chat.user} and {chat.char}", "dim")
+
+
+def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
+    """What was changed or left out of a file."""
+    for text in warnings[:WARNINGS_SHOWN]:
+        screen.note(f"note: {text}", "yellow")
+    if len(warnings) > WARNINGS_SHOWN:
+        screen.note(f"note: and {len(warnings) - WARNINGS_SHOWN} more", "yellow")
+
+
+async def write_turns(session: Session, file: str) -> int:
+    """Write the branch as JSONL, whole or not at all; how many turns. Errors: `StoreUnavailable`."""
+    from artelier.operations.carrying import written
+
+    content = await written(session)
+    _write(Path(file), content)
+    turns = await session.turns(limit=1)
+    return turns[-1].number if turns else 0
+
+
+def _write(file: Path, content: bytes) -> None:
+    draft: str | None = None
+    try:
+        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=".artelier-")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, file)
+    except OSError as error:
+        if draft is not None and os.path.exists(draft):
+            os.unlink(draft)
+        raise StoreUnavailable(
+            f"the file cannot be written: {error.strerror}", got=str(file)
+        ) from None

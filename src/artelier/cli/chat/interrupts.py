@@ -1,0 +1,45 @@
+"""Ctrl-C in a conversation: the first ends the reply that is being written, the second the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+
+
+class Interrupts:
+    """`with interrupts.during(cancel)`: the first Ctrl-C within calls `cancel`. All others end the task."""
+
+    def __init__(self) -> None:
+        self._cancel: Callable[[], Awaitable[None]] | None = None
+        self._at_work: asyncio.Task[None] | None = None
+
+    def install(self) -> None:
+        """For the current task, until the event loop ends."""
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+
+        def came() -> None:
+            cancel, self._cancel = self._cancel, None
+            if cancel is None:
+                task.cancel()
+            else:
+                self._at_work = asyncio.ensure_future(cancel())
+
+        loop.add_signal_handler(signal.SIGINT, came)
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+
+    @contextmanager
+    def during(self, cancel: Callable[[], Awaitable[None]]) -> Generator[None]:
+        self._cancel = cancel
+        try:
+            yield
+        finally:
+            self._cancel = None
+
+    async def settled(self) -> None:
+        """After a cancel that was begun: what it came to. Errors: those of `cancel`."""
+        at_work, self._at_work = self._at_work, None
+        if at_work is not None:
+            await at_work

@@ -1,0 +1,155 @@
+"""One turn on the screen: the reply as it is written, and under it what the operations did."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from artelier.cli.plain import line, safe
+from artelier.cli.screen import Screen
+from artelier.money import format_usd
+
+if TYPE_CHECKING:
+    from artelier.operations import Session, TurnResult
+
+_WORDS = (("done", "ran"), ("skipped", "skipped"), ("error", "failed"), ("aborted", "aborted"))
+
+
+class Reply:
+    """Shows the reply of one turn, on a terminal piece by piece, elsewhere once it stands."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._streams = sys.stdout.isatty() and not screen.as_json
+        self._text = ""
+        """What has come."""
+        self._shown = 0
+        """Characters of it on the screen."""
+
+    def take(self, event: Any) -> None:
+        """A `RunEvent` of the turn."""
+        if event.type == "main_llm.delta":
+            if event.data["offset"] < len(self._text):  # asked again: it begins anew
+                self._end_line()
+                self._text, self._shown = "", 0
+            self._text += event.data["text"]
+            self._show(len(self._text) - self._text.endswith("\r"))
+        elif event.type == "approval.requested":
+            self._end_line()
+            self._screen.note(f"? {event.data.get('question', 'an answer is wanted')}", "yellow")
+
+    def _show(self, upto: int) -> None:
+        if self._streams and upto > self._shown:
+            sys.stdout.write(safe(self._text[self._shown : upto]))
+            sys.stdout.flush()
+            self._shown = upto
+
+    def _end_line(self) -> None:
+        if self._shown:
+            print(flush=True)
+
+    def end(self, text: str) -> None:
+        """`text` is the reply as people see it: after it was written, operations may have changed it."""
+        self._show(len(self._text))
+        self._end_line()
+        if not text or (self._shown and text.endswith(self._text)):
+            return
+        if self._shown and text.startswith(self._text):
+            text = text[len(self._text) :].strip("\n")
+        elif self._shown:
+            self._screen.note("the reply was changed; it now reads:", "dim")
+        self._screen.line(text)
+
+
+def told(screen: Screen, session: Session, result: TurnResult, facts: dict[str, Any]) -> None:
+    """A turn that has ended, as a JSON object, or as a quiet line below the reply."""
+    if screen.as_json:
+        screen.json(plain_turn(session, result, facts), indent=-1)
+        return
+    for part in facts["parts"]:
+        screen.line(f"[{part['channel']}] {part['text']}", "dim")
+    if result.failed is not None:
+        failed = result.failed
+        where = f"{failed['failed_type']}, {failed['operation']}".rstrip(", ")
+        screen.note(
+            f"the turn failed ({where}): {line(str(failed['message']), chars_max=400)}", "red"
+        )
+    elif result.status == "cancelled":
+        screen.note("cancelled", "yellow")
+    screen.note(summary(result, facts), "dim")
+
+
+def summary(result: TurnResult, facts: dict[str, Any]) -> str:
+    """`turn 2: ran lore, dice; skipped guard; world_state v2, combat_log +1; 0.01 USD`."""
+    words: list[str] = []
+    for status, word in _WORDS:
+        names = [id_ for id_ in facts["planned"] if result.operations.get(id_) == status]
+        if names:
+            words.append(f"{word} {', '.join(_named(names, facts['codes']))}")
+    if facts["changes"]:
+        words.append(", ".join(map(_change, facts["changes"])))
+    words.append(f"{format_usd(result.cost_microusd)} USD")
+    variant = f", variant {result.variant}" if result.variant > 1 else ""
+    return line(f"turn {result.turn}{variant}: {'; '.join(words)}", chars_max=600)
+
+
+def _named(names: Iterable[str], codes: dict[str, str]) -> list[str]:
+    return [f"{name} ({codes[name]})" if name in codes else name for name in names]
+
+
+def _change(change: dict[str, Any]) -> str:
+    if "added" in change:
+        return f"{change['tag']} +{change['added']}"
+    return f"{change['tag']} v{change['version']}"
+
+
+def plain_turn(session: Session, result: TurnResult, facts: dict[str, Any]) -> dict[str, Any]:
+    """A turn as JSON data."""
+    return {
+        "chat_id": session.chat_id, "branch": session.branch_name, "turn": result.turn,
+        "variant": result.variant, "run_id": result.run_id, "status": result.status,
+        "finish_reason": result.finish_reason, "text": result.text, "parts": facts["parts"],
+        "operations": dict(result.operations), "changes": facts["changes"],
+        "failed": dict(result.failed) if result.failed is not None else None,
+        "cost_microusd": result.cost_microusd,
+    }  # fmt: skip
+
+
+async def facts_of(session: Session, result: TurnResult) -> dict[str, Any]:
+    """What else there is to tell of a turn: `{planned, changes, codes, parts}`.
+
+    Artifacts that people may not see are not in it; neither are their names.
+    """
+    shown = await session.show(result.run_id)
+    visible = await session.arts()
+    changes: dict[str, dict[str, Any]] = {}
+    for report in shown["reports"]:
+        tag = report.get("tag", "")
+        if report["status"] != "applied" or not report.get("version") or tag not in visible:
+            continue
+        if visible[tag]["append"]:
+            added = changes.get(tag, {}).get("added", 0) + 1
+            changes[tag] = {"tag": tag, "added": added}
+        else:
+            changes[tag] = {"tag": tag, "version": report["version"]}
+    codes = {one["operation_id"]: one["code"] for one in shown["operations"] if one.get("code")}
+    return {
+        "planned": tuple(dict.fromkeys(one["operation_id"] for one in shown["plan"])),
+        "changes": list(changes.values()), "codes": codes,
+        "parts": await _beside(session, result),
+    }  # fmt: skip
+
+
+async def _beside(session: Session, result: TurnResult) -> list[dict[str, str]]:
+    """Parts of the reply on other channels than `text`."""
+    if not result.variant:
+        return []
+    turn = await session.turn(result.turn)
+    return [
+        {"channel": part["channel"], "text": part["text"]}
+        for variant in turn.variants
+        if variant.number == result.variant
+        for part in variant.parts
+        if part["channel"] != "text"
+    ]

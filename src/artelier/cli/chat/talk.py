@@ -1,0 +1,144 @@
+"""A conversation: lines in, turns and answers to slash commands out, until somebody leaves."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from artelier.cli import exits
+from artelier.cli.call import Call
+from artelier.cli.chat.interrupts import Interrupts
+from artelier.cli.chat.reply import Reply, facts_of, told
+from artelier.cli.chat.typed import Lines
+from artelier.cli.faults import report
+from artelier.errors import ArtelierError, Corrupt
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+    from artelier.operations import Session, TurnResult
+
+
+class Talk:
+    """One branch of a chat and the person, or the script, that talks on it."""
+
+    def __init__(self, call: Call, kernel: Kernel, session: Session, lines: Lines) -> None:
+        self.call = call
+        self.kernel = kernel
+        self.session = session
+        self.screen = call.screen
+        self.is_over = False
+        """Set by `/quit`."""
+        self._lines = lines
+        self._interrupts = Interrupts()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a person types: mistakes are told, and the conversation goes on."""
+        return self._lines.is_asked
+
+    async def go(self) -> int:
+        """Until the end of the input; the exit code.
+
+        A script stops at the first turn that is not completed, and at the first error.
+        """
+        self._interrupts.install()
+        code = await self._unfinished()
+        while not self.is_over and (code == exits.COMPLETED or self.is_asked):
+            self.call.resumable = self._way_back()
+            line = await self._lines.next("> ")
+            if line is None:
+                break
+            if line.strip():
+                code = await self._heard(line)
+        return exits.COMPLETED if self.is_asked else code
+
+    def _way_back(self) -> str:
+        session = self.session
+        branch = () if session.branch_name == "main" else ("--branch", session.branch_name)
+        return self.call.command_line("chat", session.chat_id, *branch)
+
+    async def _unfinished(self) -> int:
+        """A run that a process has left behind is brought to its end first."""
+        from artelier.operations.driving import has_ended
+
+        run_id = (await self.session.branch_row()).run
+        if not run_id or await has_ended(self.session.desk, run_id):
+            return exits.COMPLETED
+        self.screen.note(f"run {run_id} was not finished; it goes on", "yellow")
+        return await self._answered(self.reply("resume"))
+
+    async def _heard(self, line: str) -> int:
+        """What follows from a line: a slash command, or a turn. `//` begins words with one slash."""
+        text = line.lstrip()
+        if text.startswith("/") and not text.startswith("//"):
+            from artelier.cli.chat.slash import obey
+
+            return await self._answered(obey(self, text))
+        return await self._answered(self.reply("generate", line[1:] if text[:2] == "//" else line))
+
+    async def _answered(self, doing: Any) -> int:
+        """Errors: those of what is done, unless a person can be told."""
+        try:
+            return await doing
+        except Corrupt:
+            raise
+        except ArtelierError as error:
+            if not self.is_asked:
+                raise
+            return report(error, as_json=self.call.as_json)
+
+    async def reply(self, trigger: str, text: str = "") -> int:
+        """Have a turn, and show it; the exit code that its end stands for."""
+        self.call.resumable = self._way_back()
+        session, reply = self.session, Reply(self.screen)
+        result: TurnResult | None = None
+        # Questions of a run are answered by `artelier approve`: it is left waiting.
+        items = session.stream(text, trigger=trigger, on_wait="suspend")
+        with self._interrupts.during(self._cancel):
+            async with aclosing(items) as stream:
+                async for item in stream:
+                    if hasattr(item, "run_id"):
+                        result = item
+                    else:
+                        reply.take(item)
+        await self._interrupts.settled()
+        assert result is not None, "a stream ends with the result"
+        if not self.call.as_json:
+            reply.end(result.text)
+        told(self.screen, session, result, await facts_of(session, result))
+        await self._advise(result)
+        return exits.of_status(result.status)
+
+    async def _cancel(self) -> None:
+        self.screen.note("cancelling the reply; Ctrl-C once more leaves", "yellow")
+        await self.session.cancel()
+
+    async def _advise(self, result: TurnResult) -> None:
+        """How a run that did not end can go on."""
+        if result.status in ("completed", "failed", "cancelled") or self.call.as_json:
+            return
+        from artelier.cli.advice import next_steps, standing
+
+        run = await self.kernel.for_tenant(self.call.tenant).show(result.run_id)
+        self.screen.note(f"{result.run_id} is {standing(run)}", "bold yellow")
+        for step in await next_steps(self.call, self.kernel, run):
+            self.screen.note(step)
+        if self.is_asked:
+            self.screen.note("then here: /resume, or /cancel")
+
+    # What slash commands use
+
+    def data(self, value: Any) -> bool:
+        """Print an answer as JSON if that is wanted; whether it was."""
+        if self.call.as_json:
+            self.screen.json(value, indent=-1)
+        return self.call.as_json
+
+    async def stand(self) -> None:
+        """Say where the conversation stands now."""
+        session = self.session
+        turns = await session.turns(limit=1)
+        number = turns[-1].number if turns else 0
+        at: dict[str, Any] = {"branch": session.branch_name, "turn": number}
+        if not self.data(at):
+            self.screen.note(f"branch {session.branch_name}, turn {number}", "dim")
