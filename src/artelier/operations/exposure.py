@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from artelier.operations.clearance import Reader, hidden_values, reads
 from artelier.operations.definition import (
     ArtifactUpsert,
     AssistantBlocks,
@@ -16,11 +17,13 @@ from artelier.operations.definition import (
 )
 from artelier.operations.drafts import Draft
 from artelier.operations.kinds.texts import destination
-from artelier.operations.mistakes import Mistakes, Step, steps_of
+from artelier.operations.mistakes import Mistakes, Step, shown, steps_of
 from artelier.operations.rules import upserts
 
 if TYPE_CHECKING:
     from artelier.operations.templates import Template
+
+READERS: tuple[Reader, ...] = ("prompt", "ui")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,16 @@ class _Text:
     ui: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hidden:
+    """What one reader may not be shown."""
+
+    tags: Mapping[str, str]
+    """With their usage."""
+    values: frozenset[str]
+    """Of these operations."""
+
+
 def check_texts(
     drafts: Sequence[Draft],
     inclusions: Sequence[tuple[int, PromptInclusion]],
@@ -41,15 +54,32 @@ def check_texts(
 ) -> None:
     """Every template of a profile; that those of params parse, the kinds tell themselves."""
     written = {effect.tag: effect for draft in drafts for _, effect in upserts(draft)}
+    hidden = {reader: _hidden(reader, drafts, written) for reader in READERS}
     for one in _texts(drafts, inclusions, system):
         template = _parsed(one, mistakes)
         if template is not None:
-            _check_shown(one, template, written, mistakes)
+            _check_shown(one, template, hidden, mistakes)
     for draft in drafts:
         for one in _of_params(draft):
             template = _parsed(one, Mistakes())
             if template is not None:
-                _check_shown(one, template, written, mistakes)
+                _check_shown(one, template, hidden, mistakes)
+
+
+def _hidden(
+    reader: Reader, drafts: Sequence[Draft], written: Mapping[str, ArtifactUpsert]
+) -> _Hidden:
+    tags = {
+        tag: effect.usage
+        for tag, effect in written.items()
+        if not (effect.in_prompt if reader == "prompt" else effect.in_ui)
+    }
+    sources = [
+        (draft.id, draft.kind, draft.params)
+        for draft in drafts
+        if draft.kind is not None and draft.params is not None
+    ]
+    return _Hidden(tags=tags, values=hidden_values(sources, tags, reader))
 
 
 def _texts(
@@ -86,11 +116,11 @@ def _of_params(draft: Draft) -> Iterator[_Text]:
     """Templates of params: those of prompts that an operation asks, and one whose text is its value."""
     if draft.kind is None or draft.params is None:
         return
-    is_value = draft.kind.name == "template"
-    in_prompt, in_ui = destination(draft.params) if is_value else (True, False)
+    value = draft.kind.shows(draft.params)
+    in_prompt, in_ui = destination(draft.params) if value is not None else (True, False)
     texts = draft.kind.templates(draft.params)
-    if is_value and in_ui and not texts:
-        texts = {"template": str(draft.data["params"]["template"])}
+    if value is not None and in_ui and not texts:
+        texts = {"template" if draft.kind.name == "template" else "input": value}
     for name, text in texts.items():
         at = draft.path("params", *steps_of(name))
         yield _Text(at=at, text=text, prompt=in_prompt, ui=in_ui)
@@ -107,23 +137,21 @@ def _parsed(one: _Text, mistakes: Mistakes) -> Template | None:
 
 
 def _check_shown(
-    one: _Text, template: Template, written: Mapping[str, ArtifactUpsert], mistakes: Mistakes
+    one: _Text, template: Template, hidden: Mapping[str, _Hidden], mistakes: Mistakes
 ) -> None:
     for reader, is_seen in (("prompt", one.prompt), ("ui", one.ui)):
         if not is_seen:
             continue
-        hidden = {
-            tag: effect.usage
-            for tag, effect in written.items()
-            if not (effect.in_prompt if reader == "prompt" else effect.in_ui)
-        }
+        out = hidden[reader]
         who = "a prompt" if reader == "prompt" else "people"
         for path in sorted(template.paths()):
-            if path[0] != "art":
-                continue
-            if len(path) == 1 or path[1] == "*":
+            said = ""
+            if path[0] == "art" and (len(path) == 1 or path[1] == "*"):
                 said = f"which artifact {who} would be shown here is not known in advance: name it"
-                mistakes.add(one.at, f"usage_forbids_{reader}", said)
-            elif path[1] in hidden:
-                said = f"art.{path[1]} is {hidden[path[1]]}: {who} may not be shown it"
+            elif path[0] == "art" and path[1] in out.tags:
+                said = f"art.{path[1]} is {out.tags[path[1]]}: {who} may not be shown it"
+            elif reads(path, "deps", out.values) or reads(path, "rag", out.values):
+                name = shown(".".join(path[:2]))
+                said = f"{name} may hold an artifact that {who} may not be shown"
+            if said:
                 mistakes.add(one.at, f"usage_forbids_{reader}", said)

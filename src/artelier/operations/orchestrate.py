@@ -25,6 +25,7 @@ from artelier.errors import (
 from artelier.kernel import Run
 from artelier.log import Blob
 from artelier.operations import events as ev
+from artelier.operations.clearance import unseen
 from artelier.operations.definition import ArtifactUpsert, OperationProfile
 from artelier.operations.effects import (
     Outcome,
@@ -90,6 +91,7 @@ class Hooked:
         self._rag = rag
         self._in_prompt = state.in_prompt
         self._in_ui = state.in_ui
+        self._unseen = unseen(around.profile, state)
         self._now_us = situation.now_us
         self._above = _ancestors(slots)
         self._made: dict[str, tuple[Art, dict[str, Any]] | None] = {}
@@ -276,7 +278,7 @@ class Hooked:
             in_prompt = _with(in_prompt, {one.tag: one.in_prompt for one, _ in made})
             in_ui = _with(in_ui, {one.tag: one.in_ui for one, _ in made})
         names = {**self._names, "art": art, "rag": {**self._rag, **rag}, "deps": deps}
-        return Scope(names=names, in_prompt=in_prompt, in_ui=in_ui)
+        return Scope(names=names, in_prompt=in_prompt, in_ui=in_ui, unseen=self._unseen)
 
     def _made_by(self, outcome: Outcome) -> tuple[Art, dict[str, Any]] | None:
         """The artifact that an operation has written, and its names. It is the only writer of its tag."""

@@ -14,6 +14,7 @@ from artelier.errors import RunEnded
 from artelier.kernel import Run
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
+from artelier.operations.clearance import unseen
 from artelier.operations.commits import changes_of, reports, session_stream
 from artelier.operations.definition import AFTER, BEFORE, Hook, OperationProfile
 from artelier.operations.effects import Outcome, Turned, apply
@@ -148,7 +149,10 @@ class Stepping:
     ) -> Places:
         names = situation.names()
         names["art"] = turned.state.names()
-        scope = Scope(names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui)
+        scope = Scope(
+            names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui,
+            unseen=unseen(self.profile, turned.state),
+        )  # fmt: skip
         items = included(self.profile.inclusions, turned.state, scope.for_prompt(), trigger=trigger)
         items = [
             await shortened(self.run, item, model=self._model, prefix=prefix) for item in items

@@ -246,7 +246,10 @@ class Turn:
         )  # fmt: skip
         names = dict(situation.names())
         names["art"], names["rag"] = turned.state.names(), self._rag
-        scope = Scope(names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui)
+        scope = Scope(
+            names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui,
+            unseen=unseen(self.profile, turned.state),
+        )  # fmt: skip
         shown = scope.for_prompt()
         rules = self.profile.inclusions if self.profile is not None and self.profile.enabled else ()
         items = included(rules, turned.state, shown, trigger=job.trigger)

@@ -96,7 +96,7 @@ async def _array_order(stage: Stage) -> None:
         (5, "prompt.system_update", "applied"),
     ]
     assert stage.prompt() == [
-        ("system", "You are Assistant.\n\n4"), ("user", "A"), ("system", "1"), ("system", "3"),
+        ("system", "You are Assistant, in a conversation with User.\n\n4"), ("user", "A"), ("system", "1"), ("system", "3"),
         ("system", "2"), ("system", "## a\nA"),
     ]  # fmt: skip
 
@@ -214,7 +214,10 @@ async def _statuses(stage: Stage) -> None:
     reports = await stage.reports(turn.run_id)
     assert {(one.status, one.code, one.value) for one in reports} == {("skipped", "empty", None)}
     assert len(reports) == 5
-    assert stage.prompt() == [("system", "You are Assistant."), ("user", "x")]
+    assert stage.prompt() == [
+        ("system", "You are Assistant, in a conversation with User."),
+        ("user", "x"),
+    ]
 
 
 test_effects_without_text_are_skipped = stage_test(_statuses)

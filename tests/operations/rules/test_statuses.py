@@ -203,7 +203,10 @@ async def _required_after(stage: Stage) -> None:
     assert (turn.failed["failed_type"], turn.failed["operation"]) == ("after_main_llm", "must")
     assert await stage.values(session) == {"fine": "fine", "later": "later"}
     assert (await session.turn()).text == "re: a"
-    assert stage.prompt() == [("system", "You are Assistant."), ("user", "a")]
+    assert stage.prompt() == [
+        ("system", "You are Assistant, in a conversation with User."),
+        ("user", "a"),
+    ]
     await session.generate("b")
     assert ("assistant", "re: a") in stage.prompt()
 
@@ -237,7 +240,10 @@ async def _plain(stage: Stage) -> None:
     session = await stage.chat(used)
     turn = await session.generate("x")
     assert (turn.status, turn.operations) == ("completed", {})
-    assert stage.prompt() == [("system", "You are Assistant."), ("user", "x")]
+    assert stage.prompt() == [
+        ("system", "You are Assistant, in a conversation with User."),
+        ("user", "x"),
+    ]
     assert await stage.of(turn.run_id, ev.OperationFinished) == []
 
 

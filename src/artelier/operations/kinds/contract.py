@@ -33,6 +33,8 @@ class Scope:
     """Tags that a prompt may show."""
     in_ui: frozenset[str] = frozenset()
     """Tags that people may see."""
+    unseen: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Operations whose values `deps` and `rag` may not show, by reader: `prompt`, `ui` (`clearance.py`)."""
 
     def for_prompt(self) -> Mapping[str, Any]:
         """The names for a text that goes into a prompt: without artifacts that no prompt may show (I9)."""
@@ -41,12 +43,18 @@ class Scope:
     def shown(self, *, prompt: bool = False, ui: bool = False) -> Mapping[str, Any]:
         """The names for a text that goes into a prompt, to people, or both."""
         art: Mapping[str, Any] = self.names["art"]
-        tags = set(art)
+        tags, hidden = set(art), frozenset[str]()
         if prompt:
             tags &= self.in_prompt
+            hidden |= self.unseen.get("prompt", frozenset())
         if ui:
             tags &= self.in_ui
-        return {**self.names, "art": {tag: art[tag] for tag in art if tag in tags}}
+            hidden |= self.unseen.get("ui", frozenset())
+        names = {**self.names, "art": {tag: art[tag] for tag in art if tag in tags}}
+        for name in ("deps", "rag") if hidden else ():
+            values: Mapping[str, Any] = names.get(name, {})
+            names[name] = {id_: values[id_] for id_ in values if id_ not in hidden}
+        return names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +111,8 @@ class Kind(Generic[ParamsT]):
     """Mistakes that the form does not show: a template that does not parse, a bad schema."""
     templates: Callable[[ParamsT], Mapping[str, str]] = field(default=lambda _: {})
     """Templates by path whose text goes into a prompt; those of effects are known without it."""
+    shows: Callable[[ParamsT], str | None] = lambda _: None
+    """The template whose text is the value, or what it is made of; None for a kind that has none."""
     keys: Callable[[ParamsT], frozenset[str]] = field(default=lambda _: frozenset[str]())
     """Flags that run conditions may ask for."""
     fallen: Callable[[ParamsT, ArtelierError], Found | None] = lambda _, __: None

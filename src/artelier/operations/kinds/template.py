@@ -40,5 +40,6 @@ def _templates(params: TemplateParams) -> Mapping[str, str]:
 
 
 KIND: Kind[TemplateParams] = Kind(
-    name="template", params=TemplateParams, run=_run, problems=_problems, templates=_templates
-)
+    name="template", params=TemplateParams, run=_run, problems=_problems, templates=_templates,
+    shows=lambda params: params.template,
+)  # fmt: skip

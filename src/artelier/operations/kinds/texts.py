@@ -49,27 +49,41 @@ def mistakes(templates: Mapping[str, str | None]) -> Iterator[Problem]:
 
 
 def destination(params: Params) -> tuple[bool, bool]:
-    """Whether the value itself, not a text made of it, goes into `(prompts, what people see)`.
-
-    A text that another template makes of it is that template's to answer for.
-    """
+    """Whether the value goes into `(prompts, what people see)`: as it is, or in a text made with it."""
     in_prompt = in_ui = False
     for effect in params.effects:
         match effect:
             case ArtifactUpsert():
-                is_value = effect.value is None
-                in_prompt |= is_value and effect.in_prompt
-                in_ui |= is_value and effect.in_ui
+                is_shown = _has_value(effect.value)
+                in_prompt |= is_shown and effect.in_prompt
+                in_ui |= is_shown and effect.in_ui
             case AssistantBlocks():
-                blocks = [block for block in effect.blocks if block.text is None]
+                blocks = [block for block in effect.blocks if _has_value(block.text)]
                 in_prompt |= any(block.prompt for block in blocks)
                 in_ui |= any(block.ui for block in blocks)
             case _:
-                in_prompt |= effect.text is None
+                is_shown = _has_value(effect.text)
+                in_prompt |= is_shown
                 # What is said is read by people, and stands in later prompts.
-                is_said = isinstance(effect, UserVariant | AssistantPatch)
-                in_ui |= effect.text is None and is_said
+                in_ui |= is_shown and isinstance(effect, UserVariant | AssistantPatch)
     return in_prompt, in_ui
+
+
+def _has_value(template: str | None) -> bool:
+    """Whether the text of an effect is the operation's value, or made with it."""
+    if template is None:
+        return True
+    try:
+        return any(path[0] == "value" for path in paths_in(template))
+    except ArtelierError:
+        return False  # it does not parse, which is told elsewhere
+
+
+def paths_in(template: str) -> frozenset[tuple[str, ...]]:
+    """What a template may read. Errors: `InvalidTemplate`."""
+    from artelier.operations.templates import Template
+
+    return Template.parse(template).paths()
 
 
 def visible(call: Call[Any]) -> Mapping[str, Any]:

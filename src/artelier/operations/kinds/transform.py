@@ -76,13 +76,17 @@ def _problems(params: TransformParams) -> Iterable[Problem]:
 
 def _templates(params: TransformParams) -> Mapping[str, str]:
     in_prompt, _ = destination(params)
-    if not in_prompt or params.input == TURN_TEXT:
-        return {}
-    if _is_template(params.input):
-        return {"input": params.input}
-    return {"input": f"{{{{ {params.input}.value }}}}"}
+    text = _shows(params)
+    return {"input": text} if in_prompt and text is not None else {}
+
+
+def _shows(params: TransformParams) -> str | None:
+    if params.input == TURN_TEXT:
+        return None
+    return params.input if _is_template(params.input) else f"{{{{ {params.input}.value }}}}"
 
 
 KIND: Kind[TransformParams] = Kind(
-    name="transform", params=TransformParams, run=_run, problems=_problems, templates=_templates
-)
+    name="transform", params=TransformParams, run=_run, problems=_problems, templates=_templates,
+    shows=_shows,
+)  # fmt: skip
