@@ -1,0 +1,79 @@
+"""A chat with `rp-basic`, killed with `kill -9` at several points, says and keeps the same in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.test_kill_agent import kill_at
+
+PROGRAM = '''
+import asyncio, json, sys
+from artelier import Kernel, Session
+
+STEPS = ["I attack the ogre with my sword.", "", "I take the rope.", "I strike the troll."]
+
+async def main():
+    kernel = Kernel.open("state.db")
+    session = await Session.open(kernel, "c", model="offline", profile="rp-basic", user="Bob", char="Ann")
+    runs = (await session.row()).runs
+    if runs:
+        await session.resume()
+    for text in STEPS[runs:]:
+        await (session.generate(text) if text else session.regenerate())
+    turns = await session.turns()
+    arts = await session.arts(internal=True)
+    print(json.dumps({
+        "said": [[turn.user, turn.selected, [one.text for one in turn.variants]] for turn in turns],
+        "statuses": [one.status for turn in turns for one in turn.variants],
+        "art": {tag: [one["version"], one["value"], one["run_id"]] for tag, one in arts.items()},
+        "history": {tag: [[h["value"], h["run"]] for h in await session.history(tag, internal=True)]
+                    for tag in arts},
+    }))
+    await kernel.aclose()
+
+asyncio.run(main())
+'''  # fmt: skip
+
+
+def start(cwd: Path) -> subprocess.Popen[str]:
+    (cwd / "program.py").write_text(PROGRAM)
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
+    return subprocess.Popen(
+        [sys.executable, "program.py"], cwd=cwd, env=environ, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(cwd: Path) -> dict[str, Any]:
+    process = start(cwd)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, f"{out}\n{err}"
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_a_killed_chat_says_and_keeps_the_same_as_an_undisturbed_one(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("calm", "once", "often")}
+    for folder in folders.values():
+        folder.mkdir()
+    expected = finish(folders["calm"])
+    assert [len(variants) for _, _, variants in expected["said"]] == [2, 1, 1]
+    assert set(expected["statuses"]) == {"done"} and len(expected["history"]["combat_log"]) == 2
+
+    for name, stops in {"once": [95], "often": [12, 55, 125]}.items():
+        database = folders[name] / "state.db"
+        kills = sum(kill_at(start(folders[name]), database, count) for count in stops)
+        assert finish(folders[name]) == expected, (name, kills)
+        assert kills, name
+        checked = subprocess.run(
+            [sys.executable, "-m", "artelier", "verify", "--db", str(database), "--json"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert checked.returncode == 0, checked.stdout + checked.stderr
