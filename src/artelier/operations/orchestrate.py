@@ -61,6 +61,8 @@ class Surroundings:
     prefix: str = ""
     """Of step keys: a run with several cycles has one for each."""
     deadline_us: int | None = None
+    seed: str = ""
+    """Of what operations draw by chance; the run's id by default."""
 
 
 @dataclass(slots=True)
@@ -301,34 +303,49 @@ class Hooked:
         is left alone: whatever it still finds is no outcome.
         """
         own_s = slot.operation.params.timeout_s
-        left_s = self._left_s()
-        limit_s = own_s if left_s is None else min(own_s, left_s)
         operation = slot.operation
         call: Call[Any] = Call(
             run=Run(self._run.core, parent_key=full), operation=operation, params=operation.params,
             scope=scope, model=self._around.model, principal=self._around.principal,
-            seed=_seed(self._run.id, full), desk=self._around.desk,
+            seed=_seed(self._around.seed or self._run.id, full), desk=self._around.desk,
         )  # fmt: skip
         kind = kind_named(operation.kind)
         task = asyncio.ensure_future(kind.run(call))
         try:
-            done, _ = await asyncio.wait((task,), timeout=limit_s)
+            late = await self._late(task, own_s)
         except asyncio.CancelledError:
             await _stop((task,))
             raise
-        if done:
+        if not late:
             return task.result()
         await _stop((task,))
         if task.done() and not task.cancelled() and isinstance(task.exception(), Flow):
             raise _of(task)
-        if left_s is not None and limit_s >= left_s:
+        if late == "deadline":
             raise OperationFailed("deadline", "the time of the run is up")
-        late = OperationFailed(
+        failure = OperationFailed(
             "timeout", "the operation gave no result in time", expected=f"at most {own_s:g} s"
         )
-        if (found := kind.fallen(operation.params, late)) is None:
-            raise late
+        if (found := kind.fallen(operation.params, failure)) is None:
+            raise failure
         return found
+
+    async def _late(self, task: asyncio.Task[Any], own_s: float) -> str:
+        """Why an operation must stop: `timeout` or `deadline`; empty if it ends in time.
+
+        While a person is asked, or the run is paused, its own time stands still: it begins anew afterwards.
+        """
+        core = self._run.core
+        while True:
+            left_s = self._left_s()
+            is_last = left_s is not None and left_s <= own_s
+            done, _ = await asyncio.wait((task,), timeout=left_s if is_last else own_s)
+            if done:
+                return ""
+            if is_last:
+                return "deadline"
+            if not core.paused and core.status not in ("waiting", "waiting_approval"):
+                return "timeout"
 
     def _left_s(self) -> float | None:
         until_us = self._around.deadline_us
@@ -424,8 +441,8 @@ def _with(tags: frozenset[str], changed: Mapping[str, bool]) -> frozenset[str]:
     return (tags - gone) | frozenset(tag for tag, is_in in changed.items() if is_in)
 
 
-def _seed(run_id: str, key: str) -> int:
-    return int.from_bytes(sha256(f"{run_id}\0{key}".encode()).digest()[:6])
+def _seed(seed: str, key: str) -> int:
+    return int.from_bytes(sha256(f"{seed}\0{key}".encode()).digest()[:6])
 
 
 def _clean(message: str) -> str:
