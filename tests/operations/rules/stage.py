@@ -25,6 +25,8 @@ Answer = Callable[[ModelRequest], Any]
 
 BEFORE = "before_main_llm"
 AFTER = "after_main_llm"
+SYSTEM = "You are Assistant, in a conversation with User."
+"""The system prompt of a chat that says nothing of it."""
 BROKEN = "{{ nobody }}"
 """A template that fails: the name has no value."""
 

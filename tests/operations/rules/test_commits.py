@@ -12,6 +12,7 @@ from artelier.operations.validation import mistakes_in
 from tests.operations.rules.stage import (
     AFTER,
     BEFORE,
+    SYSTEM,
     Stage,
     after,
     insert,
@@ -96,7 +97,7 @@ async def _array_order(stage: Stage) -> None:
         (5, "prompt.system_update", "applied"),
     ]
     assert stage.prompt() == [
-        ("system", "You are Assistant, in a conversation with User.\n\n4"), ("user", "A"), ("system", "1"), ("system", "3"),
+        ("system", f"{SYSTEM}\n\n4"), ("user", "A"), ("system", "1"), ("system", "3"),
         ("system", "2"), ("system", "## a\nA"),
     ]  # fmt: skip
 
@@ -215,7 +216,7 @@ async def _statuses(stage: Stage) -> None:
     assert {(one.status, one.code, one.value) for one in reports} == {("skipped", "empty", None)}
     assert len(reports) == 5
     assert stage.prompt() == [
-        ("system", "You are Assistant, in a conversation with User."),
+        ("system", SYSTEM),
         ("user", "x"),
     ]
 

@@ -13,6 +13,7 @@ from tests.operations.rules.stage import (
     AFTER,
     BEFORE,
     BROKEN,
+    SYSTEM,
     Stage,
     after,
     asks,
@@ -204,7 +205,7 @@ async def _required_after(stage: Stage) -> None:
     assert await stage.values(session) == {"fine": "fine", "later": "later"}
     assert (await session.turn()).text == "re: a"
     assert stage.prompt() == [
-        ("system", "You are Assistant, in a conversation with User."),
+        ("system", SYSTEM),
         ("user", "a"),
     ]
     await session.generate("b")
@@ -241,7 +242,7 @@ async def _plain(stage: Stage) -> None:
     turn = await session.generate("x")
     assert (turn.status, turn.operations) == ("completed", {})
     assert stage.prompt() == [
-        ("system", "You are Assistant, in a conversation with User."),
+        ("system", SYSTEM),
         ("user", "x"),
     ]
     assert await stage.of(turn.run_id, ev.OperationFinished) == []

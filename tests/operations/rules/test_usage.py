@@ -1,4 +1,4 @@
-"""Who may see which artifact: canary values, looked for in every request and in everything people can read."""
+"""Who may see which artifact: canaries, looked for in every request and in all that people can read."""
 
 from __future__ import annotations
 
