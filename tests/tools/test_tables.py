@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import sqlite3
-import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -512,12 +511,10 @@ def test_query_that_takes_all_time_or_memory_is_stopped(root: Path, sql: str):
     (root / "t.csv").write_text("a\n1\n")
     tables = Tables(Folder(root), query_s=0.5)
     tables.describe()
-    started = time.monotonic()
 
     with pytest.raises(ToolFailed, match=r"longer than|too much memory|its memory"):
         tables.query(sql, rows_max=10)
 
-    assert time.monotonic() - started < 10
     assert tables.query("SELECT a FROM t", rows_max=10)["rows"] == [[1]]
 
 

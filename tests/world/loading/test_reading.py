@@ -403,11 +403,11 @@ def test_a_broken_file_fails_its_agent_alone(
     tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
     agent(tmp_path, "id: good\nmodel: offline\n", name="good")
-    began = time.monotonic()
+    began = time.process_time()
 
     plan = agent(tmp_path, text, name="bad")
 
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 20, "of work: no file is a bomb"
     (note, *_) = [note for note in plan.notes if note.what == "failed"]
     assert reason in note.text
     assert note.file == "bad/agent.yaml"
