@@ -9,6 +9,7 @@ GOAL := Which three regions sold most, and what changed from Q2 to Q3? Write a r
 # Without byte code the first import takes seconds. Python comes from the machine, never from a download.
 export UV_COMPILE_BYTECODE := 1
 export UV_PYTHON_DOWNLOADS := never
+unexport PYTHONDONTWRITEBYTECODE
 # Pyright is bundled in its wheel; without this it asks the network for a newer one on every call.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 unexport VIRTUAL_ENV
@@ -36,10 +37,10 @@ format: setup ## Fix format, and what lint can fix
 	@.venv/bin/ruff format .
 
 test: check ## Check, then run all tests, those about the repository included
-	@.venv/bin/pytest -n $(JOBS) --hypothesis-profile=full
+	@.venv/bin/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full
 
 fast: setup ## Run the fast tests alone
-	@.venv/bin/pytest -n $(JOBS) -m "not slow"
+	@.venv/bin/pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 bench: setup ## Print the table of benchmarks
 	@.venv/bin/artelier bench
