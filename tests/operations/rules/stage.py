@@ -168,11 +168,12 @@ def stage_test(
 
 
 async def started(session: Session, fact: Callable[[Any], bool]) -> str:
-    """The id of the branch's newest run, once it has an event of which `fact` holds."""
+    """The id of the branch's newest run, once it goes on and has an event of which `fact` holds."""
     while True:
         run_id = (await session.branch_row()).run
         try:
-            if run_id and any(fact(one) for one in await session.events(run_id)):
+            seen = await session.events(run_id, limit=1_000) if run_id else []
+            if any(map(fact, seen)) and seen[-1].type != "run.finished":
                 return run_id
         except NotFound:
             pass
