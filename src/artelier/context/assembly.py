@@ -122,7 +122,10 @@ def _shortened(fitted: _Fitted, tokens: int) -> _Fitted | None:
 
 
 def _later_messages(fitted: _Fitted, part: RangePart, tokens: int) -> _Fitted | None:
-    """The newest messages that fit, beginning with none that answers a call left out."""
+    """The newest messages that fit, beginning with none that answers a call left out.
+
+    The newest exchange always stays, unless the section says `drop`: then it stands in another one.
+    """
     sizes = [message_tokens(message) for message in part.messages]
     first, left = len(sizes), tokens
     while first > 0 and sizes[first - 1] <= left:
@@ -130,7 +133,9 @@ def _later_messages(fitted: _Fitted, part: RangePart, tokens: int) -> _Fitted | 
         left -= sizes[first]
     while first < len(sizes) and part.messages[first].role == "tool":
         first += 1
-    if first >= len(sizes):  # the newest exchange always stays: without it nothing is asked
+    if first >= len(sizes) and fitted.section.truncation == "drop":
+        return None
+    if first >= len(sizes):  # without the newest exchange nothing is asked
         first = max(i for i, m in enumerate(part.messages) if m.role != "tool" or i == 0)
     messages = part.messages[first:]
     shorter = msgspec.structs.replace(

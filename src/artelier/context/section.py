@@ -51,7 +51,8 @@ class Section:
     max_tokens: int | None = None
     """By estimate. None: no limit of its own."""
     truncation: Truncation = "end"
-    """Where text is cut, over its own limit or the prompt's; `drop` leaves all of it out."""
+    """Where text is cut, over its own limit or the prompt's; `drop` leaves all of it out. Of messages the
+    oldest go first, and with `drop` all of them may."""
     pinned: bool = False
     """Never cut, never left out."""
     sources: tuple[Source | str, ...] = ()

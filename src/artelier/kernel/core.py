@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from artelier.errors import (
     AmbiguousStepKey,
     ArtelierError,
+    CorruptStore,
     Exhausted,
     InvalidRequest,
     NotFound,
@@ -297,7 +298,14 @@ class RunCore:
         """Stored content, or content that rides with a batch which is not committed yet."""
         if (recent := self._recent.get(ref)) is not None:
             return recent
-        return await stored_blob(self.store, self.tenant.id, ref)
+        try:
+            return await stored_blob(self.store, self.tenant.id, ref)
+        except CorruptStore:
+            if self.actor is None:
+                raise
+            # Large content is not remembered here: it may be in a batch that is still on its way.
+            await self.actor.commit()
+            return await stored_blob(self.store, self.tenant.id, ref)
 
     async def load_json(self, ref: str | None) -> Any:
         return None if ref is None else decode_stored(await self.load(ref))

@@ -105,8 +105,8 @@ async def _asked(
         )  # fmt: skip
     heard.append(result)
     reason = ENDS.get(result.finish_reason, "unknown")
-    if result.finish_reason == "cut":
-        reason = "user_abort" if run.core.stopping or run.core.cancelled_reason else "unknown"
+    if result.finish_reason == "cut":  # by a command, or since it was longer than was asked for
+        reason = "user_abort" if run.core.stopping or run.core.cancelled_reason else "completed"
     return MainCall(
         text=result.text, finish_reason=reason, code="" if reason == "completed" else reason,
         cost_microusd=result.cost_microusd, replied=True,

@@ -19,7 +19,6 @@ from artelier.cycle import Outcome as CycleOutcome
 from artelier.cycle import Parts, cycle
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
-from artelier.kernel.core import RECENT_BYTES, RECENT_MAX
 from artelier.kernel.prompts import settle_numbers
 from artelier.log import Blob, decode_stored
 from artelier.operations import events as ev
@@ -115,18 +114,10 @@ class Turn:
     async def begin(cls, run: Run, job: TurnJob, *, desk: Any, sink: Sink | None) -> Turn:
         """Read what the turn goes on from, once."""
 
-        is_much = False
-
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
-            nonlocal is_much
-            event, blobs = await find(run, job, desk, key=full)
-            large = any(len(blob.content) > RECENT_BYTES for blob in blobs)
-            is_much = large or len(blobs) > RECENT_MAX // 2
-            return event, blobs
+            return await find(run, job, desk, key=full)
 
         read = await run.receipt(ev.SessionRead, make, key="session")
-        if is_much:  # more than the run remembers: it must be durable before it is read again
-            await run.core.writer.commit()
         turn = cls(run, job, await found_from(run, job, read), sink, desk)
         await turn.planned()
         return turn
@@ -272,7 +263,7 @@ class Turn:
         def span(start: int, end: int, later: int) -> Section:
             return Section(
                 tag="conversation", range=conversation.range(start, end), stability="append_only",
-                pinned=start <= last <= end, truncation="start", priority=max(60, 69 - later),
+                pinned=start <= last <= end, truncation="drop", priority=max(60, 69 - later),
             )  # fmt: skip
 
         user = last if job.trigger != "continue" else 0
