@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TIMEOUT_S = 60.0
+KILL = "kill -9"
+"""Instead of an answer: the process is killed at this moment."""
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -43,7 +45,7 @@ def on_terminal(
     )  # fmt: skip
     os.close(theirs)
     try:
-        raw = _converse(ours, list(typed))
+        raw = _converse(ours, list(typed), process)
         return Seen(process.wait(TIMEOUT_S), raw)
     finally:
         process.kill()
@@ -59,7 +61,9 @@ def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def _converse(terminal: int, typed: list[tuple[str, str]]) -> str:
+def _converse(
+    terminal: int, typed: list[tuple[str, str]], process: subprocess.Popen[bytes]
+) -> str:
     raw, looked = b"", 0
     until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:
@@ -73,5 +77,9 @@ def _converse(terminal: int, typed: list[tuple[str, str]]) -> str:
         raw += piece
         if typed and typed[0][0].encode() in raw[looked:]:
             looked = len(raw)
-            os.write(terminal, typed.pop(0)[1].encode())
+            answer = typed.pop(0)[1]
+            if answer == KILL:
+                process.kill()
+            else:
+                os.write(terminal, answer.encode())
     raise TimeoutError(f"the command did not end; it showed {raw[-2000:]!r}")

@@ -252,11 +252,22 @@ def _operations(shown: dict[str, Any]) -> list[tuple[object, ...]]:
 
 def _why(planned: dict[str, Any], found: dict[str, Any]) -> str:
     words = [found.get("reason") or planned.get("skipped") or "", found.get("code") or ""]
-    if details := found.get("details"):
-        words.append(plain.arguments(details))
+    words += _details(found.get("details") or {})
     if message := found.get("message"):
         words.append(plain.line(str(message)))
     return "; ".join(dict.fromkeys(word for word in words if word))
+
+
+def _details(details: dict[str, Any]) -> list[str]:
+    """What conditions saw, and how the operations before it ended that are not done."""
+    words = [
+        f"{one['source']}.{one['key']} is {plain.compact(one['seen'])}"
+        for one in details.get("conditions", ())
+    ]
+    ended: dict[str, str] = details.get("depends_on", {})
+    words += [f"{name} is {status}" for name, status in ended.items() if status != "done"]
+    rest = {name: one for name, one in details.items() if name not in ("conditions", "depends_on")}
+    return [*words, plain.arguments(rest)] if rest else words
 
 
 def _effects(talk: Talk, reports: list[dict[str, Any]]) -> None:
