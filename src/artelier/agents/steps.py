@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.agents.job import Job
 from artelier.context import Section
+from artelier.errors import InvalidRequest
 from artelier.kernel import Run
 from artelier.kernel.conversation import Conversation
 
@@ -65,7 +66,7 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
 async def saved(desk: Any, profile: OperationProfile | str | None) -> str:
     """The ref with its version of a profile that an agent was given; empty for none.
 
-    Errors: `NotFound`, `InvalidProfile`, `AccessDenied`.
+    Errors: `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for anything else.
     """
     if profile is None:
         return ""
@@ -73,4 +74,10 @@ async def saved(desk: Any, profile: OperationProfile | str | None) -> str:
 
     if isinstance(profile, str):
         return (await load_profile(desk, profile))[1]
+    if not hasattr(profile, "save"):
+        raise InvalidRequest(
+            "profile",
+            expected="an OperationProfile, or the ref of a stored one",
+            got=repr(profile)[:80],
+        )
     return await profile.save(desk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,10 +27,13 @@ class Situation:
     """The person's newest words."""
     reply: str | None = None
     """The main call's text, after it."""
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Names of where the agent lives; they take the place of no other."""
 
     def names(self) -> dict[str, Any]:
         said = list(self.messages)
         names: dict[str, Any] = {
+            **self.more,
             "user": dict(self.people["user"]),
             "char": dict(self.people["char"]),
             "chat": dict(self.chat),

@@ -6,12 +6,12 @@ its transition belong to whoever drives the cycle. The session is named after th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from artelier.errors import RunEnded
-from artelier.kernel import Run
+from artelier.errors import Conflict, InvalidRequest, RunEnded
+from artelier.kernel import Run, run_row
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
 from artelier.operations.clearance import unseen
@@ -28,6 +28,9 @@ from artelier.operations.scope import Situation, said_names
 from artelier.operations.shortening import shortened
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
+
+TAKEN = "#steps"
+"""Among the marks of operations: how many steps there were. No operation can be called so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +52,11 @@ class Stepping:
 
     def __init__(
         self, run: Run, *, ref: str, chat: str, model: str, principal: str, desk: Any,
-        session_id: str = "", name: str = "",
+        session_id: str = "", name: str = "", unit: str = "c", seed: str = "",
     ) -> None:  # fmt: skip
         """`ref`: the profile with its version. `chat`: names the session's stream. `desk`: the kernel bound
-        to the tenant, None in a replay. `name`: what templates call the agent."""
+        to the tenant, None in a replay. `name`: what templates call the agent. `unit`: begins the keys of
+        the steps, before their number. `seed`: of what operations draw by chance; the run's id by default."""
         self.run = run
         self._ref = ref
         self._chat = chat
@@ -60,6 +64,8 @@ class Stepping:
         self._principal = principal
         self._desk = desk
         self._session = session_id
+        self._unit = unit
+        self._seed = seed
         self._profile: OperationProfile | None = None
         self._people: dict[str, dict[str, Any]] = {
             "user": {"name": "User"}, "char": {"name": name or "Agent"},
@@ -76,19 +82,22 @@ class Stepping:
         return f"{self.profile.profile_id}/{self._session or self.profile.session_id}"
 
     async def before(
-        self, number: int, *, said: Sequence[ChatMessage], text: str, trigger: str = "generate"
-    ) -> Step:
+        self, number: int, *, said: Sequence[ChatMessage], text: str, trigger: str = "generate",
+        more: Mapping[str, Any] | None = None, now_us: int | None = None,
+    ) -> Step:  # fmt: skip
         """Run the operations before step `number`, and commit their effects.
 
-        `said`: the newest messages, oldest first. `text`: what the step is about.
-        Errors: `StepFailed` if the barrier holds; `InclusionFailed`; Flow.
+        `said`: the newest messages, oldest first. `text`: what the step is about. `more`: names in scope
+        besides those of every profile. `now_us`: the time that operations see, by default the run's start.
+        Errors: `StepFailed` if the barrier holds; `InclusionFailed`; `Conflict`; Flow.
         """
-        prefix = f"c{number}/"
-        found = await self._found(prefix)
+        prefix = f"{self._unit}{number}/"
+        found = await self._found(prefix, now_us)
         facts = {"turn": number, "trigger": trigger}
         planned = plan(
-            self.profile, trigger=trigger, turn=number, tokens=found.tokens, marks=found.marks
-        )
+            self.profile, trigger=trigger, turn=_taken(found.marks) + 1, tokens=found.tokens,
+            marks=found.marks,
+        )  # fmt: skip
 
         async def write_down(full: str) -> tuple[ev.PhaseChanged, list[Blob]]:
             return ev.PhaseChanged(key=full, phase="planning", plan=planned.planned()), []
@@ -96,8 +105,9 @@ class Stepping:
         await self.run.receipt(ev.PhaseChanged, write_down, key=f"{prefix}planning")
         situation = Situation(
             people=self._people, chat={"id": self._chat, "branch": "main", **facts},
-            run={"id": self.run.id, **facts}, now_us=self.run.core.started_us,
-            messages=said_names(said, self._people), text=text,
+            run={"id": self.run.id, **facts},
+            now_us=self.run.core.started_us if now_us is None else now_us,
+            messages=said_names(said, self._people), text=text, more=more or {},
         )  # fmt: skip
         turned = Turned(state=found.state)
         outcomes = await self._hook(prefix, planned, BEFORE, turned, situation, {})
@@ -117,16 +127,19 @@ class Stepping:
         A reply that an operation has changed is in the result: what becomes of it is the driver's.
         Errors: `StepFailed` if a required operation is not done, after the commit of the others; Flow.
         """
-        prefix = f"c{step.number}/"
+        prefix = f"{self._unit}{step.number}/"
         situation = replace(step.situation, reply=reply)
         rag = passages_of(step.outcomes)
         outcomes = await self._hook(prefix, step.plan, AFTER, step.turned, situation, rag)
         turned = apply(step.turned, outcomes, at_us=situation.now_us, reply=reply)
         found = step.found
-        marks = baseline(step.plan, turn=step.number, tokens=found.tokens, marks=found.marks)
+        turn = _taken(found.marks) + 1
+        marks = baseline(step.plan, turn=turn, tokens=found.tokens, marks=found.marks)
         for outcome in (*step.outcomes, *outcomes):
             if outcome.status == "done" and outcome.slot.operation.activation is not None:
-                marks[outcome.slot.id] = (step.number, found.tokens)
+                marks[outcome.slot.id] = (turn, found.tokens)
+        if any(one.activation is not None for one in self.profile.operations):
+            marks[TAKEN] = (turn, found.tokens)
         tokens = found.tokens + estimate_tokens(reply)
         await self._commit(prefix, AFTER, turned, marks, tokens)
         if (failed := not_done(outcomes)) is not None:
@@ -139,7 +152,7 @@ class Stepping:
     ) -> list[Outcome]:  # fmt: skip
         around = Surroundings(
             run=self.run, profile=self.profile, model=self._model, principal=self._principal,
-            desk=self._desk, prefix=prefix,
+            desk=self._desk, prefix=prefix, seed=self._seed,
         )  # fmt: skip
         slots = planned.at(hook)
         return await Hooked(around, slots, turned.state, situation, rag).run_all() if slots else []
@@ -161,16 +174,16 @@ class Stepping:
 
     # The session
 
-    async def _found(self, prefix: str) -> Found:
+    async def _found(self, prefix: str, now_us: int | None) -> Found:
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
-            return await self._read(full)
+            return await self._read(full, now_us)
 
         read = await self.run.receipt(ev.SessionRead, make, key=f"{prefix}session")
         found = await found_from(self.run, None, read)
         self._profile = found.profile
         return found
 
-    async def _read(self, full: str) -> tuple[ev.SessionRead, list[Blob]]:
+    async def _read(self, full: str, now_us: int | None) -> tuple[ev.SessionRead, list[Blob]]:
         if self._desk is None:
             raise RunEnded(f"run {self.run.id} ended before this step had read its session")
         from artelier.operations.saving import load_profile
@@ -181,25 +194,48 @@ class Stepping:
         core, blobs = self.run.core, list[Blob]()
         await core.writer.commit()  # what the step before has changed is read back here
         store, tenant = core.store, self.run.tenant_id
+        await self._check_no_fork()
         stream = session_stream(tenant, self._chat)
         profile, more = core.keep_json(self.profile.data())
         blobs.extend(more)
         if (await store.head(stream))[0] == 0:
-            settings, more = core.keep_json({"model": self._model})
+            settings, more = core.keep_json(
+                {"model": self._model, "profile": self._ref, "principal": self._principal}
+            )
             opened = ev.ChatOpened(settings=settings)
             self._aside(opened, list(more))
             return ev.SessionRead(key=full, settings=settings, profile=profile, turn=1), blobs
         row = await chat_row(store, tenant, self._chat)
+        self._check_own(await core.load_json(row.settings))
         branch = await branch_of(store, row, "main")
         stood = await stand(
             store, tenant, self._chat, node=branch.head, scope=self._scope, trigger="step",
-            now_us=core.clock.now_us(),
+            now_us=core.clock.now_us() if now_us is None else now_us,
         )  # fmt: skip
         read = ev.SessionRead(
             key=full, settings=stood.settings, profile=profile, artifacts=stood.artifacts,
             marks=dict(stood.marks), turn=stood.turn, tokens=stood.tokens,
         )  # fmt: skip
         return read, blobs
+
+    async def _check_no_fork(self) -> None:
+        """Errors: `InvalidRequest`: what the steps before have changed stands in the origin's session."""
+        row = await run_row(self.run.core.services, self.run.tenant_id, self.run.id)
+        if row["origin"] is not None:
+            raise InvalidRequest(
+                f"run {self.run.id!r} is a fork, and its steps have operations: the artifacts that they"
+                " keep are those of the run that it was forked from",
+                hint="Begin a run of its own, or fork a run without a profile.",
+            )  # fmt: skip
+
+    def _check_own(self, settings: Any) -> None:
+        """Errors: `Conflict` for the stream of a chat of people, or of another agent's session."""
+        if settings.get("principal") != self._principal:
+            raise Conflict(
+                f"there is a chat {self._chat!r} that is not of the steps of this agent",
+                expected=f"a session of {self._principal}", got=str(settings.get("principal"))[:120],
+                hint="Give the run, or the session of the agent, another name.",
+            )  # fmt: skip
 
     def _aside(self, data: EventData, blobs: list[Blob]) -> None:
         core = self.run.core
@@ -232,6 +268,11 @@ class Stepping:
             return ev.CommitReported(key=full, hook=hook, reports=listed), blobs
 
         await self.run.receipt(ev.CommitReported, make, key=f"{prefix}commit/{hook}")
+
+
+def _taken(marks: Mapping[str, tuple[int, int]]) -> int:
+    """How many steps of the session are behind it, over all runs; counted while anything depends on it."""
+    return marks.get(TAKEN, (0, 0))[0]
 
 
 def _failure(failed_type: str, outcome: Outcome) -> StepFailed:
