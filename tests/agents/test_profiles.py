@@ -23,6 +23,7 @@ from artelier.errors import Conflict
 from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json
 from artelier.testing import ManualClock, ScriptedModel, tool_call
+from tests.agents.family import CHILD
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World, events, kinds, play
 from tests.operations.chats import Chat
@@ -338,6 +339,7 @@ def test_a_sub_agent_has_operations_and_a_session_of_its_own(tmp_path: Path) -> 
         with Kernel.open(tmp_path / "s.db", models=models, tools=[look], environ={}) as kernel:
             worker = SubAgentFactory(kernel=kernel).create(
                 name="worker", description="Works.", system_prompt="You work.", model="m", tools=[look],
+                profile=watcher(),
             )  # fmt: skip
             agent = AutonomousAgent(
                 kernel=kernel, tools=[worker], profile=watcher(), agent_id="boss"
@@ -345,8 +347,9 @@ def test_a_sub_agent_has_operations_and_a_session_of_its_own(tmp_path: Path) -> 
             result = await agent.run(run_id="r", model="boss", prompt="Have it done.")
             assert (result.status, result.text) == ("completed", "all done")
             assert (await kept(kernel))["count"] == ["xx", "x"]
-            rows = await kernel.store.query("SELECT chat FROM chats")
-            assert [chat for (chat,) in rows] == ["r"]  # the child was given no profile
+            assert await kept(kernel, CHILD) == KEPT
+            rows = await kernel.store.query("SELECT chat FROM chats ORDER BY chat")
+            assert [chat for (chat,) in rows] == ["r", CHILD]
             assert (await kernel.for_tenant().replay("r", agent.drive)).status == "completed"
 
     play(scenario())

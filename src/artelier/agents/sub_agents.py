@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,6 +35,9 @@ from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import Tool
 from artelier.tools.function import DESCRIPTION_CHARS_MAX
+
+if TYPE_CHECKING:
+    from artelier.operations.definition import OperationProfile
 
 DEPTH_MAX = 4
 """Generations below the first run."""
@@ -112,8 +115,11 @@ class SubAgentFactory:
         grants: Iterable[str] | None = None,
         max_iterations: int | None = None,
         acceptance: Sequence[str] = (),
+        profile: OperationProfile | str | None = None,
     ) -> Tool[..., Any]:
         """A tool `name(prompt)`; its result is the child's output, or its text.
+
+        `profile`: operations around each step of a child, whose artifacts are kept for that child alone.
 
         A child that waits, is out of budget or was interrupted goes on when its parent does. One that failed
         or was cancelled is an error that the parent's model can read. The tool has no timeout:
@@ -132,7 +138,7 @@ class SubAgentFactory:
             grants=self._grants if grants is None else tuple(grants),
             max_iterations=self._max_iterations if max_iterations is None else max_iterations,
             acceptance=tuple(acceptance), depth_max=self._depth_max,
-            children_max=self._children_max,
+            children_max=self._children_max, profile=profile,
         )  # fmt: skip
 
         async def delegate(prompt: str, ctx: ToolContext) -> Any:
@@ -179,6 +185,7 @@ class _Child:
     acceptance: tuple[str, ...]
     depth_max: int
     children_max: int
+    profile: OperationProfile | str | None
     agents: OrderedDict[str, AutonomousAgent] = field(
         default_factory=OrderedDict[str, AutonomousAgent]
     )
@@ -214,7 +221,7 @@ class _Child:
             agent = AutonomousAgent(
                 kernel=self.kernel, context_builder=self.builder, compaction=self.compaction,
                 tools=self.tools, max_iterations=self.max_iterations, acceptance=self.acceptance,
-                agent_id=agent_id,
+                agent_id=agent_id, profile=self.profile,
             )  # fmt: skip
         self.agents[agent_id] = agent
         while len(self.agents) > AGENTS_MAX:
