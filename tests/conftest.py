@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,11 @@ def _write_to_memory() -> None:
 
 
 _write_to_memory()
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C. Processes of tests would inherit
+# that, and those that are interrupted would go on for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _SLOW_MACHINE = (HealthCheck.too_slow,)
 

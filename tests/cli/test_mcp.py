@@ -19,8 +19,11 @@ from mcp import Client, MCPError, StdioServerParameters
 from artelier import ModelReply, ToolCall
 from artelier.app import Kernel
 from artelier.errors import RunSuspended, ToolFailed
+from artelier.kernel import Limits
+from artelier.server.mcp import Face
 from artelier.tools.mcp import McpServer
 from tests.cli.conftest import Provider, Shell
+from tests.processes import killed_at_last
 from tests.tools.contexts import Recorder
 
 GREETING: list[dict[str, Any]] = [
@@ -48,6 +51,18 @@ async def served(shell: Shell, *options: str) -> AsyncIterator[Client]:
     )
     async with Client(parameters, read_timeout_seconds=30) as client:
         yield client
+
+
+@asynccontextmanager
+async def at_hand(shell: Shell, **given: Any) -> AsyncIterator[Client]:
+    """The same, for what does not depend on processes: the face of ours is in this one."""
+    with Kernel.open(shell.folder / "state.db") as kernel:
+        face = Face(kernel, tenant="default", principal="user:kim", model="offline", **given)
+        try:
+            async with Client(face.server, read_timeout_seconds=30) as client:
+                yield client
+        finally:
+            await face.aclose()
 
 
 async def call(client: Client, name: str, /, **arguments: Any) -> Any:
@@ -91,7 +106,7 @@ def test_stdout_carries_nothing_but_the_protocol(shell: Shell, sales: str) -> No
     with subprocess.Popen(
         words("--workspace", sales, "--json"), cwd=shell.folder, env=dict(os.environ),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+    ) as process, killed_at_last(process):  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("this is no message\n\n{}\n[]\n")
@@ -115,7 +130,7 @@ def test_a_signal_ends_it_while_the_client_is_still_there(shell: Shell) -> None:
     with subprocess.Popen(
         words(), cwd=shell.folder, env=dict(os.environ), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+    ) as process, killed_at_last(process):  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(GREETING[0]) + "\n")
@@ -163,7 +178,7 @@ def test_a_line_without_end_ends_the_conversation(shell: Shell) -> None:
     with subprocess.Popen(
         words(), cwd=shell.folder, env=dict(os.environ), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
+    ) as process, killed_at_last(process):  # fmt: skip
         assert process.stdin is not None
         with pytest.raises(BrokenPipeError):
             for _ in range(10_000):
@@ -226,7 +241,7 @@ def test_a_client_sees_what_its_principal_may_read_and_nothing_else(shell: Shell
 
     async def work() -> None:
         await prepare()
-        async with served(shell) as client:
+        async with at_hand(shell) as client:
             listed = {one.name: str(one.uri) for one in (await client.list_resources()).resources}
             texts = {
                 name: (await client.read_resource(uri)).contents[0]
@@ -271,7 +286,7 @@ def test_resources_come_in_pages_and_foreign_cursors_are_refused(shell: Shell) -
             mine = kernel.for_tenant("default").as_principal("user:kim").artifacts
             for number in range(150):
                 await mine.write(f"a/{number}", kind="document", content="x", access="private")
-        async with served(shell) as client:
+        async with at_hand(shell) as client:
             first = await client.list_resources()
             second = await client.list_resources(cursor=first.next_cursor)
             names = [one.name for one in (*first.resources, *second.resources)]
@@ -330,7 +345,7 @@ def test_what_no_client_may_ask_is_refused_in_the_one_shape(shell: Shell) -> Non
     async def work() -> None:
         (shell.folder / "root").mkdir()
         (shell.folder / "root" / "way-out").symlink_to("/")
-        async with served(shell, "--workspace", "root", "--budget-usd", "1") as client:
+        async with at_hand(shell, workspace="root", limits=Limits(usd="1")) as client:
             for arguments, code in REFUSED:
                 wire = (await call(client, "start_run", **arguments))["error"]
                 assert (code, arguments) == (wire["code"], arguments)
@@ -345,7 +360,7 @@ def test_what_no_client_may_ask_is_refused_in_the_one_shape(shell: Shell) -> Non
 
 def test_without_a_workspace_of_its_own_the_server_gives_none(shell: Shell) -> None:
     async def work() -> None:
-        async with served(shell) as client:
+        async with at_hand(shell) as client:
             wire = (await call(client, "start_run", goal="x", workspace="."))["error"]
             assert wire["code"] == "access_denied"
             assert "--workspace" in wire["hint"]
@@ -457,7 +472,7 @@ def on_the_web(shell: Shell, *options: str) -> Iterator[Web]:
     with subprocess.Popen(
         words("--transport", "http", "--principal", "user:kim", *options), cwd=shell.folder,
         env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+    ) as process, killed_at_last(process):  # fmt: skip
         assert process.stderr is not None
         url = process.stderr.readline().split()[1].rstrip(";")
         token = process.stderr.readline().split()[-1]

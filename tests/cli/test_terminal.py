@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.terminal import Seen, on_terminal
+from tests.processes import PATIENCE_S, killed_at_last
 
 pytestmark = pytest.mark.slow
 
@@ -109,13 +110,18 @@ def test_an_interrupted_run_is_resumable_and_says_how(shell: Shell, stop: signal
     shell.write("long.py", "async def main(run):\n    return await run.wait_for('go')\n")
     words = [sys.executable, "-m", "artelier", "run", "long.py:main", "--run-id", "w1"]
 
-    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+    with (
+        subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run,
+        killed_at_last(run),
+    ):
         assert run.stderr is not None
         said = ""
         while "waits for the signal go" not in said:
-            said += run.stderr.readline()
+            line = run.stderr.readline()
+            assert line, f"it ended: {said}"
+            said += line
         run.send_signal(stop)
-        out, rest = run.communicate(timeout=30)
+        out, rest = run.communicate(timeout=PATIENCE_S)
 
     assert run.returncode == 130
     assert out == ""

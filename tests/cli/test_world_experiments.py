@@ -16,6 +16,7 @@ import pytest
 
 from artelier.cli import exits
 from tests.cli.conftest import Shell
+from tests.processes import killed_at_last
 
 RULES = """
 def give(facts):
@@ -147,7 +148,7 @@ def test_a_sweep_that_was_killed_goes_on(shell: Shell) -> None:
             time.sleep(0.02)
     finally:
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        process.wait(WAIT_S)
     done = {path: path.stat().st_ino for path in shell.folder.glob("r.sweep/*/row.json")}
     assert 1 <= len(done) < len(begun) and not (shell.folder / "r.csv").exists()
 
@@ -174,15 +175,14 @@ def test_processes_end_with_the_sweep_that_started_them(shell: Shell) -> None:
          "--jobs", "2", *words],
         cwd=shell.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    try:
+    with killed_at_last(process):
         until = time.monotonic() + WAIT_S
         while not list(shell.folder.glob("r.sweep/*/row.json")):
             assert process.poll() is None and time.monotonic() < until
             time.sleep(0.02)
         refused = shell("world", "sweep", "w.toml", "--out", "r.csv", *words, "--json")
-    finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait()
+        code = process.wait(WAIT_S)
     assert refused.code == exits.FAILED and refused.error["code"] == "conflict"
     assert code == exits.INTERRUPTED
 
