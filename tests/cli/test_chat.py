@@ -274,6 +274,34 @@ def test_a_script_stops_at_a_turn_that_failed(say: Say, provider: Provider) -> N
     assert told.code == 1 and "the turn failed (main_llm)" in told.err
 
 
+def test_a_used_up_budget_waits_and_goes_on_when_it_is_raised(
+    say: Say, provider: Provider, shell: Shell
+) -> None:
+    shell("tenants", "update", "--budget-usd", "0.000001")
+    stopped = say("one", "two")
+    waits = say("two", "--json")
+    shell("tenants", "update", "--budget-usd", "5")
+    provider.says("At last.")
+    goes_on = say("/turns", "--json")
+
+    assert (stopped.code, waits.code, goes_on.code) == (4, 4, 0)
+    assert "c/r000001 is budget_exhausted" in stopped.err
+    assert "artelier tenants update default --budget-usd" in stopped.err
+    assert objects(waits)[0]["status"] == "budget_exhausted"
+    assert [one.get("text") for one in objects(goes_on)] == ["At last.", None]
+    assert [one["user"] for one in objects(goes_on)[1]["turns"]] == ["one"]
+
+
+def test_cancel_ends_a_turn_that_waits(say: Say, shell: Shell, provider: Provider) -> None:
+    shell("tenants", "update", "--budget-usd", "0.000001")
+    say("one")
+    resumed = say("/cancel", "--json")
+
+    assert resumed.code == 4  # the turn is tried first, and still waits
+    assert shell("cancel", "c/r000001").code == 0
+    assert objects(say("/turns", "--json"))[0]["turns"][0]["text"] == ""
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

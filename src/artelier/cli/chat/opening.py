@@ -26,6 +26,24 @@ FILES = (".json", ".png")
 """How the files of characters and lorebooks end; anything else is a name or a ref."""
 
 
+Character = Annotated[
+    str | None,
+    typer.Option(
+        "--char", metavar="NAME|FILE", help="Who answers: a name, or a card (.png, .json)."
+    ),
+]
+Books = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lorebook", metavar="FILE", help="World Info (.json), or a ref; repeatable; or none."
+    ),
+]
+Messages = Annotated[
+    list[str] | None,
+    typer.Option("--message", metavar="TEXT", help="Say it, then leave; repeatable."),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What was asked for; None stays as it is."""
@@ -68,22 +86,12 @@ async def chat(
     user: Annotated[
         str | None, typer.Option("--user", metavar="NAME", help="What you are called in it.")
     ] = None,
-    char: Annotated[
-        str | None,
-        typer.Option(
-            "--char", metavar="NAME|FILE", help="Who answers: a name, or a card (.png, .json)."
-        ),
-    ] = None,
+    char: Character = None,
     persona: Annotated[
         str | None,
         typer.Option("--persona", metavar="FILE", help="Who you are: JSON with name, description."),
     ] = None,
-    lorebook: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lorebook", metavar="FILE", help="World Info (.json), or a ref; repeatable; or none."
-        ),
-    ] = None,
+    lorebook: Books = None,
     system: Annotated[
         str | None, typer.Option("--system", metavar="TEXT", help="The system prompt.")
     ] = None,
@@ -91,10 +99,7 @@ async def chat(
         str | None,
         typer.Option("--import", metavar="FILE", help="Turns of another program (.jsonl)."),
     ] = None,
-    message: Annotated[
-        list[str] | None,
-        typer.Option("--message", metavar="TEXT", help="Say it, then leave; repeatable."),
-    ] = None,
+    message: Messages = None,
 ) -> int:
     """Talk with a model, with operations that keep a state around it.
 

@@ -89,6 +89,8 @@ class Talk:
 
     async def reply(self, trigger: str, text: str = "") -> int:
         """Have a turn, and show it; the exit code that its end stands for."""
+        from artelier.operations import RunEvent
+
         self.call.resumable = self._way_back()
         session, reply = self.session, Reply(self.screen)
         result: TurnResult | None = None
@@ -97,10 +99,10 @@ class Talk:
         with self._interrupts.during(self._cancel):
             async with aclosing(items) as stream:
                 async for item in stream:
-                    if hasattr(item, "run_id"):
-                        result = item
-                    else:
+                    if isinstance(item, RunEvent):
                         reply.take(item)
+                    else:
+                        result = item
         await self._interrupts.settled()
         assert result is not None, "a stream ends with the result"
         if not self.call.as_json:
