@@ -138,6 +138,7 @@ async def followed(
     undo = store.listen(committed)
     watcher = live.watch(tenant, run_id, news)
     follow = _Follow(desk, run_id, after=after)
+    await follow.look()
     if driving is not None:
         driving.add_done_callback(lambda _: news.set())
     try:
@@ -166,6 +167,14 @@ class _Follow:
         self._is_written = False
         """Whether the reply is recorded: no piece of it is news then."""
         self.has_ended = False
+
+    async def look(self) -> None:
+        """Whoever saw the last event of a run before has nothing to wait for."""
+        store = self._desk.services.store
+        seq = (await store.head(self._stream))[0]
+        if 0 < seq <= self._after:
+            newest = await store.read(self._stream, after=seq - 1, limit=1)
+            self.has_ended = newest[0].kind in _LAST
 
     async def news(self, pieces: list[Piece]) -> AsyncGenerator[RunEvent]:
         while page := await self._desk.services.store.read(
