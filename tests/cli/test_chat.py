@@ -359,6 +359,12 @@ def test_a_pipe_and_a_file_are_read_line_by_line(shell: Shell) -> None:
         timeout=60, check=True,
     )  # fmt: skip
 
+    endless = subprocess.run(
+        [*ARTELIER, "chat", "f"], input="x" * 5_000_000, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+
+    assert (endless.returncode, endless.stdout) == (2, "")
     assert [json.loads(one).get("turn") for one in from_file.stdout.splitlines()] == [1, None, 2]
     turns = json.loads(from_pipe.stdout)["turns"]
     assert [one["user"] for one in turns] == ["Good evening", "without an end"]

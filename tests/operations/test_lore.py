@@ -15,6 +15,9 @@ from artelier.operations.casting import cast_character, cast_persona, keep_loreb
 from artelier.operations.job import TurnJob
 from artelier.operations.main_call import STEP
 from artelier.operations.turn import replay_turn
+from artelier.testing import ManualClock
+from tests.kernel.crashes import Deaths
+from tests.kernel.stage import World
 from tests.operations.chats import opened, play
 from tests.operations.writing.files import png, text_chunk, world_info
 
@@ -262,12 +265,48 @@ async def _replayed(session: Session) -> None:
     )
 
     assert (replayed.status, replayed.model_calls) == ("completed", 0)
-    assert await said(session, "nothing") == ["a: constant"]  # a ref without a version is the newest
+    assert await said(session, "nothing") == [
+        "a: constant"
+    ]  # a ref without a version is the newest
 
 
 test_a_replay_has_the_lore_that_was_recorded = lore_test(
     _replayed, entry("a", "Fire.", keys=["dragon"])
 )
+
+
+def test_a_turn_that_dies_goes_on_with_the_lore_that_it_had_decided_on(tmp_path: Path) -> None:
+    """Copies of the store at every instant at which a process may die; then the book is another."""
+
+    async def change(kernel: Kernel, content: str) -> None:
+        book = {"entries": [entry("a", content, keys=["dragon"])]}
+        artifacts = kernel.for_tenant().as_principal("operator").artifacts
+        await artifacts.write(BOOK, kind="lorebook", content=book)
+
+    async def scenario() -> None:
+        deaths = Deaths(tmp_path / "state.db", World())
+        with opened(tmp_path, fault=deaths, clock=ManualClock()) as kernel:
+            await change(kernel, "Fire.")
+            session = await Session.open(kernel, "c", model="m", lorebooks=[BOOK])
+            await session.generate("a dragon")
+        seen: set[tuple[bool, str]] = set()
+        for death in deaths.found:
+            clock = ManualClock()
+            clock.advance(3600)  # the dead process's lease has expired
+            with opened(tmp_path, name=death.path.stem, clock=clock) as kernel:
+                rows = await kernel.store.query("SELECT kind FROM events", ())
+                kinds = {kind for (kind,) in rows}
+                if "turn.asked" not in kinds:
+                    continue
+                await change(kernel, "Ice.")
+                session = await Session.open(kernel, "c")
+                result = await session.resume()
+                assert (result.status, result.text) == ("completed", "re: a dragon")
+                system = (await prompt(session, result.run_id))[0][1]
+                seen.add(("lore.activated" in kinds, "Fire." if "Fire." in system else "Ice."))
+        assert seen == {(True, "Fire."), (False, "Ice.")}
+
+    play(scenario())
 
 
 # What writers bring

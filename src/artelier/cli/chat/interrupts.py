@@ -26,6 +26,8 @@ class Interrupts:
                 task.cancel()
             else:
                 self._at_work = asyncio.ensure_future(cancel())
+                # If nobody waits for it any more, its error is nobody's.
+                self._at_work.add_done_callback(lambda done: done.cancelled() or done.exception())
 
         loop.add_signal_handler(signal.SIGINT, came)
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
