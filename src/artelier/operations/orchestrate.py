@@ -307,7 +307,7 @@ class Hooked:
         call: Call[Any] = Call(
             run=Run(self._run.core, parent_key=full), operation=operation, params=operation.params,
             scope=scope, model=self._around.model, principal=self._around.principal,
-            seed=_seed(self._around.seed or self._run.id, full), desk=self._around.desk,
+            seed=_seed(self._around.seed or _name(self._run), full), desk=self._around.desk,
         )  # fmt: skip
         kind = kind_named(operation.kind)
         task = asyncio.ensure_future(kind.run(call))
@@ -321,6 +321,8 @@ class Hooked:
         await _stop((task,))
         if task.done() and not task.cancelled() and isinstance(task.exception(), Flow):
             raise _of(task)
+        if late == "cancelled":
+            await self._run.core.boundary()
         if late == "deadline":
             raise OperationFailed("deadline", "the time of the run is up")
         failure = OperationFailed(
@@ -331,21 +333,36 @@ class Hooked:
         return found
 
     async def _late(self, task: asyncio.Task[Any], own_s: float) -> str:
-        """Why an operation must stop: `timeout` or `deadline`; empty if it ends in time.
+        """Why an operation must stop: `timeout`, `deadline`, `cancelled`; empty if it ends in time.
 
         While a person is asked, or the run is paused, its own time stands still: it begins anew afterwards.
         """
-        core = self._run.core
+        core, loop = self._run.core, asyncio.get_running_loop()
+        until = loop.time() + own_s
         while True:
-            left_s = self._left_s()
-            is_last = left_s is not None and left_s <= own_s
-            done, _ = await asyncio.wait((task,), timeout=left_s if is_last else own_s)
-            if done:
-                return ""
+            heard = asyncio.ensure_future(core.changed.wait())
+            try:
+                if core.cancelled_reason is not None and core.in_flight.get(task) is not False:
+                    # Its call is cut already: most end by themselves now.
+                    done, _ = await asyncio.wait((task,), timeout=GRACE_S)
+                    return "" if done else "cancelled"
+                left_s, rest_s = self._left_s(), max(0.0, until - loop.time())
+                is_last = left_s is not None and left_s <= rest_s
+                await asyncio.wait(
+                    (task, heard), timeout=left_s if is_last else rest_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )  # fmt: skip
+                if task.done():
+                    return ""
+                if heard.done():
+                    continue
+            finally:
+                heard.cancel()
             if is_last:
                 return "deadline"
             if not core.paused and core.status not in ("waiting", "waiting_approval"):
                 return "timeout"
+            until = loop.time() + own_s
 
     def _left_s(self) -> float | None:
         until_us = self._around.deadline_us
@@ -439,6 +456,11 @@ def _with(tags: frozenset[str], changed: Mapping[str, bool]) -> frozenset[str]:
         return tags
     gone = frozenset(tag for tag, is_in in changed.items() if not is_in)
     return (tags - gone) | frozenset(tag for tag, is_in in changed.items() if is_in)
+
+
+def _name(run: Run) -> str:
+    """Tells a run from one of the same name elsewhere: two chats do not throw the same dice."""
+    return f"{run.id}\0{run.core.started_us}"
 
 
 def _seed(seed: str, key: str) -> int:
