@@ -16,6 +16,7 @@ _SOURCES = (
     "artelier.ledger.posting",
     "artelier.memory.events",
     "artelier.tools.skills.events",
+    "artelier.operations.events",
 )
 
 
