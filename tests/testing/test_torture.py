@@ -91,7 +91,7 @@ def test_a_plant_with_real_processes_is_refused() -> None:
 
 @pytest.mark.slow
 def test_many_seeds_hold_every_promise(tmp_path: Path) -> None:
-    report = run_torture(30, start=2_000, directory=tmp_path)
+    report = run_torture(20, start=2_000, directory=tmp_path)
 
     assert report["failures"] == []
 
