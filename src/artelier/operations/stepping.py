@@ -6,7 +6,7 @@ its transition belong to whoever drives the cycle. The session is named after th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,10 +53,12 @@ class Stepping:
     def __init__(
         self, run: Run, *, ref: str, chat: str, model: str, principal: str, desk: Any,
         session_id: str = "", name: str = "", unit: str = "c", seed: str = "",
+        refused: Collection[str] = (),
     ) -> None:  # fmt: skip
         """`ref`: the profile with its version. `chat`: names the session's stream. `desk`: the kernel bound
         to the tenant, None in a replay. `name`: what templates call the agent. `unit`: begins the keys of
-        the steps, before their number. `seed`: of what operations draw by chance; the run's id by default."""
+        the steps, before their number. `seed`: of what operations draw by chance; the run's id by default.
+        `refused`: kinds of operations that have no place where the agent lives."""
         self.run = run
         self._ref = ref
         self._chat = chat
@@ -66,6 +68,8 @@ class Stepping:
         self._session = session_id
         self._unit = unit
         self._seed = seed
+        self._refused = refused
+        self._at_us: int | None = None
         self._profile: OperationProfile | None = None
         self._people: dict[str, dict[str, Any]] = {
             "user": {"name": "User"}, "char": {"name": name or "Agent"},
@@ -88,11 +92,13 @@ class Stepping:
         """Run the operations before step `number`, and commit their effects.
 
         `said`: the newest messages, oldest first. `text`: what the step is about. `more`: names in scope
-        besides those of every profile. `now_us`: the time that operations see, by default the run's start.
+        besides those of every profile. `now_us`: the time of the step, by default the clock's; operations
+        see the run's start then.
         Errors: `StepFailed` if the barrier holds; `InclusionFailed`; `Conflict`; Flow.
         """
         prefix = f"{self._unit}{number}/"
-        found = await self._found(prefix, now_us)
+        self._at_us = now_us
+        found = await self._found(prefix)
         facts = {"turn": number, "trigger": trigger}
         planned = plan(
             self.profile, trigger=trigger, turn=_taken(found.marks) + 1, tokens=found.tokens,
@@ -174,16 +180,16 @@ class Stepping:
 
     # The session
 
-    async def _found(self, prefix: str, now_us: int | None) -> Found:
+    async def _found(self, prefix: str) -> Found:
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
-            return await self._read(full, now_us)
+            return await self._read(full)
 
         read = await self.run.receipt(ev.SessionRead, make, key=f"{prefix}session")
         found = await found_from(self.run, None, read)
         self._profile = found.profile
         return found
 
-    async def _read(self, full: str, now_us: int | None) -> tuple[ev.SessionRead, list[Blob]]:
+    async def _read(self, full: str) -> tuple[ev.SessionRead, list[Blob]]:
         if self._desk is None:
             raise RunEnded(f"run {self.run.id} ended before this step had read its session")
         from artelier.operations.saving import load_profile
@@ -191,6 +197,7 @@ class Stepping:
 
         if self._profile is None:
             self._profile, _ = await load_profile(self._desk, self._ref, by=self._principal)
+            self._check_kinds(self._profile)
         core, blobs = self.run.core, list[Blob]()
         await core.writer.commit()  # what the step before has changed is read back here
         store, tenant = core.store, self.run.tenant_id
@@ -210,13 +217,26 @@ class Stepping:
         branch = await branch_of(store, row, "main")
         stood = await stand(
             store, tenant, self._chat, node=branch.head, scope=self._scope, trigger="step",
-            now_us=core.clock.now_us() if now_us is None else now_us,
+            now_us=self._now_us(),
         )  # fmt: skip
         read = ev.SessionRead(
             key=full, settings=stood.settings, profile=profile, artifacts=stood.artifacts,
             marks=dict(stood.marks), turn=stood.turn, tokens=stood.tokens,
         )  # fmt: skip
         return read, blobs
+
+    def _now_us(self) -> int:
+        return self.run.core.clock.now_us() if self._at_us is None else self._at_us
+
+    def _check_kinds(self, profile: OperationProfile) -> None:
+        """Errors: `InvalidRequest`."""
+        for one in profile.operations:
+            if one.enabled and one.kind in self._refused:
+                raise InvalidRequest(
+                    f"operation {one.operation_id!r} of {self._ref} has no place here",
+                    expected=f"no operations of the kinds {', '.join(sorted(self._refused))}",
+                    got=one.kind,
+                )  # fmt: skip
 
     async def _check_no_fork(self) -> None:
         """Errors: `InvalidRequest`: what the steps before have changed stands in the origin's session."""
@@ -239,7 +259,7 @@ class Stepping:
 
     def _aside(self, data: EventData, blobs: list[Blob]) -> None:
         core = self.run.core
-        draft = Draft(data, core.clock.now_us(), core.writer.name)
+        draft = Draft(data, self._now_us(), core.writer.name)
         stream = session_stream(self.run.tenant_id, self._chat)
         core.writer.note_aside(StreamAppend(stream, [draft]), blobs)
 

@@ -83,6 +83,8 @@ class AgentSpec(NamedTuple):
     references: Mapping[str, str] = {}
     """By field, of `REFERENCES`."""
     subscribed: tuple[Any, ...] = ()
+    profile: str = ""
+    """`id@version` of a profile of the main space: operations around the agent's model step."""
     agreed: Mapping[str, int] = {}
     """Scrip for each showing that the agent agreed to when it subscribed or configured, by id."""
     content: Mapping[str, Any] = {}
@@ -108,6 +110,7 @@ def read_agent(content: object) -> AgentSpec:
         system_prompt=text("system_prompt"),
         references={name: ref for name in REFERENCES if (ref := text(name))},
         subscribed=tuple(cast("list[Any]", subscribed)) if isinstance(subscribed, list) else (),
+        profile=text("profile"),
         agreed=_agreed(given.get(AGREED)),
         content=given,
     )

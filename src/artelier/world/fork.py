@@ -45,6 +45,7 @@ from artelier.world.events import (
 )
 from artelier.world.history import reaches, tick_of
 from artelier.world.host import Host
+from artelier.world.sessions import check_no_sessions
 from artelier.world.stage import WorldStage
 
 NAMES_MAX = 1000
@@ -71,6 +72,7 @@ async def fork_world(
     Cost: the copied events are in memory at once, about 1 KB each.
     """
     tick = await tick_of(host, world, at)
+    await check_no_sessions(host, world, tick=tick, what="forked")
     copy = await _copy(host, world, tick, wanted=_checked(with_))
     changed = await _changes(host, world, tick, copy, config=config, by=by)
     for name in [new_id] if new_id is not None else await _names(host, world):

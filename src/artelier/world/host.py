@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from artelier.artifacts import Interpreter, Space
 from artelier.errors import Flow
@@ -15,6 +15,8 @@ from artelier.kernel.ancestry import is_imported
 from artelier.log import StreamAppend
 from artelier.tokens import Window
 from artelier.world.agent import GOES_ON
+
+T = TypeVar("T")
 
 
 class Host(Protocol):
@@ -81,14 +83,26 @@ class Runs:
 
         Errors: those of `Run.step_model`; a run that cannot go on is closed, and opened anew next time.
         """
-        run = await self._run(agent)
-        try:
+
+        async def asked(run: Run) -> ModelResult:
             return await run.step_model(
                 model=model, messages=prompt, key=key, aside=aside, **dict(params or {})
             )
+
+        return await self.within(agent, asked)
+
+    async def within(self, agent: str, work: Callable[[Run], Awaitable[T]]) -> T:
+        """What comes of work in the run of an agent; a run that cannot go on is closed."""
+        run = await self._run(agent)
+        try:
+            return await work(run)
         except (Flow, asyncio.CancelledError) as ended:
             await self._drop(agent, ended)
             raise
+
+    @property
+    def host(self) -> Host:
+        return self._host
 
     def window_of(self, model: str) -> Window:
         """How much a model can read and write."""

@@ -21,6 +21,7 @@ from artelier.log import Stream
 from artelier.world.events import world_space
 from artelier.world.history import ancestors, reaches, run_reaches, tick_of
 from artelier.world.host import Host
+from artelier.world.sessions import check_no_sessions
 from artelier.world.society import Society, check_free
 
 
@@ -44,6 +45,7 @@ async def export_world(host: Host, world: str, path: str | Path) -> CarriedWorld
     """Write the file, whole or not at all. See `World.export`."""
     services, store = host.services, host.services.store
     tick = await tick_of(host, world, None)
+    await check_no_sessions(host, world, tick=tick, what="exported")
     position, root = await store.root()
     streams: dict[Stream, int] = {
         one.stream: one.position for one in await reaches(store, host.id, world, tick=tick)

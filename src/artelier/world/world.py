@@ -296,7 +296,8 @@ class World:
         content right after it, written as their owners' (`{"alice_prompt": content}`; a text is the new
         template of a prompt); `config` changes some settings. Without `new_id` it is called `<id>.fork-<n>`.
         It has the same policies. Agents ask models in runs of its own.
-        Errors: `NotFound`; `InvalidRequest`; `InvalidArtifact`; `Conflict` if a world has this id.
+        Errors: `NotFound`; `InvalidRequest`; `InvalidArtifact`; `Conflict` if a world has this id, and for
+        agents whose operations have kept artifacts by then.
         """
         name = await fork_world(
             self.host, self.id, at=at, new_id=new_id, with_=with_, config=config, by=by
@@ -307,7 +308,8 @@ class World:
         """Write the world into one verifiable file: all that it is after its last tick, and the runs with
         its prompts. The file is complete or not there, and only its owner may read it.
 
-        Errors: `NotFound`; `CorruptStore` if what it needs is damaged or was erased; `StoreUnavailable`.
+        Errors: `NotFound`; `CorruptStore` if what it needs is damaged or was erased; `StoreUnavailable`;
+        `Conflict` for agents whose operations have kept artifacts: their sessions do not travel.
         """
         return await export_world(self.host, self.id, path)
 

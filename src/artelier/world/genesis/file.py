@@ -67,6 +67,8 @@ class AgentEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
     defaults: bool | None = None
     """Whether it gets artifacts for what it does not name; None: unless it has a policy."""
     system_prompt: str = ""
+    profile: str = ""
+    """`id@version` in the main space: operations around the agent's model step."""
     personality: Content | None = None
     workflow: Content | None = None
     reflex: Content | None = None

@@ -20,6 +20,7 @@ from artelier.errors import (
 from artelier.log import Batch, Draft, StreamAppend
 from artelier.world.events import agent_stream
 from artelier.world.host import Runs
+from artelier.world.mind.operating import OperationsFailed, operated
 from artelier.world.mind.prompting import Wanted
 from artelier.world.mind.reader import stamped
 from artelier.world.scene import Scene
@@ -47,7 +48,10 @@ async def answer(scene: Scene, runs: Runs, wanted: Wanted) -> Thought:
     """
     key = f"t{scene.tick}/model"
     try:
-        text, tokens = await _reply(scene, runs, wanted, key=key)
+        text, tokens = await _operated(scene, runs, wanted, key=key)
+    except OperationsFailed as error:
+        tokens = int(error.facts.get("tokens", 0))
+        return _failed(wanted, key, error, said="the operations around it failed", tokens=tokens)
     except (Refused, RunEnded, UnknownModel, MissingKey, ContextTooLong) as error:
         return _failed(wanted, key, error)  # not even asked: nothing is recorded or paid
     except Flow:
@@ -60,6 +64,15 @@ async def answer(scene: Scene, runs: Runs, wanted: Wanted) -> Thought:
         return _failed(wanted, key, error)
     action = parse_action(text, allowed=scene.config.actions)
     return _thought(wanted, action, key=key, tokens=tokens)
+
+
+async def _operated(scene: Scene, runs: Runs, wanted: Wanted, *, key: str) -> tuple[str, int]:
+    async def ask(shown: Wanted) -> tuple[str, int]:
+        return await _reply(scene, runs, shown, key=key)
+
+    if not wanted.profile:
+        return await ask(wanted)
+    return await operated(scene, runs, wanted, ask)
 
 
 async def _reply(scene: Scene, runs: Runs, wanted: Wanted, *, key: str) -> tuple[str, int]:
@@ -111,10 +124,13 @@ async def pay_alone(
         await scene.stage.store.append(Batch(appends=appends))
 
 
-def _failed(wanted: Wanted, key: str, error: Exception) -> Thought:
-    said = " ".join(str(error).split())[:REASON_CHARS_MAX]
-    action = Rejected(f"the model gave no answer: {said}")
-    return _thought(wanted, action, key=key, code="model_failed")
+def _failed(
+    wanted: Wanted, key: str, error: Exception, *, said: str = "the model gave no answer",
+    tokens: int = 0,
+) -> Thought:  # fmt: skip
+    why = " ".join(str(error).split())[:REASON_CHARS_MAX]
+    code = error.code if isinstance(error, OperationsFailed) else "model_failed"
+    return _thought(wanted, Rejected(f"{said}: {why}"), key=key, code=code, tokens=tokens)
 
 
 def _thought(wanted: Wanted, action: Any, *, key: str, **more: Any) -> Thought:

@@ -57,6 +57,8 @@ class Wanted:
     workflow: Workflow | None = None
     state: MindState | None = None
     facts: Mapping[str, Any]
+    profile: str = ""
+    """Of the operations around the request; empty for none."""
 
     def prompt(self, *, budget_tokens: int) -> tuple[Prompt, list[ArtifactCharged]]:
         """The prompt within a window, and the charges for what is in it.
@@ -137,7 +139,7 @@ class _Making:
             agent=row.id, model=spec.model or scene.config.model, sections=_in_order(sections),
             charges=tuple(reader.charges), notes=at.notes, wall=reader.wall,
             workflow=at.workflow, state=at.state,
-            facts=facts,
+            facts=facts, profile=spec.profile,
         )  # fmt: skip
 
     async def _adopted(self, ref: str | None, why: str) -> Reading | Skip | None:
