@@ -61,9 +61,7 @@ def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def _converse(
-    terminal: int, typed: list[tuple[str, str]], process: subprocess.Popen[bytes]
-) -> str:
+def _converse(terminal: int, typed: list[tuple[str, str]], process: subprocess.Popen[bytes]) -> str:
     raw, looked = b"", 0
     until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:
