@@ -38,7 +38,7 @@ from artelier.operations.kinds.contract import Scope
 from artelier.operations.lore import lore_of
 from artelier.operations.main_call import MainCall, Sink, main_call
 from artelier.operations.orchestrate import Hooked, Surroundings, aborted, not_done, passages_of
-from artelier.operations.planning import Plan, baseline, plan
+from artelier.operations.planning import Plan, Slot, baseline, plan
 from artelier.operations.reading import Found, find, found_from
 from artelier.operations.scope import Situation, said_names
 from artelier.operations.shortening import shortened
@@ -107,6 +107,8 @@ class Turn:
         self._rag: dict[str, Any] = {}
         self._begun = False
         """Whether the turn has a variant in the chat."""
+        self._hooked: set[str] = set()
+        """Hooks that have begun: what becomes of their operations is recorded there."""
         self.start = TurnState(turned=Turned(state=found.state))
         self._last = self.start
 
@@ -185,6 +187,7 @@ class Turn:
             self._around(), self._plan.before, state.turned.state,
             self._situation(text=self.job.text), {},
         )  # fmt: skip
+        self._hooked.add(BEFORE)
         self._last = replace(state, before=tuple(await hooked.run_all()))
         return self._last
 
@@ -320,6 +323,7 @@ class Turn:
             self._around(), self._plan.after, state.turned.state,
             self._situation(text=text, reply=state.call.text), self._rag,
         )  # fmt: skip
+        self._hooked.add(AFTER)
         self._last = replace(state, after=tuple(await hooked.run_all()))
         return self._last
 
@@ -396,16 +400,19 @@ class Turn:
 
     async def _aborted(self, slot: Any) -> None:
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
-            if slot.skipped:
-                skipped = aborted(slot, full, "")
-                return msgspec.structs.replace(skipped, status="skipped", reason=slot.skipped), []
-            return aborted(slot, full, "run_ended"), []
+            return _never_begun(slot, full, "run_ended"), []
 
         await self.run.receipt(ev.OperationFinished, make, key=slot.key)
 
     def stopped(self) -> None:
         """The run was cancelled: the variant, if there is one, keeps what was said before that."""
-        if self._begun and self.run.core.actor is not None:
+        actor = self.run.core.actor
+        if actor is None:
+            return
+        for slot in self._left_over():
+            if slot.hook not in self._hooked:
+                actor.note(_never_begun(slot, slot.key, "cancelled"))
+        if self._begun:
             self.chronicle.cut(self._last.call, said=self.found.said_last)
 
     def _result(self, failed: dict[str, Any] | None) -> dict[str, Any]:
@@ -428,6 +435,14 @@ def _statuses(outcomes: Sequence[Outcome]) -> dict[str, dict[str, str]]:
     for one in outcomes:
         told.setdefault(one.slot.hook, {})[one.slot.id] = one.status
     return told
+
+
+def _never_begun(slot: Slot, key: str, code: str) -> ev.OperationFinished:
+    """The end of an operation of the plan to which its run did not come."""
+    ended = aborted(slot, key, code)
+    if not slot.skipped:
+        return ended
+    return msgspec.structs.replace(ended, status="skipped", reason=slot.skipped, code="")
 
 
 def _failure(failed_type: str, outcome: Outcome) -> Failed:

@@ -212,6 +212,7 @@ def test_a_cancel_at_any_moment_leaves_nothing_half_written(moment: str, tmp_pat
         wrong = {id_: end for id_, end in (await stage.finished(turn.run_id)).items()
                  if end.status not in ("done", "aborted")}  # fmt: skip
         assert wrong == {}
+        assert set(turn.operations) == {one["operation_id"] for one in EVERYWHERE}
         assert (await stage.kinds(turn.run_id)).count("run.cancelled") == 1
         if moment == "before":
             assert (turn.variant, turn.operations["b-ask"]) == (0, "aborted")
@@ -219,6 +220,11 @@ def test_a_cancel_at_any_moment_leaves_nothing_half_written(moment: str, tmp_pat
             variant = (await session.turn()).variants[0]
             assert (variant.status, variant.finish_reason) == ("aborted", "user_abort")
             assert variant.text == ("re: x" if moment == "after" else "")
+            aside = await session.branch("aside")
+            await aside.generate("z")
+            said = [one for one in stage.prompt() if one[0] != "system"]
+            reply = [("assistant", "re: x")] if moment == "after" else []
+            assert said == [("user", "x"), *reply, ("user", "z")]
         await _goes_on(stage, session)
 
     stage_test(scenario, _Hanging(at))(tmp_path)
