@@ -19,7 +19,7 @@ from artelier import (
 )  # fmt: skip
 from artelier.agents import SubAgentFactory, resume_run
 from artelier.agents.loops import replay_run
-from artelier.errors import Conflict
+from artelier.errors import Conflict, InvalidRequest
 from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json
 from artelier.testing import ManualClock, ScriptedModel, tool_call
@@ -360,6 +360,33 @@ def test_an_agent_without_a_profile_writes_nothing_of_operations(tmp_path: Path)
         with open_kernel(tmp_path / "s.db") as kernel:
             await AutonomousAgent(kernel=kernel).run(run_id="r", model="m", prompt=TASK)
             assert not {"session.read", "commit.reported"} & set(await kinds(kernel))
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        ("before_main_llm", {"type": "turn.user_variant.upsert_and_select"}),
+        ("after_main_llm", {"type": "turn.assistant_variant.patch", "mode": "append"}),
+        ("before_main_llm", {"type": "prompt.system_update", "mode": "replace"}),
+    ],
+)
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_effects_that_steps_cannot_have_are_refused_before_anything_begins(
+    tmp_path: Path, effect: tuple[str, dict[str, Any]], is_stored: bool
+) -> None:
+    """They would else be reported as applied, and nothing would come of them."""
+
+    async def scenario() -> None:
+        hook, one = effect
+        profile = watcher(template("odd", "x", hook=hook, order=9, effects=(one,)))
+        with open_kernel(tmp_path / "s.db") as kernel:
+            ref = await profile.save(kernel)
+            agent = AutonomousAgent(kernel=kernel, profile=ref if is_stored else profile)
+            with pytest.raises(InvalidRequest, match="'odd'"):
+                await agent.run(run_id="r", model="m", prompt=TASK)
+            assert (await kernel.for_tenant().runs())["items"] == []
 
     play(scenario())
 

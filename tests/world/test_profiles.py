@@ -166,6 +166,8 @@ NEVER = {
 }
 TOOL = {"operation_id": "call", "kind": "tool", "order": 9, "hooks": ["before_main_llm"],
         "params": {"name": "look", "arguments": {}}}  # fmt: skip
+WORDS = template("words", "Hm.", order=9, hook="before_main_llm",
+                 effects=({"type": "turn.user_variant.upsert_and_select"},))  # fmt: skip
 NO_NEWS = {"inclusions": [{"source": "art.count", "on_missing": "error"}]}
 
 
@@ -175,7 +177,8 @@ NO_NEWS = {"inclusions": [{"source": "art.count", "on_missing": "error"}]}
         (keeper({"operation_id": "gate", "hooks": ["before_main_llm"], **NEVER}), "", 0, "'gate' is error"),
         (keeper({"operation_id": "gate", "hooks": ["after_main_llm"], **NEVER}), "", 1, "'gate' is error"),
         (keeper(**NO_NEWS), "", 0, "art.count"),
-        (keeper(TOOL), "", 0, "has no place here"),
+        (keeper(TOOL), "", 0, "has no place"),
+        (keeper(WORDS), "", 0, "has no place"),
         (keeper(), "keeper", 0, "names its profile with its version"),
         (keeper(), "keeper@9", 0, "keeper"),
         (keeper(), "nobody@1", 0, "nobody"),
@@ -199,6 +202,19 @@ def test_an_agent_whose_operations_fail_does_nothing_and_is_told_why(
                 assert said in await words(world, data["reason"])
             assert len(speaking.shown("ana")) == asked * 2 and len(speaking.shown("bob")) == 2
             assert kernel.verify().ok
+            await world.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_operation_that_changes_the_reply_changes_the_action(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        patch = template("meek", json.dumps({**GIVE, "amount": 9}), order=9,
+                         effects=({"type": "turn.assistant_variant.patch", "mode": "replace"},))  # fmt: skip
+        with open_kernel(tmp_path / "s.db", Speaking({"ana": GIVE, "bob": NOOP})) as kernel:
+            world = await made(kernel, keeper(patch))
+            await world.tick()
+            assert await balance(world, "bob") == 109
             await world.close()
 
     asyncio.run(scenario())

@@ -54,11 +54,11 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
     """The operations of a run; None if it has no profile."""
     if not job.profile:
         return None
-    from artelier.operations.stepping import Stepping
+    from artelier.operations.stepping import TURNS, Stepping
 
     stepping = Stepping(
         run, ref=job.profile, chat=job.session or run.id, model=job.model,
-        principal=f"agent:{agent_id}", desk=desk, name=agent_id,
+        principal=f"agent:{agent_id}", desk=desk, name=agent_id, refused=TURNS,
     )  # fmt: skip
     return Steps(stepping)
 
@@ -66,18 +66,24 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
 async def saved(desk: Any, profile: OperationProfile | str | None) -> str:
     """The ref with its version of a profile that an agent was given; empty for none.
 
-    Errors: `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for anything else.
+    Errors: `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for anything else, and for
+    one with effects that have no place around steps.
     """
     if profile is None:
         return ""
+    from artelier.operations.definition import OperationProfile
     from artelier.operations.saving import load_profile
+    from artelier.operations.stepping import TURNS, check_place
 
     if isinstance(profile, str):
-        return (await load_profile(desk, profile))[1]
-    if not hasattr(profile, "save"):
+        loaded, ref = await load_profile(desk, profile)
+        check_place(loaded, TURNS)
+        return ref
+    if not isinstance(profile, OperationProfile):  # pyright: ignore[reportUnnecessaryIsInstance] - from users
         raise InvalidRequest(
             "profile",
             expected="an OperationProfile, or the ref of a stored one",
             got=repr(profile)[:80],
         )
+    check_place(profile, TURNS)
     return await profile.save(desk)

@@ -16,7 +16,7 @@ from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
 from artelier.operations.clearance import unseen
 from artelier.operations.commits import changes_of, reports, session_stream
-from artelier.operations.definition import AFTER, BEFORE, Hook, OperationProfile
+from artelier.operations.definition import AFTER, BEFORE, Hook, OperationProfile, SystemUpdate
 from artelier.operations.effects import Outcome, Turned, apply
 from artelier.operations.failures import StepFailed
 from artelier.operations.inclusion import Places, included, placed
@@ -28,6 +28,11 @@ from artelier.operations.scope import Situation, said_names
 from artelier.operations.shortening import shortened
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
+
+TURNS = frozenset((
+    "turn.user_variant.upsert_and_select", "turn.assistant_variant.patch", "turn.assistant_blocks.update",
+))  # fmt: skip
+"""Effects on what people say in a chat: an agent's steps have no such words."""
 
 TAKEN = "#steps"
 """Among the marks of operations: how many steps there were. No operation can be called so."""
@@ -58,7 +63,7 @@ class Stepping:
         """`ref`: the profile with its version. `chat`: names the session's stream. `desk`: the kernel bound
         to the tenant, None in a replay. `name`: what templates call the agent. `unit`: begins the keys of
         the steps, before their number. `seed`: of what operations draw by chance; the run's id by default.
-        `refused`: kinds of operations that have no place where the agent lives."""
+        `refused`: kinds of operations, and types of effects, without a place where the agent lives."""
         self.run = run
         self._ref = ref
         self._chat = chat
@@ -197,7 +202,7 @@ class Stepping:
 
         if self._profile is None:
             self._profile, _ = await load_profile(self._desk, self._ref, by=self._principal)
-            self._check_kinds(self._profile)
+            check_place(self._profile, self._refused)
         core, blobs = self.run.core, list[Blob]()
         await core.writer.commit()  # what the step before has changed is read back here
         store, tenant = core.store, self.run.tenant_id
@@ -227,16 +232,6 @@ class Stepping:
 
     def _now_us(self) -> int:
         return self.run.core.clock.now_us() if self._at_us is None else self._at_us
-
-    def _check_kinds(self, profile: OperationProfile) -> None:
-        """Errors: `InvalidRequest`."""
-        for one in profile.operations:
-            if one.enabled and one.kind in self._refused:
-                raise InvalidRequest(
-                    f"operation {one.operation_id!r} of {self._ref} has no place here",
-                    expected=f"no operations of the kinds {', '.join(sorted(self._refused))}",
-                    got=one.kind,
-                )  # fmt: skip
 
     async def _check_no_fork(self) -> None:
         """Errors: `InvalidRequest`: what the steps before have changed stands in the origin's session."""
@@ -288,6 +283,26 @@ class Stepping:
             return ev.CommitReported(key=full, hook=hook, reports=listed), blobs
 
         await self.run.receipt(ev.CommitReported, make, key=f"{prefix}commit/{hook}")
+
+
+def check_place(profile: OperationProfile, refused: Collection[str]) -> None:
+    """Errors: `InvalidRequest` for a profile that asks for what would not be done, and be called done.
+
+    `refused`: kinds of operations, and types of effects. No system prompt is there to be replaced.
+    """
+    for one in profile.operations if profile.enabled else ():
+        asked = [one.kind, *(effect.type for effect in one.effects)] if one.enabled else []
+        replaces = any(
+            isinstance(effect, SystemUpdate) and effect.mode == "replace" for effect in one.effects
+        )
+        found = next((name for name in asked if name in refused), "")
+        if found or (one.enabled and replaces):
+            raise InvalidRequest(
+                f"operation {one.operation_id!r} of profile {profile.profile_id!r} has no place around"
+                " the steps of this agent",
+                expected=f"none of {', '.join(sorted(refused))}; no system prompt that is replaced",
+                got=found or "prompt.system_update with mode replace",
+            )  # fmt: skip
 
 
 def _taken(marks: Mapping[str, tuple[int, int]]) -> int:

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 TICK_US = 1_000_000
 """A tick is a second to operations: `now` and ages of artifacts count in ticks."""
 
-REFUSED = frozenset(("tool",))
-"""Kinds without a place in a world: what they do outside of it would be done again in each of its forks."""
+REFUSED = frozenset((
+    "tool", "turn.user_variant.upsert_and_select", "turn.assistant_blocks.update",
+))  # fmt: skip
+"""Without a place in a world: tools act outside of it, and an agent's tick has no words of people."""
 
 _OWN = (StepFailed, InvalidRequest, NotFound, AccessDenied, InvalidConfig)
 """What a profile, or what it needs, can be the cause of."""
