@@ -81,7 +81,7 @@ class Stage:
     def __init__(
         self, folder: Path, answer: Answer = echo, *, name: str = "state", **more: Any
     ) -> None:
-        self.model = ScriptedModel(answer)
+        self.model: ScriptedModel = more.pop("model", None) or ScriptedModel(answer)
         self.clock: Any = more.setdefault("clock", ManualClock())
         more.setdefault("policy", EAGER)
         path = folder / f"{name}.db"

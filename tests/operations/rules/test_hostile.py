@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import ModelRequest, Session
+from artelier import ModelReply, ModelRequest, Session
 from artelier.errors import ProviderUnavailable
-from artelier.testing import tool_call
+from artelier.ports.model import Delta
+from artelier.testing import ScriptedModel, tool_call
 from tests.operations.rules.stage import (
     BROKEN,
     Stage,
@@ -274,6 +275,39 @@ def test_the_deadline_of_a_run_ends_what_is_at_work(moment: str, tmp_path: Path)
         await _goes_on(stage, session)
 
     stage_test(scenario, _Hanging(at))(tmp_path)
+
+
+class _Halting(ScriptedModel):
+    """Streams some words of its reply, and then nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__(echo)
+
+    async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
+        self.requests.append(request)
+        yield Delta(text="Once upon")
+        yield Delta(text=" a time")
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("end", ["cancel", "deadline"])
+def test_a_reply_that_was_cut_is_kept_as_far_as_it_came(end: str, tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        session = await stage.chat(profile(op("b", "B", keep("b")), after("a", "A", keep("a"))))
+        text = ""
+        async for item in session.stream("x", deadline_s=1.0 if end == "deadline" else None):
+            text += item.data["text"] if getattr(item, "type", "") == "main_llm.delta" else ""
+            if text == "Once upon a time" and end == "cancel":
+                await session.cancel()
+                text += "."
+            last = item
+        turn = last  # pyright: ignore[reportPossiblyUnbound] - a stream ends with its result
+        reason, status = ("user_abort", "cancelled") if end == "cancel" else ("deadline", "failed")
+        assert (turn.text, turn.finish_reason, turn.status) == ("Once upon a time", reason, status)
+        assert await stage.values(session) == {"b": "B"}
+        assert (await session.turn()).text == "Once upon a time"
+
+    stage_test(scenario, model=_Halting())(tmp_path)
 
 
 async def _late_barrier(stage: Stage) -> None:
