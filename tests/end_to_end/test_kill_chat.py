@@ -1,7 +1,8 @@
-"""A chat with `rp-basic`, killed with `kill -9` at several points, says and keeps the same in the end."""
+"""Chats killed with `kill -9` at several points say and keep the same in the end."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,16 +12,19 @@ from typing import Any
 
 import pytest
 
+from artelier import Kernel, Session
+from artelier.errors import NotFound
 from tests.end_to_end.test_kill_agent import kill_at
 
 PROGRAM = '''
 import asyncio, json, sys
 from artelier import Kernel, Session
+from artelier.testing import ManualClock
 
 STEPS = ["I attack the ogre with my sword.", "", "I take the rope.", "I strike the troll."]
 
 async def main():
-    kernel = Kernel.open("state.db")
+    kernel = Kernel.open("state.db", clock=ManualClock())  # the dice are thrown by the time of a run
     session = await Session.open(kernel, "c", model="offline", profile="rp-basic", user="Bob", char="Ann")
     runs = (await session.row()).runs
     if runs:
@@ -77,3 +81,60 @@ def test_a_killed_chat_says_and_keeps_the_same_as_an_undisturbed_one(tmp_path: P
             capture_output=True, text=True,
         )  # fmt: skip
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+# The command
+
+SAID = ("My order 4711 is late.", "Write to ann@example.org, please.", "I want a refund.")
+
+
+def talk(database: Path, *, runs: int) -> subprocess.Popen[str]:
+    """`artelier chat` with all that was not said yet; what was said and not answered it takes up itself."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
+    command = [sys.executable, "-m", "artelier", "chat", "tavern", "--db", str(database), "--json"]
+    command += ["--profile", "support-desk", "--model", "offline", "--user", "Bob", "--char", "Ann"]
+    for text in SAID[runs:]:
+        command += ["--message", text]
+    return subprocess.Popen(
+        command, cwd=database.parent, env=environ, text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def seen(database: Path) -> tuple[int, Any]:
+    """How many runs the chat has asked for, and what it shows."""
+
+    async def read() -> tuple[int, Any]:
+        with Kernel.open(database, environ={}) as kernel:
+            try:
+                session = await Session.open(kernel, "tavern")
+            except NotFound:
+                return 0, None
+            turns = [(turn.user, turn.text, len(turn.variants)) for turn in await session.turns()]
+            arts = await session.arts(internal=True)
+            values = {
+                tag: (one["version"], one["value"], one["run_id"]) for tag, one in arts.items()
+            }
+            return (await session.row()).runs, (turns, values)
+
+    return asyncio.run(read())
+
+
+@pytest.mark.slow
+def test_the_command_killed_in_the_middle_of_replies_goes_on_with_them(tmp_path: Path) -> None:
+    calm, killed = tmp_path / "calm" / "state.db", tmp_path / "killed" / "state.db"
+    for database in (calm, killed):
+        database.parent.mkdir()
+    out, err = talk(calm, runs=0).communicate(timeout=120)
+    assert len(out.splitlines()) == len(SAID), out + err
+
+    kills, runs = 0, 0
+    for count in (20, 75, 110):
+        kills += kill_at(talk(killed, runs=runs), killed, count)
+        runs, _ = seen(killed)
+    process = talk(killed, runs=runs)
+    out, err = process.communicate(timeout=120)
+
+    assert process.returncode == 0 and kills >= 2, out + err
+    assert seen(killed) == seen(calm)
+    assert len(seen(calm)[1][0]) == len(SAID)

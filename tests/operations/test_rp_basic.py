@@ -197,13 +197,24 @@ STEPS = ("I attack the ogre with my sword.", "", "I take the rope.")
 """What is done, in order; an empty text asks for another variant."""
 
 
-async def _go_on(session: Session, steps: tuple[str, ...]) -> list[Any]:
+STEP_S, LATER_S = 7_200, 3_600
+"""Each step has a time of its own, since dice are thrown by it; later, the lease of the dead is over."""
+
+
+def _move_to(clock: ManualClock, seconds: int) -> None:
+    clock.advance(seconds - (clock.now_us() - ManualClock().now_us()) // 1_000_000)
+
+
+async def _go_on(session: Session, steps: tuple[str, ...], clock: ManualClock) -> list[Any]:
     """Bring the chat to the end of the steps from wherever it is; its turns and what is on its shelf."""
     runs = (await session.row()).runs
     if runs:
+        begun = (await session.branches())[0]["status"] != "asked"
+        _move_to(clock, STEP_S * (runs - 1) + LATER_S * begun)
         result = await session.resume()
         assert result.status == "completed", result
-    for text in steps[runs:]:
+    for number, text in enumerate(steps[runs:], start=runs):
+        _move_to(clock, STEP_S * number)
         result = await (session.generate(text) if text else session.regenerate())
         assert result.status == "completed", result
     turns = [(turn.user, [v.text for v in turn.variants]) for turn in await session.turns()]
@@ -218,15 +229,15 @@ def test_a_chat_that_dies_at_any_commit_ends_the_same(
 
     async def scenario() -> None:
         deaths = Deaths(tmp_path / "s.db", World(), skip=("commit.before",))
-        with open_kernel(tmp_path / "s.db", clock=ManualClock(), fault=deaths) as kernel:
-            expected = await _go_on(await Session.open(kernel, "c", **OPENING), steps)
+        clock = ManualClock()
+        with open_kernel(tmp_path / "s.db", clock=clock, fault=deaths) as kernel:
+            expected = await _go_on(await Session.open(kernel, "c", **OPENING), steps, clock)
 
         assert len(deaths.found) > 6 * len(steps)
         for death in deaths.found:
             clock = ManualClock()
-            clock.advance(3600)  # the dead process's lease has expired
             with open_kernel(death.path, clock=clock) as kernel:
                 session = await Session.open(kernel, "c", **OPENING)
-                assert await _go_on(session, steps) == expected, death
+                assert await _go_on(session, steps, clock) == expected, death
 
     play(scenario())
