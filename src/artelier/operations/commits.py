@@ -136,8 +136,10 @@ class Chronicle:
             )
             for block in turned.blocks
         )  # fmt: skip
-        is_other = result is None or text != result.text or any(b.prompt for b in turned.blocks)
-        return tuple(parts), is_other
+        # A call of a tool that nobody answers would stand in every later prompt, and so would an empty reply.
+        has_calls = result is not None and result.reply is not None and result.reply.tool_calls
+        is_other = result is None or text != result.text or bool(has_calls) or not text
+        return tuple(parts), is_other or any(block.prompt for block in turned.blocks)
 
     def cut(self, call: MainCall | None, *, said: str) -> None:
         """The variant of a run that was cancelled."""

@@ -23,6 +23,7 @@ from artelier.operations.definition import (
     ArtifactUpsert,
     AssistantBlocks,
     AssistantPatch,
+    Block,
     Effect,
     Hook,
     InsertAfterLastUser,
@@ -69,16 +70,13 @@ def wishes_of(slot: Slot, found: Found, scope: Scope) -> tuple[Wish, ...]:
 
     Errors: `OperationFailed` for what is too large or no effect at all; those of templates.
     """
-    declared = slot.operation
-    if found.effects is None:
-        effects = [(effect, found.value, "") for effect in declared.effects]
-    else:
-        effects = [_own(declared, slot.hook, one) for one in _bounded(found.effects)]
+    if found.effects is not None:
+        return tuple(_own(slot.operation, slot.hook, one) for one in _bounded(found.effects))
     names = {"value": found.value}
     return tuple(
-        Wish(effect=effect, value=_value_of(effect, value, scope, names), code=code)
-        for effect, value, code in effects
-        if _fits(effect, slot.hook) or code
+        Wish(effect=effect, value=_value_of(effect, found.value, scope, names))
+        for effect in slot.operation.effects
+        if _fits(effect, slot.hook)
     )
 
 
@@ -98,21 +96,49 @@ def _bounded(effects: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any],
     return effects
 
 
-def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> tuple[Effect, Any, str]:
-    """An effect that the operation's code asks for: it can do no more than the profile says of it."""
+def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> Wish:
+    """An effect that the operation's code asks for: one that the profile declares, with a text of its own.
+
+    What code gives is data: its text is never a template.
+    """
     data = dict(asked)
     value = data.pop("value", None)
     effect = _effect(data)
+    declared = next((one for one in operation.effects if _is_same(one, effect)), None)
     if not _fits(effect, hook):
-        return effect, value, "wrong_hook"
+        return Wish(effect=effect, value=value, code="wrong_hook")
     if isinstance(effect, ArtifactUpsert):
-        declared = operation.artifact
-        if declared is None or declared.tag != effect.tag:
-            return effect, value, "tag_not_declared"
-        return declared, value, ""
-    if all(type(one) is not type(effect) for one in operation.effects):
-        return effect, value, "effect_not_declared"
-    return effect, value, ""
+        if declared is None:
+            return Wish(effect=effect, value=value, code="tag_not_declared")
+        return Wish(effect=declared, value=value)
+    if declared is None:
+        return Wish(effect=effect, value=None, code="effect_not_declared")
+    if isinstance(effect, AssistantBlocks):
+        return Wish(effect=declared, value=[_literal(block, value) for block in effect.blocks])
+    return Wish(
+        effect=declared, value=_checked_text(text_of(value if effect.text is None else effect.text))
+    )
+
+
+def _is_same(declared: Effect, asked: Effect) -> bool:
+    """Whether code asks for what the profile declares, texts apart; of an artifact the tag says which."""
+    if isinstance(declared, ArtifactUpsert) and isinstance(asked, ArtifactUpsert):
+        return declared.tag == asked.tag
+    return _form(declared) == _form(asked)
+
+
+def _form(effect: Effect) -> dict[str, Any]:
+    """An effect without its texts."""
+    form: dict[str, Any] = effect.model_dump(mode="json")
+    form.pop("text", None)
+    for block in form.get("blocks", ()):
+        block.pop("text", None)
+    return form
+
+
+def _literal(block: Block, value: Any) -> dict[str, Any]:
+    text = _checked_text(text_of(value if block.text is None else block.text))
+    return {"channel": block.channel, "prompt": block.prompt, "ui": block.ui, "text": text}
 
 
 def _effect(data: Mapping[str, Any]) -> Effect:
@@ -149,9 +175,7 @@ def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any])
             return [
                 {
                     "channel": block.channel, "prompt": block.prompt, "ui": block.ui,
-                    "text": _text(
-                        block.text, value, scope.shown(prompt=block.prompt, ui=block.ui), more
-                    ),
+                    "text": _text(block.text, value, _for_block(block, scope), more),
                 }
                 for block in effect.blocks
             ]  # fmt: skip
@@ -164,6 +188,11 @@ def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any])
             assert_never(effect)
 
 
+def _for_block(block: Block, scope: Scope) -> Mapping[str, Any]:
+    """What a later prompt shows, people may see again: operations read the conversation."""
+    return scope.shown(prompt=block.prompt, ui=block.ui or block.prompt)
+
+
 def _text(
     template: str | None, value: Any, names: Mapping[str, Any], more: Mapping[str, Any]
 ) -> str:
@@ -173,6 +202,10 @@ def _text(
         from artelier.operations.templates import Template
 
         text = Template.parse(template).render({**names, **more})
+    return _checked_text(text)
+
+
+def _checked_text(text: str) -> str:
     if len(text) > TEXT_CHARS_MAX:
         raise OperationFailed(
             "too_large", "an effect's text is too long",

@@ -11,6 +11,12 @@ from artelier.errors import CorruptStore
 LOOP = "chat"
 """How runs name the loop that drives them."""
 
+
+def chat_of(run_id: str) -> str:
+    """The chat of which a run is a turn, by the run's name; a fork's name is that of its origin and more."""
+    return run_id.rpartition("/")[0]
+
+
 HISTORY_MAX = 200
 """Messages that a prompt shows at most, if its budget allows."""
 

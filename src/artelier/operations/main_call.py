@@ -47,6 +47,7 @@ class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     finish_reason: str
     """completed, user_abort, deadline, provider_error, rate_limited, timeout, policy_error or unknown."""
     code: str = ""
+    """`length` of a reply that its limit of tokens has cut: it is completed, and not whole."""
     message: str = ""
     cost_microusd: int = 0
     replied: bool = False
@@ -107,8 +108,11 @@ async def _asked(
     reason = ENDS.get(result.finish_reason, "unknown")
     if result.finish_reason == "cut":  # by a command, or since it was longer than was asked for
         reason = "user_abort" if run.core.stopping or run.core.cancelled_reason else "completed"
+    code = "" if reason == "completed" else reason
+    if result.finish_reason in ("length", "cut") and reason == "completed":
+        code = "length"
     return MainCall(
-        text=result.text, finish_reason=reason, code="" if reason == "completed" else reason,
+        text=result.text, finish_reason=reason, code=code,
         cost_microusd=result.cost_microusd, replied=True,
     )  # fmt: skip
 

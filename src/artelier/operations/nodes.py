@@ -14,7 +14,7 @@ from artelier.operations.events import Part
 NODES_PER_EVENT = 4096
 """Node ids are `seq of the event * this + n`: unique in a chat, and the same in another store."""
 
-VERSIONS_PER_EVENT = 256
+VERSIONS_PER_EVENT = 1024
 """The same for versions of artifacts: `seq * this + n`."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode

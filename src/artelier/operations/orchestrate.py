@@ -45,6 +45,17 @@ GRACE_S = 0.25
 """How long an operation whose time is up may take to stop; then it goes on alone and commits nothing."""
 
 MESSAGE_CHARS_MAX = 2_000
+WITHHELD = (
+    "the words of this error are withheld: the operation sees artifacts that people may not see,"
+    " and an error may quote them"
+)
+PLAIN_CODES = frozenset((
+    "timeout", "deadline", "too_large", "too_many_effects", "invalid_effect", "max_cost", "memory",
+    "rate_limited", "model_timeout", "not_granted", "price_unknown", "unknown_model", "missing_key",
+    "template_limit", "template_undefined", "transform_timeout", "transform_too_large",
+    "transform_no_match", "empty_prompt", "access_denied", "not_found",
+))  # fmt: skip
+"""Of errors whose words are ours alone, whatever the operation saw."""
 DETAILS_BYTES_MAX = 16_384
 
 
@@ -229,7 +240,7 @@ class Hooked:
         except (Flow, Conflict, StoreUnavailable, CorruptStore):
             raise  # not the operation's: the run cannot go on, or not now
         except Exception as error:  # whatever a kind, a template or a tool does wrong ends here
-            return self._failed(slot, full, error)
+            return self._failed(slot, full, error, scope)
         broken = next((wish.code for wish in wishes if wish.code), "")
         result: dict[str, Any] = {
             "value": found.value, "effects": [wish.stored() for wish in wishes]
@@ -248,15 +259,16 @@ class Hooked:
         return finished, blobs
 
     def _failed(
-        self, slot: Slot, full: str, error: Exception
+        self, slot: Slot, full: str, error: Exception, scope: Scope
     ) -> tuple[ev.OperationFinished, list[Blob]]:
         core = self._run.core
         code = str(getattr(error, "code", "")) if isinstance(error, ArtelierError) else ""
         aborted = code == "deadline"
         message = str(error) if isinstance(error, ArtelierError) else type(error).__name__
-        ref, blobs = core.keep_json(_clean(message))
+        is_told = code in PLAIN_CODES or _sees_nothing_hidden(scope)
+        ref, blobs = core.keep_json(_clean(message) if is_told else WITHHELD)
         details = None
-        if (known := getattr(error, "details", None)) is not None:
+        if is_told and (known := getattr(error, "details", None)) is not None:
             with suppress(ArtelierError):
                 check_size(known)
                 details, more = core.keep_json(known)
@@ -471,6 +483,11 @@ def _clean(message: str) -> str:
     """Bounded, without secrets, and without control characters that a terminal would obey."""
     text = masked(message[: 2 * MESSAGE_CHARS_MAX])
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)[:MESSAGE_CHARS_MAX]
+
+
+def _sees_nothing_hidden(scope: Scope) -> bool:
+    """Whether all that an operation saw may be shown to people."""
+    return all(tag in scope.in_ui for tag in scope.names["art"]) and not scope.unseen.get("ui")
 
 
 def _bounded_scope(scope: Scope) -> Any:

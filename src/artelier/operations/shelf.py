@@ -8,6 +8,7 @@ from typing import Any
 
 from artelier.log import BlobRef, Store, decode_stored, stored_blob
 from artelier.operations.events import Seen
+from artelier.operations.state import covers
 
 _COLUMNS = (
     "id", "scope", "tag", "node", "version", "prev", "value", "append", "usage", "semantics",
@@ -49,10 +50,12 @@ class Chain:
         """What retention leaves: of a feed its entries, else the current value and earlier ones.
 
         A current value has no age; the newest entry of a feed has. What is older than the first that is
-        too old has gone as well.
+        too old has gone as well, and so has what was written while fewer might see it.
         """
         newest = self.newest
         rows = self.rows[: newest.versions_max + (not newest.append)]
+        hidden = (n for n, row in enumerate(rows) if not covers(row.usage, newest.usage))
+        rows = rows[: next(hidden, len(rows))]
         if not newest.ttl_s:
             return rows
         oldest_us = now_us - newest.ttl_s * 1_000_000

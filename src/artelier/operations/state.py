@@ -84,6 +84,7 @@ class ArtState:
         persisted = effect.persistence == "persisted"
         if old is not None and (old.persisted != persisted or old.append != _appends(effect)):
             old = None if not persisted else replace(old, history=(), append=_appends(effect))
+        is_hidden = old is not None and not covers(old.usage, effect.usage)
         version = (old.version if old is not None else 0) + 1 if persisted else 0
         art = Art(
             tag=effect.tag, value=value, at_us=at_us, version=version, append=_appends(effect),
@@ -91,7 +92,8 @@ class ArtState:
         )  # fmt: skip
         if art.append:
             entry = Version(value=value, at_us=at_us, version=version)
-            entries = self._kept(effect, (entry, *(old.history if old else ())), at_us)
+            before = old.history if old is not None and not is_hidden else ()
+            entries = self._kept(effect, (entry, *before), at_us)
             art = replace(
                 art,
                 value=[one.value for one in reversed(entries)],
@@ -99,9 +101,9 @@ class ArtState:
             )
             if not persisted and old is not None:
                 art = replace(art, value=[*old.value, value][-effect.versions_max :])
-        elif persisted and old is not None:
-            before = Version(value=old.value, at_us=old.at_us, version=old.version)
-            art = replace(art, history=self._kept(effect, (before, *old.history), at_us))
+        elif persisted and old is not None and not is_hidden:
+            earlier = Version(value=old.value, at_us=old.at_us, version=old.version)
+            art = replace(art, history=self._kept(effect, (earlier, *old.history), at_us))
         return ArtState(arts={**self.arts, effect.tag: art})
 
     def _kept(
@@ -128,6 +130,17 @@ def retained(
             break
         kept.append(version)
     return tuple(kept)
+
+
+_SEES = {
+    "internal": frozenset[str](), "prompt_only": frozenset(("prompt",)),
+    "ui_only": frozenset(("ui",)), "prompt+ui": frozenset(("prompt", "ui")),
+}  # fmt: skip
+
+
+def covers(usage: str, newer: str) -> bool:
+    """Whether all who may see a newer version may see one of this usage: else it stays hidden (I9)."""
+    return _SEES.get(newer, frozenset()) <= _SEES.get(usage, frozenset())
 
 
 def _appends(effect: ArtifactUpsert) -> bool:

@@ -41,8 +41,8 @@ from artelier.operations.nodes import (
     encoded_parts,
 )
 
-CHANGES_MAX = 256
-"""Of one event: also what `VERSIONS_PER_EVENT` has numbers for."""
+CHANGES_MAX = 1024
+"""Of one event, more than a profile has operations: also what `VERSIONS_PER_EVENT` has numbers for."""
 GREETINGS_MAX = 200
 CONVERSATION = "chat"
 """The conversation of each run that holds what is said in the chat."""
