@@ -230,6 +230,12 @@ class Hooked:
     async def _attempt(
         self, slot: Slot, outcomes: Mapping[str, Outcome], full: str
     ) -> tuple[ev.OperationFinished, list[Blob]]:
+        if (needed := self._forbidden(slot)) is not None:
+            details, blobs = self._run.core.keep_json({"not_granted": needed})
+            return ev.OperationFinished(
+                key=full, hook=slot.hook, operation_id=slot.id, status="skipped", reason="policy",
+                details=details,
+            ), blobs  # fmt: skip
         scope = self._scope(slot, outcomes)
         try:
             found = await self._within_time(slot, scope, full)
@@ -257,6 +263,15 @@ class Hooked:
             code=broken, result=ref, details=details,
         )  # fmt: skip
         return finished, blobs
+
+    def _forbidden(self, slot: Slot) -> str | None:
+        """The grant of a tool that an operation needs and its run does not have: it is passed over."""
+        core, params = self._run.core, slot.operation.params
+        tool = core.tools.get(params.name) if slot.operation.kind == "tool" else None
+        if tool is None:
+            return None
+        grant = tool.grant or f"tools:{tool.name}"
+        return None if core.may_use(grant) else grant
 
     def _failed(
         self, slot: Slot, full: str, error: Exception, scope: Scope
