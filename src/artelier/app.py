@@ -20,7 +20,14 @@ from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifacts, Provenance, Space, artifacts_view
 from artelier.clock import Clock, SystemClock
 from artelier.context import CompactionStrategy
-from artelier.errors import AccessDenied, InvalidRequest, NotFound, StoreClosed, StoreUnavailable
+from artelier.errors import (
+    AccessDenied,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    StoreClosed,
+    StoreUnavailable,
+)
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
 from artelier.kernel import (
     CAPPING,
@@ -584,8 +591,25 @@ class TenantKernel(AgentsHandle, ChatsHandle):
         return await self._give(run_id, "stop", by=by, payload=note or None)
 
     async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
-        """Reopen a failed run: its failed steps are executed again."""
+        """Reopen a failed run: its failed steps are executed again.
+
+        Errors: `Conflict` if it has not failed, and for a turn of a chat.
+        """
+        await self._no_turn(run_id)
         return await self._give(run_id, "retry", by=by)
+
+    async def _no_turn(self, run_id: str) -> None:
+        """What a turn came to is recorded: reopened, it would fail again without trying anything."""
+        from artelier.operations.job import LOOP, chat_of
+
+        if (await run_row(self.services, self.id, run_id))["loop"] != LOOP:
+            return
+        raise Conflict(
+            f"run {run_id} is a turn of chat {chat_of(run_id)!r}, which is not reopened",
+            hint="Try the turn again as another variant: session.regenerate(), or /regenerate in"
+            f" `artelier chat {chat_of(run_id)}`.",
+            refusal="turn_of_a_chat",
+        )
 
     async def limit(
         self, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from artelier.agents.loop import AgentLoop
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Run, run_row
-from artelier.kernel.ancestry import is_imported, lineage
+from artelier.kernel.ancestry import changes_of, is_imported, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
 from artelier.operations.job import LOOP as TURN
+from artelier.operations.job import chat_of
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 from artelier.tools.workspace import workspace_tools
@@ -50,15 +52,35 @@ def workspace_agent(
 
 
 async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, Any]:
-    """What a built-in loop was asked to do. Errors: `NotFound`; `InvalidRequest` for hand-written runs."""
+    """What the agent loop was asked to do. Errors: `NotFound`; `InvalidRequest` for other runs."""
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
+    if row["loop"] == TURN:
+        raise InvalidRequest(
+            f"run {run_id!r} is a turn of chat {chat_of(run_id)!r}",
+            hint=f"Go on with the chat: `artelier chat {chat_of(run_id)}`.",
+        )
     if row["loop"] != LOOP:
         raise InvalidRequest(
             f"run {run_id!r} is driven by code of its own",
             hint="Run that code again: `artelier run FILE:FUNCTION --run-id RUN`.",
         )
     return await blob_json(runs.services, runs.id, row["settings"]) or {}
+
+
+async def model_of(kernel: Kernels, tenant: Any, run_id: str) -> str:
+    """The model that a run of a built-in loop asks; a fork may have got another than its origin's.
+
+    Errors: as of `settings_of`, turns of chats apart.
+    """
+    runs = kernel.for_tenant(tenant)
+    row = await run_row(runs.services, runs.id, run_id)
+    if row["loop"] == TURN:
+        settings: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
+    else:
+        settings = await settings_of(kernel, tenant, run_id)
+    changes = await changes_of(runs.services, await lineage(runs.services, runs.id, run_id))
+    return changes.get("model") or settings["model"]
 
 
 async def resume_run(
@@ -69,7 +91,7 @@ async def resume_run(
     Errors: `NotFound`; `InvalidRequest` for a hand-written run, a child, and where code is needed.
     """
     if await _is_turn(kernel, tenant, run_id):
-        return await _resumed_turn(kernel, tenant, run_id)
+        return await _resumed_turn(kernel, tenant, run_id, on_wait=on_wait)
     job = Job.restored(await settings_of(kernel, tenant, run_id))
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
@@ -102,19 +124,21 @@ async def _is_turn(kernel: Kernels, tenant: Any, run_id: str) -> bool:
     return (await run_row(runs.services, runs.id, run_id))["loop"] == TURN
 
 
-async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str) -> AgentResult:
+async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str) -> AgentResult:
     """Errors: `InvalidRequest` for a fork: a turn's variant belongs to its own run."""
     from artelier.operations.driving import drive
 
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
-    if row["origin"] is not None:
+    if not is_final(row["status"]) and row["origin"] is not None:
         raise InvalidRequest(
             f"run {run_id!r} is a fork of a turn of a chat, which has its variant already",
             hint="Regenerate the turn, or make a branch of the chat.",
         )
-    await drive(runs, run_id)
-    return await agent_result(runs.services, runs.id, run_id)
+    turn = await drive(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait)
+    result = await agent_result(runs.services, runs.id, run_id)
+    # What people see of the reply, of one that was continued with what it goes on from.
+    return replace(result, text=turn.text or result.text)
 
 
 async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidRequest | None:

@@ -8,6 +8,8 @@ from artelier.cli.call import Call
 from artelier.errors import PriceUnknown
 from artelier.kernel.events import RunExhausted
 from artelier.log import run_stream
+from artelier.operations.job import LOOP as TURN
+from artelier.operations.job import chat_of
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -50,10 +52,23 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
     """Lines of advice for a run as `TenantKernel.show` gives it; none for one that is completed."""
     if run["status"] in ("completed", "cancelled"):
         return []
+    if run["loop"] == TURN and (run["status"] == "failed" or run["origin"] is not None):
+        return _of_turn(call, run)
     way = await way_on(call, kernel, run)
     if run["status"] == "budget_exhausted":
         return _raising(call, run, await _limit_reached(kernel, run), way)
     return _advice(call, run, way)
+
+
+def _of_turn(call: Call, run: dict[str, Any]) -> list[str]:
+    """A turn of a chat has one run: it is neither reopened nor driven in a fork."""
+    chat = call.command_line("chat", chat_of(run["origin"] or run["id"]))
+    if run["status"] == "failed":
+        return [f"try the turn again as another variant: {chat}, then /regenerate"]
+    return [
+        "a fork of a turn is not driven: it can be compared and exported",
+        f"for another reply: {chat}, then /regenerate or /branch",
+    ]
 
 
 async def way_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> str:

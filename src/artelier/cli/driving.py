@@ -22,6 +22,7 @@ from artelier.cli.desk import Desk
 from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
 from artelier.money import format_usd
+from artelier.operations.job import LOOP as TURN
 from artelier.tools.folder import OUT_FOLDER
 
 
@@ -59,7 +60,8 @@ async def drive(
 async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str | None) -> int:
     """Write the report, show the result; the exit code. Errors: `StoreUnavailable` for the file."""
     file: Path | None = None
-    if result.status == "completed":
+    run = await kernel.for_tenant(call.tenant).show(result.run_id)
+    if result.status == "completed" and (out or run["loop"] != TURN):  # a reply is in its chat
         file = Path(out) if out else default_out(result.run_id)
         write_report(file, result.text)
     head = await kernel.head()
@@ -80,7 +82,6 @@ async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str 
         )
     elif result.status == "completed":
         call.screen.text(result.text)
-    run = await kernel.for_tenant(call.tenant).show(result.run_id)
     await _summarize(call, kernel, run, result, file)
     call.screen.note(f"head {head}", "dim")
     return exits.of_status(result.status)

@@ -109,15 +109,14 @@ async def _only_capped(
 async def resumed(
     call: Call, kernel: Kernel, run_id: str, *, yes: bool, caps: Mapping[str, Any]
 ) -> AgentResult:
-    """Drive a run of the built-in loop, its caps (by unit) set first.
+    """Drive a run of a built-in loop, its caps (by unit) set first.
 
     Errors: `NotFound`; `InvalidRequest` for a hand-written run; `LeaseHeld`; `MissingKey`.
     """
     from artelier.agents import resume_run
-    from artelier.agents.loops import code_needed, settings_of
+    from artelier.agents.loops import code_needed, model_of
     from artelier.cli.advice import go_on
     from artelier.cli.driving import drive
-    from artelier.kernel.ancestry import changes_of, lineage
     from artelier.kernel.results import FINAL
 
     runs = kernel.for_tenant(call.tenant)
@@ -127,10 +126,7 @@ async def resumed(
         raise InvalidRequest(
             f"run {run_id} is driven by code of its own", hint=f"Go on with: {go_on(call, shown)}"
         )
-    settings = await settings_of(kernel, call.tenant, run_id)
-    # A fork may have got another model than the settings that it shares say.
-    changes = await changes_of(runs.services, await lineage(runs.services, runs.id, run_id))
-    model = changes.get("model") or settings["model"]
+    model = await model_of(kernel, call.tenant, run_id)
     if status not in FINAL:
         for unit, cap in caps.items():
             await runs.limit(run_id, unit=unit, cap=cap, by=call.person)
@@ -149,7 +145,8 @@ async def resumed(
 async def retry(call: Call, run: RunId) -> None:
     """Reopen a failed run.
 
-    What made it fail is tried again when `artelier resume` or a worker drives it.
+    What made it fail is tried again when `artelier resume` or a worker drives it. A turn of a chat is not
+    reopened: regenerate it in the chat.
     """
     await give(call, run, "reopened", lambda runs: runs.retry(run, by=call.person))
 
