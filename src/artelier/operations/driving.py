@@ -42,6 +42,8 @@ class TurnResult:
     """`{failed_type, operation, code, message}` of a run that failed."""
     operations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Status by operation: `done`, `skipped`, `error` or `aborted`."""
+    is_cut: bool = False
+    """Whether the reply ended at its limit of tokens; `continue_()` goes on with it."""
     cost_microusd: int = 0
     """Of all model calls of the run."""
 
@@ -92,6 +94,47 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
             raise
 
 
+async def cancelled(
+    desk: Any, run_id: str, give: Callable[[], Awaitable[EventData]]
+) -> EventData:
+    """End a chat's run by the command that `give` gives, and keep how far it came; the command's effect.
+
+    Who drives the run does that itself. If nobody does, it is driven here, with the command heard before its
+    first step: what is recorded is passed over, nothing new begins, and the chat gets what there is.
+    Errors: those of `give`.
+    """
+    job = await recorded_job(desk, run_id)
+    if job is None or await has_ended(desk, run_id):
+        return await give()
+    effect: EventData | None = None
+    refusal: ArtelierError | None = None
+    try:
+        async with desk.run(run_id, loop=LOOP, settings=job.settings(), on_wait="suspend") as run:
+            try:
+                effect = await give()
+            except ArtelierError as error:  # it must not become a failure of the run
+                refusal = error
+                raise asyncio.CancelledError from None
+            await _passed_over(desk, run, job)
+    except asyncio.CancelledError:
+        if refusal is None:
+            raise
+        raise refusal from None
+    except (LeaseHeld, RunStopped, RunSuspended):
+        pass  # somebody drives it; or it has ended, as it was told to
+    except ArtelierError:
+        if effect is None:  # it cannot be driven here; it can still be ended
+            return await give()
+    return effect if effect is not None else await give()
+
+
+async def _passed_over(desk: Any, run: Run, job: TurnJob) -> None:
+    from artelier.operations.turn import drive_turn
+
+    if not is_final(run.status) or run.core.cancelled_reason is not None:
+        await drive_turn(run, job, desk=desk)
+
+
 async def has_ended(desk: Any, run_id: str) -> bool:
     """Whether a run is over; one that never began is not."""
     with suppress(NotFound):
@@ -127,7 +170,7 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
         variant=node.variant if node is not None else 0, run_id=run_id, status=row["status"],
         finish_reason=(node.finish if node is not None else "") or result.get("finish_reason", ""),
         failed=failed, operations=await _operations(services, row["id"]),
-        cost_microusd=row["cost"],
+        is_cut=bool(result.get("is_cut")), cost_microusd=row["cost"],
     )  # fmt: skip
 
 

@@ -426,6 +426,7 @@ class Turn:
             "text": text, "turn": self.found.turn, "failed": failed,
             "finish_reason": call.finish_reason if call is not None else "",
             "operations": _statuses((*last.before, *last.after)),
+            "is_cut": call is not None and call.code == "length",
         }  # fmt: skip
 
 

@@ -196,6 +196,20 @@ def test_a_tool_call_that_nobody_answers_stands_in_no_later_prompt(tmp_path: Any
     play(scenario())
 
 
+def test_a_reply_that_ended_at_its_limit_says_so(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path, lambda _: ModelReply(text="one two", finish_reason="length"))
+        with stage.kernel:
+            chat = await stage.chat()
+
+            result = await chat.generate("hello")
+
+            assert (result.status, result.finish_reason) == ("completed", "completed")
+            assert result.is_cut
+
+    play(scenario())
+
+
 @stage_test
 async def test_five_hundred_artifacts_can_be_written_in_one_turn(stage: Stage) -> None:
     many = [before(f"o{n}", "x", keep(f"t{n}", "ui_only"), order=n) for n in range(500)]

@@ -89,6 +89,8 @@ def summary(result: TurnResult, facts: dict[str, Any]) -> str:
             words.append(f"{word} {', '.join(_named(names, facts['codes']))}")
     if facts["changes"]:
         words.append(", ".join(map(_change, facts["changes"])))
+    if result.is_cut:
+        words.append("cut at its limit of tokens, /continue goes on")
     words.append(f"{format_usd(result.cost_microusd)} USD")
     variant = f", variant {result.variant}" if result.variant > 1 else ""
     return line(f"turn {result.turn}{variant}: {'; '.join(words)}", chars_max=600)
@@ -112,6 +114,7 @@ def plain_turn(session: Session, result: TurnResult, facts: dict[str, Any]) -> d
         "finish_reason": result.finish_reason, "text": result.text, "parts": facts["parts"],
         "operations": dict(result.operations), "changes": facts["changes"],
         "failed": dict(result.failed) if result.failed is not None else None,
+        "is_cut": result.is_cut,
         "cost_microusd": result.cost_microusd,
     }  # fmt: skip
 
