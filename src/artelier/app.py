@@ -584,7 +584,13 @@ class TenantKernel(AgentsHandle, ChatsHandle):
         return await self._give(run_id, "resume", by=by)
 
     async def cancel(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
-        return await self._give(run_id, "cancel", by=by, payload=note or None)
+        """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
+        from artelier.operations.driving import cancelled
+
+        async def give() -> EventData:
+            return await self._give(run_id, "cancel", by=by, payload=note or None)
+
+        return await cancelled(self, run_id, give) if await self._is_turn(run_id) else await give()
 
     async def stop(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """Cancel the call in flight and pause; what was produced is kept with its cost."""
@@ -595,21 +601,23 @@ class TenantKernel(AgentsHandle, ChatsHandle):
 
         Errors: `Conflict` if it has not failed, and for a turn of a chat.
         """
-        await self._no_turn(run_id)
-        return await self._give(run_id, "retry", by=by)
+        if not await self._is_turn(run_id):
+            return await self._give(run_id, "retry", by=by)
+        from artelier.operations.job import chat_of
 
-    async def _no_turn(self, run_id: str) -> None:
-        """What a turn came to is recorded: reopened, it would fail again without trying anything."""
-        from artelier.operations.job import LOOP, chat_of
-
-        if (await run_row(self.services, self.id, run_id))["loop"] != LOOP:
-            return
+        # What a turn came to is recorded: reopened, it would fail again without trying anything.
         raise Conflict(
             f"run {run_id} is a turn of chat {chat_of(run_id)!r}, which is not reopened",
             hint="Try the turn again as another variant: session.regenerate(), or /regenerate in"
             f" `artelier chat {chat_of(run_id)}`.",
             refusal="turn_of_a_chat",
         )
+
+    async def _is_turn(self, run_id: str) -> bool:
+        """Errors: `NotFound`."""
+        from artelier.operations.job import LOOP
+
+        return (await run_row(self._services, self.id, run_id))["loop"] == LOOP
 
     async def limit(
         self, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunStopped, RunSuspended
+from artelier.errors import (
+    ArtelierError,
+    InvalidRequest,
+    LeaseHeld,
+    NotFound,
+    RunStopped,
+    RunSuspended,
+)
 from artelier.kernel import run_row
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
-from artelier.log import decode_stored
-from artelier.operations.events import OperationFinished, PhaseChanged
+from artelier.log import EventData, decode_stored
+from artelier.operations.events import OperationFinished, PhaseChanged, Planned
 from artelier.operations.job import LOOP, TurnJob
 from artelier.operations.live import live_of
 from artelier.operations.main_call import STEP
@@ -94,18 +102,19 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
             raise
 
 
-async def cancelled(
-    desk: Any, run_id: str, give: Callable[[], Awaitable[EventData]]
-) -> EventData:
+async def cancelled(desk: Any, run_id: str, give: Callable[[], Awaitable[EventData]]) -> EventData:
     """End a chat's run by the command that `give` gives, and keep how far it came; the command's effect.
 
     Who drives the run does that itself. If nobody does, it is driven here, with the command heard before its
     first step: what is recorded is passed over, nothing new begins, and the chat gets what there is.
     Errors: those of `give`.
     """
-    job = await recorded_job(desk, run_id)
-    if job is None or await has_ended(desk, run_id):
-        return await give()
+    from artelier.operations.turn import drive_turn
+
+    row = await run_row(desk.services, desk.id, run_id)
+    if is_final(row["status"]) or row["origin"] is not None:
+        return await give()  # the chat knows nothing of forks
+    job = TurnJob.restored(await blob_json(desk.services, desk.id, row["settings"]))
     effect: EventData | None = None
     refusal: ArtelierError | None = None
     try:
@@ -115,7 +124,7 @@ async def cancelled(
             except ArtelierError as error:  # it must not become a failure of the run
                 refusal = error
                 raise asyncio.CancelledError from None
-            await _passed_over(desk, run, job)
+            await drive_turn(run, job, desk=desk)
     except asyncio.CancelledError:
         if refusal is None:
             raise
@@ -126,13 +135,6 @@ async def cancelled(
         if effect is None:  # it cannot be driven here; it can still be ended
             return await give()
     return effect if effect is not None else await give()
-
-
-async def _passed_over(desk: Any, run: Run, job: TurnJob) -> None:
-    from artelier.operations.turn import drive_turn
-
-    if not is_final(run.status) or run.core.cancelled_reason is not None:
-        await drive_turn(run, job, desk=desk)
 
 
 async def has_ended(desk: Any, run_id: str) -> bool:
@@ -169,7 +171,7 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
         text=text, turn=node.number if node is not None else 0,
         variant=node.variant if node is not None else 0, run_id=run_id, status=row["status"],
         finish_reason=(node.finish if node is not None else "") or result.get("finish_reason", ""),
-        failed=failed, operations=await _operations(services, row["id"]),
+        failed=failed, operations=await _operations(services, row),
         is_cut=bool(result.get("is_cut")), cost_microusd=row["cost"],
     )  # fmt: skip
 
@@ -187,17 +189,31 @@ async def _node(store: Any, chat: Any, run_id: str, job: TurnJob) -> Node | None
     return await node_row(store, chat.id, job.node) if job.node else None
 
 
-async def _operations(services: Any, stream_id: int) -> dict[str, str]:
+async def _operations(services: Any, row: dict[str, Any]) -> dict[str, str]:
     rows = await services.store.query(
-        "SELECT data FROM events WHERE stream = ? AND kind = ? ORDER BY seq",
-        (stream_id, OperationFinished.KIND),
+        "SELECT kind, data FROM events WHERE stream = ? AND kind IN (?, ?) ORDER BY seq",
+        (row["id"], OperationFinished.KIND, PhaseChanged.KIND),
     )
+    ended: dict[tuple[str, str], str] = {}
+    planned: list[Planned] = []
+    for kind, data in rows:
+        if kind == PhaseChanged.KIND:
+            planned.extend(decode_stored(data, type=PhaseChanged).plan)
+            continue
+        one = decode_stored(data, type=OperationFinished)
+        ended[one.hook, one.operation_id] = one.status
+    if is_final(row["status"]):
+        for one in planned:
+            ended.setdefault((one.hook, one.operation_id), unended(one))
     found: dict[str, str] = {}
-    for (data,) in rows:
-        ended = decode_stored(data, type=OperationFinished)
-        before = found.get(ended.operation_id, "skipped")
-        found[ended.operation_id] = max(before, ended.status, key=_rank)
+    for (_, operation_id), status in ended.items():
+        found[operation_id] = max(found.get(operation_id, "skipped"), status, key=_rank)
     return found
+
+
+def unended(planned: Planned) -> str:
+    """What became of an operation of which its run says nothing more: it ended while nobody drove it."""
+    return "skipped" if planned.skipped else "aborted"
 
 
 def _rank(status: str) -> int:

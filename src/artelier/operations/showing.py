@@ -12,6 +12,7 @@ import msgspec
 
 from artelier.errors import NotFound
 from artelier.kernel import Renderer, run_row
+from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json, run_object
 from artelier.log import decode_stored
 from artelier.operations import events as ev
@@ -49,6 +50,8 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
     job: dict[str, Any] = await blob_json(services, tenant, row["settings"]) or {}
     for name in ("chat", "branch", "trigger", "profile", "session_id"):
         shown[name] = job.get(name, "generate" if name == "trigger" else "")
+    if is_final(row["status"]):
+        _close(shown)
     result: dict[str, Any] = await blob_json(services, tenant, row["result"]) or {}
     shown["failed"] = result.get("failed") if row["status"] == "failed" else None
     shown["finish_reason"] = result.get("finish_reason", "")
@@ -93,6 +96,23 @@ def _end(operations: list[dict[str, Any]], ended: dict[str, Any]) -> None:
             one.update(ended)
             return
     operations.append(ended)
+
+
+def _close(shown: dict[str, Any]) -> None:
+    """The run is over: whatever is planned or was started, and has no end, was aborted with it."""
+    for one in shown["operations"]:
+        if one["status"] == "running":
+            one.update(status="aborted", reason="", code="cancelled", message=None)
+    known = {(one["operation_id"], one["hook"]) for one in shown["operations"]}
+    for planned in shown["plan"]:
+        if (planned["operation_id"], planned["hook"]) in known:
+            continue
+        skipped = planned.get("skipped", "")
+        shown["operations"].append({
+            "operation_id": planned["operation_id"], "hook": planned["hook"],
+            "status": "skipped" if skipped else "aborted", "reason": skipped,
+            "code": "" if skipped else "cancelled", "message": None,
+        })  # fmt: skip
 
 
 async def _prompt(desk: Any, run_id: str) -> dict[str, Any]:
