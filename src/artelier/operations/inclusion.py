@@ -38,6 +38,10 @@ class Included:
     art: Art | None
     text: str = ""
     dropped: str = ""
+    cut: str = ""
+    """`end`, if its text was cut already."""
+    shortened: str = ""
+    """What was done to bring it within its limit: by which model, or why by none."""
 
     @property
     def is_long(self) -> bool:
@@ -197,6 +201,7 @@ def _section(item: Included, profile: str) -> Section:
             f"run {art.run}" if art is not None and art.run else "this run",
             f"profile {profile}" if profile else "",
             rule.place,
+            item.shortened,
         )
         if note
     )
@@ -206,7 +211,7 @@ def _section(item: Included, profile: str) -> Section:
         priority=rule.priority, max_tokens=None if is_kept else rule.max_tokens, pinned=is_kept,
         truncation="drop" if rule.on_trim == "drop" else "end", stability="append_only",
         sources=(Source(ref=rule.source, why=why),), trust="operations", is_fenced=True,
-        dropped=item.dropped,
+        cut=item.cut, dropped=item.dropped,
     )  # fmt: skip
 
 

@@ -6,13 +6,17 @@ from dataclasses import replace
 
 from artelier.errors import ArtelierError, Conflict, CorruptStore, StoreUnavailable
 from artelier.kernel import Run
+from artelier.kernel.fence import balanced
 from artelier.operations.inclusion import Included
 from artelier.operations.wording import wording
 from artelier.tokens.cut import cut
 
 
 async def shortened(run: Run, item: Included, *, model: str, prefix: str = "") -> Included:
-    """The inclusion within its limit. If the model fails, its end is cut; the run goes on."""
+    """The inclusion within its limit, and what was done to it, which the manifest says.
+
+    If the model fails or gives nothing, the text is cut at its end; the run goes on.
+    """
     if not item.is_long:
         return item
     limit = item.rule.max_tokens
@@ -28,6 +32,18 @@ async def shortened(run: Run, item: Included, *, model: str, prefix: str = "") -
         )  # fmt: skip
     except (Conflict, CorruptStore, StoreUnavailable):
         raise
-    except ArtelierError:
-        return replace(item, text=cut(item.text, tokens=limit, where="end"))
-    return replace(item, text=cut(result.text, tokens=limit, where="end") or item.dropped)
+    except ArtelierError as error:
+        return _cut(item, item.text, limit, note=f"cut, the model failed: {error.code}")
+    if not result.text.strip():
+        return _cut(item, item.text, limit, note="cut, the model gave nothing")
+    return _cut(item, result.text, limit, note=f"shortened by model {model}")
+
+
+def _cut(item: Included, text: str, limit: int, *, note: str) -> Included:
+    kept = cut(text, tokens=limit, where="end")
+    if kept == text:
+        return replace(item, text=text, shortened=note)
+    kept = balanced(kept)
+    if not kept:  # not even the mark of what is gone has room
+        return replace(item, text="", dropped="over_limit", shortened=note)
+    return replace(item, text=kept, cut="end", shortened=note)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from artelier import ModelRequest
+from artelier.errors import ModelRefusedCall
 from artelier.operations.validation import mistakes_in
 from tests.operations.rules.stage import (
     SYSTEM,
@@ -256,6 +258,66 @@ def test_what_is_too_long_is_dropped_kept_or_summarised(
             assert [one["tag"] for one in dropped] == ["art.x"]
 
     stage_test(scenario, _shortening)(tmp_path)
+
+
+def _is_asked_to_shorten(request: ModelRequest) -> bool:
+    return "Use at most" in request.messages[0].text
+
+
+def _unable(request: ModelRequest) -> str:
+    if _is_asked_to_shorten(request):
+        raise ModelRefusedCall("no")
+    return echo(request)
+
+
+def _talkative(request: ModelRequest) -> str:
+    return LONG if _is_asked_to_shorten(request) else echo(request)
+
+
+def _silent(request: ModelRequest) -> str:
+    return " " if _is_asked_to_shorten(request) else echo(request)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cut", "why"),
+    [
+        (_shortening, "", "shortened by model m"),
+        (_talkative, "end", "shortened by model m"),
+        (_unable, "end", "cut, the model failed: model_refused_call"),
+        (_silent, "end", "cut, the model gave nothing"),
+    ],
+    ids=["shortens", "says too much", "fails", "says nothing"],
+)
+def test_the_manifest_says_how_a_text_was_shortened(
+    answer: Callable[[ModelRequest], str], cut: str, why: str, tmp_path: Path
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        writer = op("w", LONG, keep("x", "prompt_only"))
+        rules = [rule("x", max_tokens=50, on_trim="summarise", role="user")]
+        session = await stage.chat(profile(writer, inclusions=rules))
+        turn = await session.generate("b")
+        assert turn.status == "completed"
+        shown = {one["tag"]: one for one in (await session.show(turn.run_id))["prompt"]}
+        assert shown["art.x"]["cut"] == cut
+        assert why in shown["art.x"]["src"][0]
+        assert ("left out" in stage.prompt()[-1][1]) == bool(cut)
+        rendered = await session.desk.render(turn.run_id, "main/model")
+        assert rendered.messages == stage.model.requests[-1].messages
+
+    stage_test(scenario, answer)(tmp_path)
+
+
+def test_a_limit_without_room_for_any_text_leaves_it_out(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        writer = op("w", LONG, keep("x", "prompt_only"))
+        rules = [rule("x", max_tokens=5, on_trim="summarise")]
+        session = await stage.chat(profile(writer, inclusions=rules))
+        turn = await session.generate("b")
+        shown = await session.show(turn.run_id)
+        assert (turn.status, len(stage.prompt())) == ("completed", 2)
+        assert [(one["tag"], one["why"]) for one in shown["dropped"]] == [("art.x", "over_limit")]
+
+    stage_test(scenario, _unable)(tmp_path)
 
 
 async def _lowest_first(stage: Stage) -> None:
