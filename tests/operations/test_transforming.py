@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -323,3 +326,58 @@ def test_few_processes_stay() -> None:
     test_transforms_run_side_by_side()
 
     assert len(transforming._idle) <= transforming.IDLE_MAX  # pyright: ignore[reportPrivateUsage]
+
+
+class _Refusing(ThreadPoolExecutor):
+    """The loop's own threads, which are for others."""
+
+    def submit(self, *args: Any, **named: Any) -> Any:
+        raise AssertionError("a transform has taken a thread of the loop")
+
+
+@pytest.mark.slow
+def test_transforms_take_no_thread_of_the_loop() -> None:
+    async def scenario() -> Any:
+        asyncio.get_running_loop().set_default_executor(_Refusing())
+        return await apply(parse_steps([pattern(r"\d")]), "a1", time_s=10.0)
+
+    assert asyncio.run(scenario()) == "1"
+
+
+def _helpers() -> int:
+    """How many helper processes there are."""
+    found = 0
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            with suppress(OSError):
+                found += b"transform_worker" in Path(f"/proc/{child}/cmdline").read_bytes()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("waits", [True, False], ids=["at work", "at once"])
+def test_an_abandoned_transform_gives_back_its_thread_and_its_process(waits: bool) -> None:
+    """Left alone, these would hold all threads for half an hour."""
+    from artelier.operations import transforming
+
+    value, step = ENDLESS["repetition"]
+    endless, harmless = parse_steps([step]), parse_steps([pattern(r"\d")])
+    count = transforming.AT_ONCE_MAX + 2
+
+    async def scenario() -> Any:
+        async with asyncio.timeout(120):
+            tasks = [asyncio.ensure_future(apply(endless, value, time_s=600)) for _ in range(count)]
+            await asyncio.sleep(0)
+            while waits and _helpers() < transforming.AT_ONCE_MAX:
+                await asyncio.sleep(0.02)
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(one, asyncio.CancelledError) for one in ended)
+            found = await apply(harmless, "a1", time_s=10.0)
+            while _helpers() > transforming.IDLE_MAX:
+                await asyncio.sleep(0.02)
+            return found
+
+    assert asyncio.run(scenario()) == "1"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from artelier.operations.transform_steps import Case, Extract, JsonPatch, Regex,
 
 if TYPE_CHECKING:
     from artelier.tools.child import Child
+    from artelier.tools.threads import DaemonThreads
 
 __all__ = [
     "Case",
@@ -47,6 +49,10 @@ INPUT_BYTES_MAX = 4 * 1024 * 1024
 OUTPUT_BYTES_MAX = 1024 * 1024
 DIRECT_BYTES_MAX = 64 * 1024
 """Up to here `case` and `trim` run in this process; they are linear."""
+DIRECT_CHARS_MAX = DIRECT_BYTES_MAX // 6
+"""A text of so many characters is within `DIRECT_BYTES_MAX`, however it is escaped."""
+AT_ONCE_MAX = 8
+"""Transforms that run at once; more wait for one of these, each of which has its time limit."""
 IDLE_MAX = 2
 """Helper processes that are kept for the next transform."""
 
@@ -96,9 +102,21 @@ async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) ->
     Shapes: `value` is JSON data of at most 4 MiB (NaN counts as null), the result of at most 1 MiB.
     Errors: `TransformNoMatch`, `TransformTimeout`, `TransformTooLarge`, else `TransformFailed`.
     """
-    data, size_bytes = _data(value)
     steps = tuple(steps)
-    if size_bytes <= DIRECT_BYTES_MAX and all(isinstance(step, Case | Trim) for step in steps):
+    if isinstance(value, str) and len(value) <= DIRECT_CHARS_MAX and _are_linear(steps):
+        return _direct(steps, _data(value)[0])
+    asking = _Asking()
+    try:
+        return await _threads().run(partial(_applied, asking, steps, value, time_s=time_s))
+    except asyncio.CancelledError:
+        asking.stop()  # else its thread and its process would go on for nobody
+        raise
+
+
+def _applied(asking: _Asking, steps: Sequence[Step], value: Any, *, time_s: float) -> Any:
+    """In a thread: to encode a large value takes a while as well."""
+    data, size_bytes = _data(value)
+    if size_bytes <= DIRECT_BYTES_MAX and _are_linear(steps):
         return _direct(steps, data)
     message = {
         "steps": msgspec.to_builtins(steps),
@@ -106,11 +124,14 @@ async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) ->
         "time_s": time_s,
         "bytes_max": OUTPUT_BYTES_MAX,
     }
-    # A thread that waits: it ends with its process, which has a limit of its own.
-    answer = await asyncio.to_thread(_ask, message, time_s=time_s)
+    answer = asking.ask(message, time_s=time_s)
     if "failed" in answer:
         raise _error(answer["failed"], answer["message"], answer["step"], time_s=time_s)
     return answer["value"]
+
+
+def _are_linear(steps: Sequence[Step]) -> bool:
+    return all(isinstance(step, Case | Trim) for step in steps)
 
 
 def _data(value: Any) -> tuple[Any, int]:
@@ -159,41 +180,79 @@ _idle: list[Child] = []
 _idle_lock = Lock()
 
 
-def _ask(message: dict[str, Any], *, time_s: float) -> dict[str, Any]:
-    from artelier.tools.child import ChildStopped
+@cache
+def _threads() -> DaemonThreads:
+    """Threads of their own: a transform that is slow holds up no other work, and not the program's end."""
+    from artelier.tools.threads import DaemonThreads
 
-    try:
-        child = _ready()
-    except (ToolFailed, ChildStopped) as error:
-        raise TransformFailed(f"the helper process does not start: {error}") from None
-    try:
-        answer = child.ask(message, timeout_s=time_s * WALL_FACTOR)
-    except ChildStopped as stopped:
-        code = "timeout" if stopped.timed_out else "too_large"
-        text = "it took too long" if stopped.timed_out else "it needs too much memory"
-        return {"failed": code, "message": text, "step": None}
-    if answer.get("failed") in ("timeout", "too_large"):
-        child.close()
-    else:
-        _keep(child)
-    return answer
+    return DaemonThreads(size_max=AT_ONCE_MAX)
 
 
-def _ready() -> Child:
-    from artelier.tools.child import Child
+class _Asking:
+    """One question to a helper process, which whoever asks may give up at any moment."""
 
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._child: Child | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Kill the process that is asked, which frees its thread; one that waits for a thread asks none."""
+        with self._lock:
+            self._is_stopped = True
+            if self._child is not None:
+                self._child.kill()
+
+    def ask(self, message: dict[str, Any], *, time_s: float) -> dict[str, Any]:
+        from artelier.tools.child import ChildStopped
+
+        try:
+            child = self._begun()
+        except (ToolFailed, ChildStopped) as error:
+            raise TransformFailed(f"the helper process does not start: {error}") from None
+        try:
+            answer = child.ask(message, timeout_s=time_s * WALL_FACTOR)
+        except ChildStopped as stopped:
+            code = "timeout" if stopped.timed_out else "too_large"
+            text = "it took too long" if stopped.timed_out else "it needs too much memory"
+            return {"failed": code, "message": text, "step": None}
+        finally:
+            with self._lock:  # from here on it is no longer this question's to kill
+                self._child = None
+        if answer.get("failed") in ("timeout", "too_large"):
+            child.close()
+        else:
+            _keep(child)
+        return answer
+
+    def _begun(self) -> Child:
+        """A process that answers. Errors: `ToolFailed`; `ChildStopped`, also if nobody waits any more."""
+        from artelier.tools.child import Child, ChildStopped
+
+        if self._is_stopped:
+            raise ChildStopped(timed_out=False)
+        idle = _idle_one()
+        child = idle or Child(module="artelier.operations.transform_worker")
+        with self._lock:
+            self._child = child
+            if self._is_stopped:
+                child.kill()
+        if idle is None:
+            nothing: dict[str, Any] = {"steps": [], "value": None}
+            child.ask(
+                {**nothing, "time_s": START_S, "bytes_max": OUTPUT_BYTES_MAX}, timeout_s=START_S
+            )
+        return child
+
+
+def _idle_one() -> Child | None:
     with _idle_lock:
         while _idle:
             child = _idle.pop()
             if child.alive:
                 return child
             child.close()
-    child = Child(module="artelier.operations.transform_worker")
-    child.ask(
-        {"steps": [], "value": None, "time_s": START_S, "bytes_max": OUTPUT_BYTES_MAX},
-        timeout_s=START_S,
-    )
-    return child
+    return None
 
 
 def _keep(child: Child) -> None:

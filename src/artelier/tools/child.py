@@ -103,6 +103,11 @@ class Child:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
+    def kill(self) -> None:
+        """End the process, from any thread: who waits for its answer gets `ChildStopped`, and cleans up."""
+        with contextlib.suppress(OSError):
+            self._process.kill()
+
     def close(self) -> None:
         """End the process; does nothing the second time."""
         self._finish()
