@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
-
-import msgspec
 
 from artelier.agents.job import Earlier
 from artelier.errors import NotFound
@@ -15,6 +14,9 @@ from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
 from artelier.ports.model import ChatMessage
 
+_OWN = re.compile(r"c\d+/model(/again)?")
+"""Keys of the loop's own model steps."""
+_NEVER = 1 << 62
 CARRIED_MAX = 200
 """Messages at the end of a run among which a call without its results is looked for."""
 
@@ -44,17 +46,12 @@ async def messages_before(run: Run, earlier: Earlier) -> list[ChatMessage]:
 async def earlier_of(services: Services, tenant: str, run_id: str) -> Earlier:
     """What a run that follows `run_id` begins with: all that was recorded of it. Errors: `NotFound`."""
     row = await run_row(services, tenant, run_id)
-    rows = await services.store.query(
-        "SELECT data FROM events WHERE stream = ? AND kind = 'context.assembled'"
-        " AND data LIKE '%/model%' ORDER BY seq DESC LIMIT 1",
-        (row["id"],),
-    )
-    if not rows:  # it ended before it asked anything: what was said before it still was
+    event = await _last_prompt(services, tenant, row)
+    if event is None:  # it ended before it asked anything: what was said before it still was
         settings: dict[str, Any] = await blob_json(services, tenant, row["settings"]) or {}
         if before := settings.get("earlier"):
             return Earlier(**before)
         return Earlier(run_id=run_id, conversation="main", start=1, end=0)
-    event = msgspec.json.decode(rows[0][0], type=ContextAssembled)
     shown = next((part for part in event.parts if part.tag == "conversation"), None)
     result: Any = await blob_json(services, tenant, row["result"])
     replied = row["status"] == "completed" and isinstance(result, dict)
@@ -68,6 +65,26 @@ async def earlier_of(services: Services, tenant: str, run_id: str) -> Earlier:
         run_id=run_id, conversation=conversation, start=start, end=end,
         reply=event.key if replied else "", summary=summary, trust=trust,
     )  # fmt: skip
+
+
+async def _last_prompt(
+    services: Services, tenant: str, row: dict[str, Any]
+) -> ContextAssembled | None:
+    """The newest prompt of the loop itself: operations and compactions ask models too."""
+    before = _NEVER
+    while True:
+        rows = await services.store.query(
+            "SELECT key, requested FROM steps WHERE run = ? AND kind = 'model' AND requested < ?"
+            " ORDER BY requested DESC LIMIT 500",
+            (row["id"], before),
+        )
+        for key, _ in rows:
+            if _OWN.fullmatch(key):
+                renderer = await Renderer.open(services, tenant, row["run"])
+                return await renderer.event(key)
+        if not rows:
+            return None
+        before = rows[-1][1]
 
 
 async def _last_whole(

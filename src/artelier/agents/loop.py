@@ -142,7 +142,7 @@ class AgentLoop:
             self.conversation.append({"role": "user", "content": text})
         state = await self.window.undone(state)
         if self._steps is not None:
-            await self._steps.before(number, self.conversation, text=self._query())
+            await self._steps.before(number, self.conversation, text=self.job.prompt)
         state = await self._fitted(state)
         return state.changed(reads=self._reads(state))
 
