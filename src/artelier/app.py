@@ -20,14 +20,7 @@ from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifacts, Provenance, Space, artifacts_view
 from artelier.clock import Clock, SystemClock
 from artelier.context import CompactionStrategy
-from artelier.errors import (
-    AccessDenied,
-    Conflict,
-    InvalidRequest,
-    NotFound,
-    StoreClosed,
-    StoreUnavailable,
-)
+from artelier.errors import AccessDenied, InvalidRequest, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
 from artelier.kernel import (
     CAPPING,
@@ -50,7 +43,6 @@ from artelier.kernel import (
     ToolResult,
     Transferred,
     check_grants,
-    commands,
     compare,
     export_run,
     fork,
@@ -71,6 +63,7 @@ from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.models.registry import ModelRegistry
 from artelier.money import parse_usd
+from artelier.operations.commanding import give
 from artelier.operations.handle import ChatsHandle
 from artelier.operations.view import operations_view
 from artelier.ports.model import ModelPort, ModelRequest, Price
@@ -585,39 +578,15 @@ class TenantKernel(AgentsHandle, ChatsHandle):
 
     async def cancel(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
-        from artelier.operations.driving import cancelled
-
-        async def give() -> EventData:
-            return await self._give(run_id, "cancel", by=by, payload=note or None)
-
-        return await cancelled(self, run_id, give) if await self._is_turn(run_id) else await give()
+        return await self._give(run_id, "cancel", by=by, payload=note or None)
 
     async def stop(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """Cancel the call in flight and pause; what was produced is kept with its cost."""
         return await self._give(run_id, "stop", by=by, payload=note or None)
 
     async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
-        """Reopen a failed run: its failed steps are executed again.
-
-        Errors: `Conflict` if it has not failed, and for a turn of a chat.
-        """
-        if not await self._is_turn(run_id):
-            return await self._give(run_id, "retry", by=by)
-        from artelier.operations.job import chat_of
-
-        # What a turn came to is recorded: reopened, it would fail again without trying anything.
-        raise Conflict(
-            f"run {run_id} is a turn of chat {chat_of(run_id)!r}, which is not reopened",
-            hint="Try the turn again as another variant: session.regenerate(), or /regenerate in"
-            f" `artelier chat {chat_of(run_id)}`.",
-            refusal="turn_of_a_chat",
-        )
-
-    async def _is_turn(self, run_id: str) -> bool:
-        """Errors: `NotFound`."""
-        from artelier.operations.job import LOOP
-
-        return (await run_row(self._services, self.id, run_id))["loop"] == LOOP
+        """Reopen a failed run: its failed steps are executed again. Errors: `Conflict`, also for a chat's."""
+        return await self._give(run_id, "retry", by=by)
 
     async def limit(
         self, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"
@@ -705,7 +674,7 @@ class TenantKernel(AgentsHandle, ChatsHandle):
     async def _give(self, run_id: str, verb: str, **command: Any) -> EventData:
         await self.state()
         self._kernel.keep_alive()
-        return await commands.give(self._services, self.id, run_id, verb, **command)
+        return await give(self, run_id, verb, **command)
 
 
 def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:

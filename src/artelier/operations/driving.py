@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 from artelier.errors import (
     ArtelierError,
     InvalidRequest,
-    LeaseHeld,
     NotFound,
     RunStopped,
     RunSuspended,
@@ -19,7 +17,7 @@ from artelier.errors import (
 from artelier.kernel import run_row
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
-from artelier.log import EventData, decode_stored
+from artelier.log import decode_stored
 from artelier.operations.events import OperationFinished, PhaseChanged, Planned
 from artelier.operations.job import LOOP, TurnJob
 from artelier.operations.live import live_of
@@ -100,41 +98,6 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
     except ArtelierError:
         if not await has_ended(desk, run_id):
             raise
-
-
-async def cancelled(desk: Any, run_id: str, give: Callable[[], Awaitable[EventData]]) -> EventData:
-    """End a chat's run by the command that `give` gives, and keep how far it came; the command's effect.
-
-    Who drives the run does that itself. If nobody does, it is driven here, with the command heard before its
-    first step: what is recorded is passed over, nothing new begins, and the chat gets what there is.
-    Errors: those of `give`.
-    """
-    from artelier.operations.turn import drive_turn
-
-    row = await run_row(desk.services, desk.id, run_id)
-    if is_final(row["status"]) or row["origin"] is not None:
-        return await give()  # the chat knows nothing of forks
-    job = TurnJob.restored(await blob_json(desk.services, desk.id, row["settings"]))
-    effect: EventData | None = None
-    refusal: ArtelierError | None = None
-    try:
-        async with desk.run(run_id, loop=LOOP, settings=job.settings(), on_wait="suspend") as run:
-            try:
-                effect = await give()
-            except ArtelierError as error:  # it must not become a failure of the run
-                refusal = error
-                raise asyncio.CancelledError from None
-            await drive_turn(run, job, desk=desk)
-    except asyncio.CancelledError:
-        if refusal is None:
-            raise
-        raise refusal from None
-    except (LeaseHeld, RunStopped, RunSuspended):
-        pass  # somebody drives it; or it has ended, as it was told to
-    except ArtelierError:
-        if effect is None:  # it cannot be driven here; it can still be ended
-            return await give()
-    return effect if effect is not None else await give()
 
 
 async def has_ended(desk: Any, run_id: str) -> bool:
