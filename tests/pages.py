@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from artelier.actions import actions_page
 from artelier.cli.reference import cli_page, settings_page
+from artelier.operations.describing import operations_page
 from artelier.testing.event_table import event_table
 from tests.repository.sources import ROOT
 
@@ -13,6 +14,7 @@ def write_pages() -> None:
         "actions.md": actions_page(),
         "cli.md": cli_page(),
         "events.md": event_table(),
+        "operations.md": operations_page(),
         "settings.md": settings_page(),
     }
     for name, text in pages.items():

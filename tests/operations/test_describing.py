@@ -1,0 +1,71 @@
+"""The reference of operations: made of the declarations, and complete."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import get_args
+
+from artelier.operations.describing import effect_forms, operations_page
+from artelier.operations.describing_tables import ERRORS, NAMES
+from artelier.operations.kinds import KINDS, kind_named
+from artelier.operations.scope import Situation
+from tests.repository.sources import ROOT
+
+HOME = ROOT / "src/artelier/operations"
+
+
+def test_the_page_of_operations_is_made_of_their_declarations() -> None:
+    assert (ROOT / "docs/operations.md").read_text(encoding="utf-8") == operations_page()
+
+
+def test_each_field_says_what_it_means() -> None:
+    silent = [line for line in operations_page().splitlines() if line.endswith("|  |")]
+
+    assert silent == []
+
+
+def test_no_effect_and_no_param_is_missing() -> None:
+    page = operations_page()
+
+    for form in effect_forms():
+        assert f"### `{get_args(form.model_fields['type'].annotation)[0]}`" in page
+    for name in KINDS:
+        section = page.split(f"### Kind `{name}`")[1].split("\n### Kind ")[0]
+        own = set(kind_named(name).params.model_fields) - {"effects", "timeout_s"}
+        assert {f"`{field.removesuffix('_')}`" for field in own} <= set(
+            re.findall(r"^\| (`\w+`) \|", section, re.MULTILINE)
+        )
+
+
+def test_each_name_in_scope_is_listed() -> None:
+    nobody = {"user": {"name": "Ann"}, "char": {"name": "Bo"}}
+    seen = Situation(
+        people=nobody, chat={}, run={}, now_us=0, messages=(), text="", reply=""
+    ).names()  # fmt: skip
+    listed = {name for names, _ in NAMES for name in re.findall(r"`(\w+)`", names)}
+
+    assert listed == {*seen, "art", "deps", "value"}
+
+
+def test_each_code_of_a_failed_operation_is_listed() -> None:
+    listed = {name.strip("`") for name in ERRORS}
+    raised = {code for file in HOME.rglob("*.py") for code in codes_in(file)}
+
+    assert {"max_cost", "too_large", "tool_error"} <= raised
+    assert raised <= listed
+
+
+def codes_in(file: Path) -> set[str]:
+    """The first arguments of all `OperationFailed(...)` that are written out."""
+    return {
+        call.args[0].value
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "OperationFailed"
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    }
