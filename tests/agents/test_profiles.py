@@ -391,6 +391,20 @@ def test_effects_that_steps_cannot_have_are_refused_before_anything_begins(
     play(scenario())
 
 
+def test_a_shipped_profile_is_given_by_its_name(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path / "s.db") as kernel:
+            for run_id in ("r", "again"):
+                agent = AutonomousAgent(kernel=kernel, profile="research-notes")
+                result = await agent.run(run_id=run_id, model="m", prompt=TASK)
+                assert result.status == "completed", result
+            operator = kernel.for_tenant().as_principal("operator")
+            stored = await operator.artifacts.read("research-notes")
+            assert (stored.kind, stored.version) == ("profile", 1)
+
+    play(scenario())
+
+
 @pytest.mark.parametrize("profile", ["nobody", "watcher@9", 7])
 def test_a_profile_that_is_not_there_is_said_before_anything_begins(
     tmp_path: Path, profile: Any

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.agents.job import Job
 from artelier.context import Section
-from artelier.errors import InvalidRequest
 from artelier.kernel import Run
 from artelier.kernel.conversation import Conversation
 
@@ -64,26 +63,17 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
 
 
 async def saved(desk: Any, profile: OperationProfile | str | None) -> str:
-    """The ref with its version of a profile that an agent was given; empty for none.
+    """The ref with its version of a profile that an agent was given, as a chat is given one; empty for none.
 
     Errors: `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for anything else, and for
     one with effects that have no place around steps.
     """
     if profile is None:
         return ""
-    from artelier.operations.definition import OperationProfile
-    from artelier.operations.saving import load_profile
+    from artelier.operations.chat_settings import profile_given
     from artelier.operations.stepping import TURNS, check_place
 
-    if isinstance(profile, str):
-        loaded, ref = await load_profile(desk, profile)
-        check_place(loaded, TURNS)
-        return ref
-    if not isinstance(profile, OperationProfile):  # pyright: ignore[reportUnnecessaryIsInstance] - from users
-        raise InvalidRequest(
-            "profile",
-            expected="an OperationProfile, or the ref of a stored one",
-            got=repr(profile)[:80],
-        )
-    check_place(profile, TURNS)
-    return await profile.save(desk)
+    _, ref = await profile_given(
+        desk, profile, by="operator", check=lambda found: check_place(found, TURNS)
+    )
+    return ref

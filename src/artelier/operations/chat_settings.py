@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -252,27 +252,40 @@ async def profile_setting(desk: Any, profile: object, *, by: str) -> str:
     """
     if profile is None or profile == "":
         return ""
+    found, ref = await profile_given(desk, profile, by=by)
+    return ref if isinstance(profile, str) and "@" in profile else found.profile_id
+
+
+async def profile_given(
+    desk: Any, profile: object, *, by: str, check: Callable[[OperationProfile], None] | None = None
+) -> tuple[OperationProfile, str]:
+    """What was given as a profile, and its ref `id@version`; an object, or a shipped one's name, is saved.
+
+    `check` raises for a profile that does not fit; such a one is not saved.
+    Errors: those of `check`; `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for others.
+    """
     from artelier.operations.definition import OperationProfile
+    from artelier.operations.profiles import SHIPPED
     from artelier.operations.saving import load_profile, save_profile
 
-    if isinstance(profile, OperationProfile):
-        await save_profile(desk, profile, by=by)
-        return profile.profile_id
-    if not isinstance(profile, str):
+    if not isinstance(profile, str | OperationProfile):
         raise InvalidRequest(
             "profile", expected="an OperationProfile, its id or ref, or None",
-            got=type(profile).__name__,
+            got=repr(profile)[:80],
         )  # fmt: skip
-    try:
-        found, ref = await load_profile(desk, profile, by=by)
-    except NotFound:
-        from artelier.operations.profiles import SHIPPED
-
-        if profile not in SHIPPED:
-            raise
-        await save_profile(desk, OperationProfile.shipped(profile), by=by)
-        return profile
-    return ref if "@" in profile else found.profile_id
+    ref = ""
+    if isinstance(profile, OperationProfile):
+        found = profile
+    else:
+        try:
+            found, ref = await load_profile(desk, profile, by=by)
+        except NotFound:
+            if profile not in SHIPPED:
+                raise
+            found = OperationProfile.shipped(profile)
+    if check is not None:
+        check(found)
+    return found, ref or await save_profile(desk, found, by=by)
 
 
 async def profile_of(desk: Any, settings: ChatSettings) -> tuple[OperationProfile | None, str]:
