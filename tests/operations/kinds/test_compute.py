@@ -50,7 +50,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (_code("import os", "return os.environ['HOME']"), "code_error"),
     ({**_code("while True:", "    pass"), "limits": {"time_ms": 50}}, "timeout"),
     (_code("return 'x' * 50_000_000"), "memory"),
-    ({**_code("return 'x' * 50_000_000"), "limits": {"memory_bytes": 512 * 2**20}}, "too_large"),
+    (
+        {
+            **_code("return 'x' * 50_000_000"),
+            "limits": {"memory_bytes": 512 * 2**20, "time_ms": 10_000},
+        },
+        "too_large",
+    ),
     (_code("return 'x' * 1_500_000"), "too_large"),
     (_code("return {1: 2}"), "not_json"),
     (_code("return float('nan')"), "not_json"),
