@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import subprocess
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from artelier import Kernel, Policy, Session, tool
+from artelier.operations import OperationProfile, TurnResult
 from artelier.testing.faults import Fault, Slow
 from tests.cli.conftest import Provider, Ran, Shell
 from tests.cli.terminal import KILL, on_terminal
@@ -282,24 +285,83 @@ def test_a_used_up_budget_waits_and_goes_on_when_it_is_raised(
     waits = say("two", "--json")
     shell("tenants", "update", "--budget-usd", "5")
     provider.says("At last.")
-    goes_on = say("/turns", "--json")
+    goes_on = say("/resume", "/turns", "--json")
 
     assert (stopped.code, waits.code, goes_on.code) == (4, 4, 0)
+    assert "/resume" not in stopped.err  # nobody is asked here
     assert "c/r000001 is budget_exhausted" in stopped.err
     assert "artelier tenants update default --budget-usd" in stopped.err
     assert objects(waits)[0]["status"] == "budget_exhausted"
-    assert [one.get("text") for one in objects(goes_on)] == ["At last.", None]
-    assert [one["user"] for one in objects(goes_on)[1]["turns"]] == ["one"]
+    assert [one.get("text") for one in objects(goes_on)] == ["", "At last.", None]
+    assert [one["user"] for one in objects(goes_on)[2]["turns"]] == ["one"]
 
 
 def test_cancel_ends_a_turn_that_waits(say: Say, shell: Shell, provider: Provider) -> None:
     shell("tenants", "update", "--budget-usd", "0.000001")
     say("one")
-    resumed = say("/cancel", "--json")
+    looked = say("/turns", "--json")
+    cancelled = say("/cancel", "--json")
 
-    assert resumed.code == 4  # the turn is tried first, and still waits
-    assert shell("cancel", "c/r000001").code == 0
+    assert (looked.code, cancelled.code) == (4, 0)
+    assert objects(looked)[0]["status"] == "budget_exhausted"
     assert objects(say("/turns", "--json"))[0]["turns"][0]["text"] == ""
+
+
+DESK = {
+    "profile_id": "desk",
+    "name": "Desk",
+    "operations": [
+        {"operation_id": "note", "kind": "template", "order": 1, "params": {
+            "template": "x", "effects": [{"type": "artifact.upsert", "tag": "note"}]}},
+        {"operation_id": "pay", "kind": "tool", "order": 2, "required": True,
+         "params": {"name": "refund", "arguments": {"amount": "{{ text }}"}}},
+    ],
+}  # fmt: skip
+
+
+@tool(side_effect=True, risk="high")
+async def refund(amount: str) -> str:
+    """Give money back."""
+    return f"refunded {amount}"
+
+
+async def _in_the_program(database: str, text: str = "") -> TurnResult:
+    """The turn in the program that has the tool: begun, or gone on with."""
+    with Kernel.open(database, tools=[refund], policy=Policy(approve_risk="high")) as kernel:
+        if not text:
+            return await (await Session.open(kernel, "w")).resume(on_wait="suspend")
+        profile = OperationProfile.parse(DESK)
+        session = await Session.open(kernel, "w", model="offline", profile=profile)
+        items = [item async for item in session.stream(text, on_wait="suspend")]
+        return items[-1]
+
+
+def test_a_run_that_waits_for_an_approval_is_left_waiting(shell: Shell) -> None:
+    database = str(shell.folder / "v.db")
+    here = ("--db", database)
+    waits = asyncio.run(_in_the_program(database, "12 USD"))
+
+    told = shell("chat", "w", "--message", "hello", *here)
+    wire = shell("chat", "w", "--message", "hello", "--json", *here).json
+    refused = shell("chat", "w", "--message", "/resume", *here)
+    elsewhere = shell("resume", "w/r000001", *here)
+    approved = shell("approve", "w/r000001", wire["approvals"][0]["step"], *here)
+    still = shell("chat", "w", "--message", "hello", *here)
+    done = asyncio.run(_in_the_program(database))
+
+    assert waits.status == "waiting_approval"
+    assert (told.code, refused.code, elsewhere.code, approved.code, still.code) == (3, 2, 2, 0, 3)
+    for words in (
+        "call refund",
+        'amount="12 USD"',
+        "artelier approve w/r000001",
+        "not here (refund)",
+    ):
+        assert words in told.err
+    assert (wire["status"], wire["tools_missing"]) == ("waiting_approval", ["refund"])
+    assert (done.status, done.operations["pay"]) == ("completed", "done")
+    turns = shell("chat", "w", "--message", "/turns", "--json", *here)
+    assert (turns.code, [one["user"] for one in turns.json["turns"]]) == (0, ["12 USD"])
 
 
 @pytest.mark.parametrize(

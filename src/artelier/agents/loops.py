@@ -20,6 +20,7 @@ from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
+from artelier.operations.needing import check_tools
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 from artelier.tools.workspace import workspace_tools
@@ -135,6 +136,8 @@ async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: s
             f"run {run_id!r} is a fork of a turn of a chat, which has its variant already",
             hint="Regenerate the turn, or make a branch of the chat.",
         )
+    if not is_final(row["status"]):
+        await check_tools(runs, run_id)
     turn = await drive(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait)
     result = await agent_result(runs.services, runs.id, run_id)
     # What people see of the reply, of one that was continued with what it goes on from.
@@ -146,13 +149,15 @@ async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidReque
 
     Errors: `NotFound`; `InvalidRequest` for a hand-written run.
     """
-    if await _is_turn(kernel, tenant, run_id):
-        return None
-    job = Job.restored(await settings_of(kernel, tenant, run_id))
     runs = kernel.for_tenant(tenant)
+    is_turn = await _is_turn(kernel, tenant, run_id)
+    job = None if is_turn else Job.restored(await settings_of(kernel, tenant, run_id))
     row = await run_row(runs.services, runs.id, run_id)
     try:
-        await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
+        if job is None:
+            await check_tools(runs, run_id)
+        else:
+            await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
     except InvalidRequest as error:
         return error
     return None

@@ -12,6 +12,7 @@ from artelier.cli.chat.reply import Reply, facts_of, told
 from artelier.cli.chat.typed import Lines
 from artelier.cli.faults import report
 from artelier.errors import ArtelierError, Corrupt
+from artelier.operations.driving import has_ended
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -28,6 +29,8 @@ class Talk:
         self.screen = call.screen
         self.is_over = False
         """Set by `/quit`."""
+        self._waiting = ""
+        """A run that was found waiting, and is left so."""
         self._lines = lines
         self._interrupts = Interrupts()
 
@@ -39,7 +42,8 @@ class Talk:
     async def go(self) -> int:
         """Until the end of the input; the exit code.
 
-        A script stops at the first turn that is not completed, and at the first error.
+        A script stops at the first turn that is not completed, and at the first error. While a run waits it
+        may look, resume and cancel, and says nothing.
         """
         self._interrupts.install()
         code = await self._unfinished()
@@ -50,7 +54,9 @@ class Talk:
                 break
             if line.strip():
                 code = await self._heard(line)
-        return exits.COMPLETED if self.is_asked else code
+        if self.is_asked:
+            return exits.COMPLETED
+        return code or await self._still_waiting()
 
     def _way_back(self) -> str:
         session = self.session
@@ -58,14 +64,26 @@ class Talk:
         return self.call.command_line("chat", session.chat_id, *branch)
 
     async def _unfinished(self) -> int:
-        """A run that a process has left behind is brought to its end first."""
-        from artelier.operations.driving import has_ended
+        """A run that a process has left behind is brought to its end first; one that waits is left so."""
+        from artelier.cli.chat.waiting import is_left_behind, tell
 
         run_id = (await self.session.branch_row()).run
+        self._waiting = ""
         if not run_id or await has_ended(self.session.desk, run_id):
             return exits.COMPLETED
-        self.screen.note(f"run {run_id} was not finished; it goes on", "yellow")
-        return await self._answered(self.reply("resume"))
+        if await is_left_behind(self.session.desk, run_id):
+            self.screen.note(f"run {run_id} was not finished; it goes on", "yellow")
+            return await self._answered(self.reply("resume"))
+        self._waiting = run_id
+        await tell(self, run_id)
+        return exits.COMPLETED
+
+    async def _still_waiting(self) -> int:
+        """The exit code of the run that was found waiting, unless it has ended since."""
+        if not self._waiting or await has_ended(self.session.desk, self._waiting):
+            return exits.COMPLETED
+        run = await self.kernel.for_tenant(self.call.tenant).show(self._waiting)
+        return exits.of_status(run["status"])
 
     async def _heard(self, line: str) -> int:
         """What follows from a line: a slash command, or a turn. `//` begins words with one slash."""
@@ -74,6 +92,8 @@ class Talk:
             from artelier.cli.chat.slash import obey
 
             return await self._answered(obey(self, text))
+        if not self.is_asked and (code := await self._still_waiting()):
+            return code
         return await self._answered(self.reply("generate", line[1:] if text[:2] == "//" else line))
 
     async def _answered(self, doing: Any) -> int:
@@ -91,6 +111,8 @@ class Talk:
         """Have a turn, and show it; the exit code that its end stands for."""
         from artelier.operations import RunEvent
 
+        if trigger == "resume":
+            await self._check_tools()
         self.call.resumable = self._way_back()
         session, reply = self.session, Reply(self.screen)
         result: TurnResult | None = None
@@ -111,6 +133,12 @@ class Talk:
         await self._advise(result)
         return exits.of_status(result.status)
 
+    async def _check_tools(self) -> None:
+        """Errors: `InvalidRequest` if the newest run needs tools that this process does not have."""
+        from artelier.operations.needing import check_tools
+
+        await check_tools(self.session.desk, (await self.session.branch_row()).run)
+
     async def _cancel(self) -> None:
         self.screen.note("cancelling the reply; Ctrl-C once more leaves", "yellow")
         await self.session.cancel()
@@ -119,14 +147,9 @@ class Talk:
         """How a run that did not end can go on."""
         if result.status in ("completed", "failed", "cancelled") or self.call.as_json:
             return
-        from artelier.cli.advice import next_steps, standing
+        from artelier.cli.chat.waiting import advise
 
-        run = await self.kernel.for_tenant(self.call.tenant).show(result.run_id)
-        self.screen.note(f"{result.run_id} is {standing(run)}", "bold yellow")
-        for step in await next_steps(self.call, self.kernel, run):
-            self.screen.note(step)
-        if self.is_asked:
-            self.screen.note("then here: /resume, or /cancel")
+        await advise(self, result.run_id)
 
     # What slash commands use
 
