@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from artelier import Session
+import pytest
+
+from artelier import OperationProfile, Session
+from artelier.operations.kinds.transform import TransformParams
+from artelier.operations.transforming import apply, parse_steps
 from tests.operations.chats import play
 from tests.operations.rp import Heard, open_kernel, replayed
 
@@ -31,6 +35,22 @@ ASKED = (
 )
 """What a customer says, what stands for the personal data in it, whether a person should take the case."""
 PERSONAL = re.compile(r"ann\.b@|1904 3002|660 1234567|4111 1111")
+
+REDACTED = (
+    ("Call (555) 123-4567 now, or 555-123-4567.", "Call [phone] now, or [phone]."),
+    ("+1 555-123-4567, 0660 1234567", "[phone], [phone]"),
+    ("My SSN is 123-45-6789.", "My SSN is [ssn]."),
+    ("at61 1904 3002 3457 3201 is it", "[iban] is it"),
+    ("at611904300234573201, fr1420041010050500013m02606", "[iban], [iban]"),
+    ("gb82 west 1234 5698 7654 32", "[iban]"),
+    ("ann.b (at) host.tld or ann.b[at]host.co.uk", "[email] or [email]"),
+    ("ANN.B@EXAMPLE.ORG", "[email]"),
+)
+UNTOUCHED = (
+    "Order 4711 of 2026-11-22, 3 lamps for 1500.50.", "We met (at) noon. It was late.",
+    "Part 123-456-7890-11 costs 20.", "It is version 10.20.3000.",
+    "Ann Berg, 12 Main Street, Springfield",  # a name and an address have no form to go by
+)  # fmt: skip
 
 
 def test_research_notes_log_what_was_stated_and_look_up_what_is_asked(tmp_path: Path) -> None:
@@ -103,3 +123,13 @@ def test_the_support_desk_keeps_personal_data_from_models_and_hands_hard_cases_o
             assert await session.art("case_log") == log[:4]
 
     play(scenario())
+
+
+@pytest.mark.parametrize(("text", "clean"), [*REDACTED, *((text, text) for text in UNTOUCHED)])
+def test_the_support_desk_takes_out_what_has_a_known_form_and_nothing_else(
+    text: str, clean: str
+) -> None:
+    params = OperationProfile.shipped("support-desk").operation("redaction").params
+    assert isinstance(params, TransformParams)
+
+    assert play(apply(parse_steps(list(params.steps)), text)) == clean
