@@ -41,7 +41,7 @@ MEANINGS: dict[str, str] = {
     "every_n_turns": "Turns since then.",
     "when": "When the rule holds.",
     "trigger": "Only for such turns.",
-    "place": "Around the system prompt, at the run's user message, before the n-th last message, or at the end.",
+    "place": "Around the system prompt, at the run's user message, before the n-th last message, or last.",
     "role": "Whose message it is.",
     "priority": "What has less is left out first, if the prompt is too long.",
     "on_missing": "Without a value: leave it out, or fail.",
