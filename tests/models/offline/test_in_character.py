@@ -9,6 +9,7 @@ import pytest
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline.reply import reply_to
+from artelier.operations.wording import wording
 from artelier.ports.model import ChatMessage, ModelRequest
 
 MIRA = "You are Mira, in a conversation with Tom. Stay in character."
@@ -47,6 +48,58 @@ def test_a_character_takes_up_what_was_said(system: str) -> None:
 
     assert "Mira" in reply and "I walk to the harbour" in reply
     assert reply == in_chat("I walk to the harbour.", system=system), "no chance is in it"
+
+
+@pytest.mark.parametrize(
+    ("system", "who"),
+    [
+        ("You are a poet.", "The poet"),
+        ("You are an old sailor who hates rain.", "The old sailor"),
+        ("You are Dr. Watson.", "Dr. Watson"),
+        ("Speak in verse, always.", "The assistant"),
+        ("You are now in a bar.", "The assistant"),
+        ("You are Dr. Watson, in a conversation with User.", "Dr. Watson"),
+        ("You are R2.D2, in a conversation with User. Be brief.", "R2.D2"),
+        ("You are Mira of the Hills, the 3rd, in a conversation with User.", "Mira of the Hills, the 3rd"),
+        ("You are Dr. Watson.\n\n# Dr. Watson\nA physician.", "Dr. Watson"),
+        ("You keep files and tables of a tavern.", "The assistant"),
+        ("{name} {0} %s", "The assistant"),
+    ],
+)  # fmt: skip
+def test_whoever_the_prompt_names_talks(system: str, who: str) -> None:
+    for text in ("Write a poem about rain", "Sing!", "Is it cold outside?"):
+        reply = in_chat(text, system=system)
+        named = reply.replace("the assistant", "The assistant").replace("the ", "The ")
+        assert who in reply or who in named, reply
+        assert text.rstrip("?!") in reply
+    assert in_chat("Hello!", system=system).startswith(f"{who}: ")
+    assert in_chat("What is my name?", system=system)
+
+
+def test_pieces_of_work_are_no_conversation() -> None:
+    for system in (
+        "You work on one goal with the tools you are given, in a workspace of files.",
+        "Shorten the text that the user gives to what matters. Use at most 20 tokens.",
+    ):
+        with pytest.raises(OfflineCannot):
+            in_chat("Write a poem about rain", system=system)
+
+
+GO_ON = wording("continue-1")
+
+
+@pytest.mark.parametrize("system", [MIRA, "You are a poet."])
+def test_asked_to_go_on_it_adds_a_sentence_to_its_last_words(system: str) -> None:
+    last = "The rain falls."
+    for _ in range(3):
+        told = (("system", system), ("user", "Write a poem."), ("assistant", last))
+        more = said(*told, ("system", f"Be kind.\n\n{GO_ON}"), ("system", "Turn 2."))
+        assert more.startswith(" ") and more.endswith(".") and "Go on" not in more
+        assert more.strip() not in last and "poem" not in more
+        last += more
+    assert said(("system", system), ("assistant", "So he"), ("system", GO_ON)).startswith(" … ")
+    anew = said(*told, ("system", GO_ON), ("user", "And then I sing."))
+    assert "And then I sing" in anew, "what somebody says since then is taken up"
 
 
 def test_scene_and_notes_of_the_prompt_come_up() -> None:

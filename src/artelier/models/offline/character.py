@@ -23,14 +23,41 @@ QUOTE_CHARS = 90
 NOTE_CHARS = 160
 NOTES_MAX = 2
 
-_NAME = r"(?P<name>[^\n.,:#]{1,80})"
-_TALKS = re.compile(rf"You are {_NAME}, (?:talking|in a conversation) with [^\n]{{1,200}}")
-_NAMED = re.compile(rf"You are {_NAME}\.")
+_TALKS = re.compile(
+    r"You are (?P<name>[^\n]{1,200}?), (?:talking|in a conversation) with [^\n]{1,200}"
+)
+_NAMED = re.compile(r"You are (?P<name>[^\n.,:#]{1,80})\.")
+_ROLE = re.compile(
+    r"\W*You are (?P<article>an?\b|the\b)?[ ]*"
+    r"(?P<name>(?:(?:Dr|Mrs?|Ms|Prof|St)\. )?[^\s.,:;#!?]{1,40}"
+    r"(?: (?!(?:who|that|which|with|and|in|from|for|to|of|on|at)\b)[^\s.,:;#!?]{1,40}){0,3})",
+    re.IGNORECASE,
+)
+_NAMELESS = "the assistant"
+_AGENT = re.compile(r"\s*You work on one goal\b")
+_SKILLS = re.compile(r"^#{1,3} (?:loaded )?skills[ \t]*$", re.IGNORECASE | re.MULTILINE)
+"""What only an agent is shown."""
+_TASK = re.compile(
+    r"\W*(?:task:|(?:please )?(?:shorten|summari[sz]e|condense|extract|rewrite|rephrase|classify|merge|"
+    r"list)\b)",
+    re.IGNORECASE,
+)
+"""How the system text of a piece of work begins, which is no conversation."""
+_WORKS = re.compile(
+    r"\b(?:analy(?:st|sis|[sz]es?)|tables?|databases?|data ?sets?|sql|tools?|files?|workspace)\b",
+    re.I,
+)
+_DATA = re.compile(
+    r"\b(?:how (?:many|much)|totals?|averages?|mean|median|sums?|counts?|rows?|columns?|tables?|files?|data|"
+    r"sales|reports?|compare|analy[sz]e|most|least|highest|lowest|largest|smallest|best|worst)\b",
+    re.IGNORECASE,
+)
+_CONTINUES = "Go on with your last message"
 _FICTION = re.compile(
     r"\bfictional (?:chat|conversation)|\brole-?play|\bin character\b|'s next reply\b",
     re.IGNORECASE,
 )
-_ABOUT = re.compile(r"^# ([^\n]{1,80})$", re.MULTILINE)
+_ABOUT = re.compile(r"^# ([^\n]{1,200})$", re.MULTILINE)
 _SUMMARY = re.compile(r"\bsummar(?:y|i[sz]e|i[sz]ing)\b", re.IGNORECASE)
 _IDENTITY = re.compile(
     r"\b(?:what|who)(?: exactly)? are you\b|\bare you (?:really )?(?:an? )?(?:ai|human|person|robot|bot|"
@@ -62,29 +89,58 @@ _BACK = (
     "How do you mean that?",
     "What should come of it?",
 )
+_ON = (
+    "{name} waits for what you say to that.",
+    "Then {name} is silent, and listens.",
+    "{name} leaves the next step to you.",
+    "So it stands, and the next word is yours.",
+)
 
 
 def is_wanted(request: ModelRequest) -> bool:
     """Whether a request is the turn of a character, without tools to look anything up."""
-    if request.tools or request.output_schema is not None or asked_at(request.messages) < 0:
+    if not _is_open(request):
         return False
-    return bool(_name(request.messages)) and not _SUMMARY.search(_asked(request)[:500])
+    if _to_continue(request):
+        return True
+    if asked_at(request.messages) < 0 or _SUMMARY.search(_asked(request)[:500]):
+        return False
+    return bool(_name(request.messages))
+
+
+def is_talk(request: ModelRequest) -> bool:
+    """Whether a request that is no other work is a turn of a conversation, with whomever.
+
+    A task is none, nor is a question on data to somebody who works with it: these are met or refused.
+    """
+    if not _is_open(request) or asked_at(request.messages) < 0:
+        return False
+    said = _asked(request)[:500]
+    if is_personal(said):  # what is known of a person has its own answer
+        return False
+    system = request.messages[0].text[:SYSTEM_CHARS_MAX]
+    if _AGENT.match(system) or _TASK.match(system):
+        return False
+    if any(_SKILLS.search(text) for text in _system_texts(request)):
+        return False
+    return not (_WORKS.search(system) and _DATA.search(said))
 
 
 def reply(request: ModelRequest) -> str:
     """What the character says, in a few sentences."""
-    name, said = _name(request.messages), _asked(request)
+    name, said = _name(request.messages) or _role(request.messages), _asked(request)
+    if last := _to_continue(request):
+        return _further(name, last, request)
     if _IDENTITY.search(said[:500]):
         label = LABEL.strip("*").removeprefix("Written by ").rstrip(".")
         return f"I am {label}. In this conversation I stand in for {name}."
     greeting = small_talk(said)
-    limit = limit_of(request)
-    room = max(1, min(1_200, limit if limit is not None else 1_200))
+    room = _room(request)
     if greeting is not None:
         opening = "Goodbye." if greeting == "Goodbye." else "Good to have you here."
         if greeting.startswith("You are welcome"):
             opening = greeting
-        return f"{name}: {opening}"[:room]
+        return _begun(f"{name}: {opening}")[:room]
     turn = crc32(f"{len(request.messages)}\0{said}".encode())
     sentences = [_taken_up(name, said, request, turn), *_scene(request), *_noted(request)]
     if said.rstrip()[-1:] != "?":
@@ -101,15 +157,68 @@ def _name(messages: Sequence[ChatMessage]) -> str:
     if (found := _TALKS.match(text)) is not None:
         return found["name"].strip()
     about = _ABOUT.search(text)
-    if (found := _NAMED.match(text)) is not None and about is not None:
-        return found["name"].strip() if about[1].strip() == found["name"].strip() else ""
+    if about is not None and text.startswith(f"You are {about[1].strip()}."):
+        return about[1].strip()
+    if about is not None and _NAMED.match(text) is not None:
+        return ""
     if about is not None and _FICTION.search(text):
         return about[1].strip()
     return ""
 
 
+def _role(messages: Sequence[ChatMessage]) -> str:
+    """What to call somebody whom the prompt does not name: `the poet`."""
+    found = _ROLE.match(messages[0].text[:SYSTEM_CHARS_MAX])
+    if found is None:
+        return _NAMELESS
+    if found["article"]:
+        return f"the {found['name']}"
+    return found["name"] if found["name"][0].isupper() else _NAMELESS
+
+
+def _is_open(request: ModelRequest) -> bool:
+    """Whether a request has a system text, and neither tools nor a form for its reply."""
+    first = request.messages[0] if request.messages else None
+    if request.tools or request.output_schema is not None or first is None:
+        return False
+    return first.role == "system" and not is_past(first)
+
+
+def _to_continue(request: ModelRequest) -> str:
+    """The last reply, if the prompt asks behind it to go on with it; else nothing."""
+    is_asked = False
+    for message in reversed(request.messages):
+        if message.role != "system":
+            return message.text if is_asked and message.role == "assistant" else ""
+        lines = message.text[-SYSTEM_CHARS_MAX:].splitlines()
+        is_asked = is_asked or any(line.startswith(_CONTINUES) for line in lines)
+    return ""
+
+
+def _further(name: str, last: str, request: ModelRequest) -> str:
+    """One more sentence, which the last reply does not have yet, to stand right behind it."""
+    forms = [_begun(one.format(name=name)) for one in _ON]
+    start = crc32(last.encode(errors="replace")) % len(forms)
+    turned = [*forms[start:], *forms[:start]]
+    sentence = next((one for one in turned if one not in last), turned[0])
+    gap = "" if last[-1:].isspace() else " " if last[-1:] in '.!?…”"*)' else " … "
+    return f"{gap}{sentence}"[: _room(request)]
+
+
+def _room(request: ModelRequest) -> int:
+    limit = limit_of(request)
+    return max(1, min(1_200, limit if limit is not None else 1_200))
+
+
+def _begun(text: str) -> str:
+    """A text that may begin with `the poet` as a sentence begins."""
+    return f"The {text[4:]}" if text.startswith("the ") else text
+
+
 def _asked(request: ModelRequest) -> str:
     at = asked_at(request.messages)
+    if at < 0:
+        return ""
     return " ".join(body_of(request.messages[at].text)[:SAID_CHARS_MAX].split())
 
 
@@ -120,7 +229,7 @@ def _taken_up(name: str, said: str, request: ModelRequest, turn: int) -> str:
             return f"{name} remembers what you said: {told(known)}"
     quote = _clipped(next((one.strip() for one in _SENTENCE.findall(said) if one.strip()), said))
     forms = _UNKNOWN if said.rstrip().endswith("?") else _TAKING
-    return forms[turn % len(forms)].format(name=name, said=quote.rstrip(" ,;:"))
+    return _begun(forms[turn % len(forms)].format(name=name, said=quote.rstrip(" ,;:")))
 
 
 def _scene(request: ModelRequest) -> list[str]:

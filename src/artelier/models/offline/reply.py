@@ -79,6 +79,8 @@ def reply_to(request: ModelRequest) -> ModelReply:
         return complete_reply(ModelReply(text=digest.extract(request)), request)
     if summary.is_wanted(request):
         return complete_reply(ModelReply(text=summary.extract(request)), request)
+    if character.is_talk(request):
+        return complete_reply(ModelReply(text=character.reply(request)), request)
     return complete_reply(_reply(request), request)
 
 
