@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 from pathlib import Path
 from typing import get_args
 
+from artelier import Kernel, OperationProfile, Session
 from artelier.operations.describing import effect_forms, operations_page
 from artelier.operations.describing_tables import ERRORS, NAMES
 from artelier.operations.kinds import KINDS, kind_named
 from artelier.operations.scope import Situation
+from artelier.testing import ScriptedModel
+from tests.repository.markdown import blocks
 from tests.repository.sources import ROOT
 
 HOME = ROOT / "src/artelier/operations"
@@ -55,6 +59,33 @@ def test_each_code_of_a_failed_operation_is_listed() -> None:
 
     assert {"max_cost", "too_large", "tool_error"} <= raised
     assert raised <= listed
+
+
+def test_the_profiles_in_the_guide_are_valid() -> None:
+    guide = (ROOT / "docs/guides/operations.md").read_text(encoding="utf-8")
+    shown = [OperationProfile.parse(one.code) for one in blocks(guide) if one.language == "json"]
+
+    assert [one.profile_id for one in shown] == ["moods", "shop"]
+
+
+def test_the_shop_of_the_guide_searches_and_keeps_a_feed(tmp_path: Path) -> None:
+    guide = (ROOT / "docs/guides/operations.md").read_text(encoding="utf-8")
+    shop = [OperationProfile.parse(one.code) for one in blocks(guide) if one.language == "json"][1]
+
+    async def scenario() -> None:
+        model = ScriptedModel(["We sell lamps.", "Blue ones."])
+        with Kernel.open(tmp_path / "s.db", models={"m": model}) as kernel:
+            session = await Session.open(kernel, "c", model="m", profile=shop)
+            said = await session.generate("The blue lamps are nice.")
+            asked = await session.generate("Which lamps are blue?")
+
+            for skipped in ("earlier", "pay_back"):
+                assert said.operations[skipped] == "skipped"
+            assert (asked.status, asked.operations["earlier"]) == ("completed", "done")
+            assert len(await session.art("turns")) == 2
+            assert "Said before:" in "".join(one.text for one in model.requests[1].messages)
+
+    asyncio.run(scenario())
 
 
 def codes_in(file: Path) -> set[str]:
