@@ -166,6 +166,8 @@ MISTAKES: list[tuple[str, Callable[[Data], object], str, str]] = [
     ("operator", at(1, run_conditions=[{**CONDITION, "operator": "is"}]),
      "operations[1].run_conditions[0].operator", "literal_error"),
     ("template", texted(2, "{{ a"), f"{P2}.template", "invalid_template"),
+    ("text of no dependency", texted(2, "{{ deps.zz.value }}"), f"{P2}.template", "unknown_dependency"),
+    ("passages of nobody", effects(2, system("{{ rag.zz }}")), f"{P2}.effects[0].text", "unknown_dependency"),
     ("template's tag", texted(2, "{% include 'a' %}"), f"{P2}.template", "invalid_template"),
     ("effect's text", effects(2, system("{% if %}")), f"{P2}.effects[0].text", "invalid_template"),
     ("value", effects(1, upsert("roll", value="{{")), f"{P1}.effects[0].value", "invalid_template"),
@@ -272,6 +274,16 @@ def test_artifacts_from_elsewhere_and_of_no_reader_may_be_read() -> None:
     assert broken(added(template("s", upsert("secret"), text="{{ art.log.value }}"))) == []
     block = {"type": "turn.assistant_blocks.update", "blocks": [{"text": "{{ art.log.value }}"}]}
     assert broken(added(template("b", block, hooks=["after_main_llm"]))) == []
+
+
+def test_template_may_read_what_its_operation_waits_for_however_far() -> None:
+    read = template("c", text="{{ deps.a }}{{ deps.b.x }}", depends_on=["b"])
+    path = ("operations[8].params.template", "unknown_dependency")
+    assert broken(added(template("a"), template("b", depends_on=["a"]), read)) == []
+    assert broken(added(template("a"), template("b"), read)) == [path]
+    assert (
+        broken(added(template("d", text="{{ deps[text] }}{{ deps.size }}{{ deps.first }}"))) == []
+    )
 
 
 def test_all_mistakes_come_at_once_in_the_order_of_the_profile() -> None:

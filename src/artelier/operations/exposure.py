@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from artelier.operations.templates import Template
 
 READERS: tuple[Reader, ...] = ("prompt", "ui")
+ANY = ("*", "size", "first", "last")
+"""Behind a name in a template: no key that is known in advance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,53 @@ def check_texts(
             template = _parsed(one, Mistakes())
             if template is not None:
                 _check_shown(one, template, hidden, mistakes)
+    _check_dependencies(drafts, mistakes)
+
+
+def _check_dependencies(drafts: Sequence[Draft], mistakes: Mistakes) -> None:
+    """A text of an operation reads values only of what the operation waits for, however far."""
+    passages = {draft.id for draft in drafts if draft.kind is None or draft.kind.name == "rag"}
+    above = _above(drafts)
+    for draft in drafts:
+        for one in _of_operation(draft):
+            template = _parsed(one, Mistakes())
+            for path in sorted(template.paths()) if template is not None else ():
+                if len(path) < 2 or path[0] not in ("deps", "rag") or path[1] in ANY:
+                    continue
+                if path[1] in above[draft.id] or (path[0] == "rag" and path[1] in passages):
+                    continue
+                name = shown(".".join(path[:2]))
+                said = f"{name} is read here, and {shown(path[1])} is not among its dependencies"
+                mistakes.add(one.at, "unknown_dependency", said)
+
+
+def _of_operation(draft: Draft) -> Iterator[_Text]:
+    """All templates of an operation, whoever sees them."""
+    for index, effect in draft.effects:
+        yield from _of_effect(effect, draft.path("params", "effects", index))
+    if draft.kind is None or draft.params is None:
+        return
+    texts = dict(draft.kind.templates(draft.params))
+    value = draft.kind.shows(draft.params)
+    if value is not None and not texts:
+        texts = {"template" if draft.kind.name == "template" else "input": value}
+    for name, text in texts.items():
+        yield _Text(at=draft.path("params", *steps_of(name)), text=text)
+
+
+def _above(drafts: Sequence[Draft]) -> Mapping[str, set[str]]:
+    """What each operation waits for, directly or through others."""
+    needs = {draft.id: set(draft.dependencies()) for draft in drafts}
+    found: dict[str, set[str]] = {}
+    for id_ in needs:
+        seen, left = set[str](), [*needs[id_]]
+        while left:
+            one = left.pop()
+            if one not in seen:
+                seen.add(one)
+                left += needs.get(one, ())
+        found[id_] = seen
+    return found
 
 
 def _hidden(
