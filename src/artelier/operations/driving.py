@@ -18,12 +18,14 @@ from artelier.kernel import run_row
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.log import decode_stored
-from artelier.operations.events import OperationFinished, PhaseChanged, Planned
+from artelier.operations.commits import joined
+from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, Planned
 from artelier.operations.job import LOOP, TurnJob
 from artelier.operations.live import live_of
 from artelier.operations.main_call import STEP
 from artelier.operations.nodes import Node
 from artelier.operations.tree import branch_of, chat_row, node_of_run, node_row, shown_text
+from artelier.operations.unfinished import reply_so_far
 from artelier.ports.model import Delta
 
 _RANK = ("skipped", "done", "aborted", "error")
@@ -35,7 +37,7 @@ class TurnResult:
     """How a turn ended."""
 
     text: str
-    """The reply as people see it; empty if there is none."""
+    """The reply as people see it; before the run has ended, as the model gave it. Empty if there is none."""
     turn: int
     variant: int
     """From 1; 0 if the run made none."""
@@ -47,7 +49,7 @@ class TurnResult:
     failed: Mapping[str, Any] | None = None
     """`{failed_type, operation, code, message}` of a run that failed."""
     operations: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Status by operation: `done`, `skipped`, `error` or `aborted`."""
+    """Status by operation: `done`, `skipped`, `error` or `aborted`; `running` before the run has ended."""
     is_cut: bool = False
     """Whether the reply ended at its limit of tokens; `continue_()` goes on with it."""
     cost_microusd: int = 0
@@ -130,6 +132,12 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
     failed = result.get("failed") if row["status"] == "failed" else None
     if failed is None and row["status"] == "failed":
         failed = await _unforeseen(services, tenant, row)
+    so_far = None
+    if not is_final(row["status"]):
+        so_far = await reply_so_far(services.store, tenant, row["id"])
+    if so_far is not None:
+        text = joined(text, so_far.text)
+        result = {"finish_reason": so_far.finish_reason, "is_cut": so_far.code == "length"}
     return TurnResult(
         text=text, turn=node.number if node is not None else 0,
         variant=node.variant if node is not None else 0, run_id=run_id, status=row["status"],
@@ -154,18 +162,24 @@ async def _node(store: Any, chat: Any, run_id: str, job: TurnJob) -> Node | None
 
 async def _operations(services: Any, row: dict[str, Any]) -> dict[str, str]:
     rows = await services.store.query(
-        "SELECT kind, data FROM events WHERE stream = ? AND kind IN (?, ?) ORDER BY seq",
-        (row["id"], OperationFinished.KIND, PhaseChanged.KIND),
+        "SELECT kind, data FROM events WHERE stream = ? AND kind IN (?, ?, ?) ORDER BY seq",
+        (row["id"], OperationStarted.KIND, OperationFinished.KIND, PhaseChanged.KIND),
     )
     ended: dict[tuple[str, str], str] = {}
+    started: set[tuple[str, str]] = set()
     planned: list[Planned] = []
     for kind, data in rows:
         if kind == PhaseChanged.KIND:
             planned.extend(decode_stored(data, type=PhaseChanged).plan)
-            continue
-        one = decode_stored(data, type=OperationFinished)
-        ended[one.hook, one.operation_id] = one.status
-    if is_final(row["status"]):
+        elif kind == OperationStarted.KIND:
+            begun = decode_stored(data, type=OperationStarted)
+            started.add((begun.hook, begun.operation_id))
+        else:
+            one = decode_stored(data, type=OperationFinished)
+            ended[one.hook, one.operation_id] = one.status
+    if not is_final(row["status"]):
+        ended.update(dict.fromkeys(started - ended.keys(), "running"))
+    else:
         for one in planned:
             ended.setdefault((one.hook, one.operation_id), unended(one))
     found: dict[str, str] = {}

@@ -10,6 +10,7 @@ from artelier.log import Store
 from artelier.operations.events import Part
 from artelier.operations.nodes import Node
 from artelier.operations.tree import ChatRow, TurnNodes, texts
+from artelier.operations.unfinished import reply_so_far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,9 @@ async def read_turns(store: Store, chat: ChatRow, found: Iterable[TurnNodes]) ->
     return [await _turn(store, chat, one, ended) for one in page]
 
 
-async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str, str]) -> Turn:
+async def _turn(
+    store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str, tuple[int, str]]
+) -> Turn:
     said = await _people(store, chat, turn.asked.user_parts())
     own = turn.selected.user_parts()
     shown = await _people(store, chat, own) if turn.selected.variant and own else said
@@ -70,17 +73,28 @@ async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str
     )  # fmt: skip
 
 
-async def _variant(store: Store, chat: ChatRow, node: Node, ended: Mapping[str, str]) -> Variant:
+async def _variant(
+    store: Store, chat: ChatRow, node: Node, ended: Mapping[str, tuple[int, str]]
+) -> Variant:
     parts = await _people(store, chat, node.reply_parts())
     status = node.status
     if status == "begun":
-        status = {"cancelled": "aborted", "failed": "failed"}.get(
-            ended.get(node.run, ""), "running"
-        )
+        run, how = ended.get(node.run, (0, ""))
+        status = {"cancelled": "aborted", "failed": "failed"}.get(how, "running")
+        if run and status == "running":
+            parts = await _so_far(store, chat, run)
     return Variant(
         number=node.variant, text=_text(parts), parts=parts, status=status,
         finish_reason=node.finish, run_id=node.run, node=node.node, at_us=node.at_us,
     )  # fmt: skip
+
+
+async def _so_far(store: Store, chat: ChatRow, run: int) -> tuple[Mapping[str, str], ...]:
+    """A reply that is recorded, and not the turn's yet."""
+    call = await reply_so_far(store, chat.tenant, run)
+    if call is None or not call.text:
+        return ()
+    return ({"channel": "text", "text": call.text, "operation": ""},)
 
 
 async def _people(
@@ -98,15 +112,17 @@ def _text(parts: Iterable[Mapping[str, str]]) -> str:
     return "\n\n".join(part["text"] for part in parts if part["channel"] == "text" and part["text"])
 
 
-async def _ended(store: Store, chat: ChatRow, page: Iterable[TurnNodes]) -> dict[str, str]:
-    """Status of runs that have begun a variant of the page and not said how it ended."""
+async def _ended(
+    store: Store, chat: ChatRow, page: Iterable[TurnNodes]
+) -> dict[str, tuple[int, str]]:
+    """Row and status of runs that have begun a variant of the page and not said how it ended."""
     runs = sorted({one.run for turn in page for one in turn.variants if one.status == "begun"})
     found: dict[str, Any] = {}
     for start in range(0, len(runs), 200):
         some = runs[start : start + 200]
         rows = await store.query(
-            f"SELECT run, status FROM runs WHERE tenant = ? AND run IN ({', '.join('?' * len(some))})",
+            f"SELECT run, id, status FROM runs WHERE tenant = ? AND run IN ({', '.join('?' * len(some))})",
             (chat.tenant, *some),
         )
-        found.update(dict(rows))  # pyright: ignore[reportArgumentType] - rows of two columns
+        found.update({run: (row, status) for run, row, status in rows})
     return found
