@@ -314,6 +314,7 @@ DESK = {
         {"operation_id": "note", "kind": "template", "order": 1, "params": {
             "template": "x", "effects": [{"type": "artifact.upsert", "tag": "note"}]}},
         {"operation_id": "pay", "kind": "tool", "order": 2, "required": True,
+         "hooks": ["after_main_llm"],
          "params": {"name": "refund", "arguments": {"amount": "{{ text }}"}}},
     ],
 }  # fmt: skip
@@ -347,9 +348,15 @@ def test_a_run_that_waits_for_an_approval_is_left_waiting(shell: Shell) -> None:
     elsewhere = shell("resume", "w/r000001", *here)
     approved = shell("approve", "w/r000001", wire["approvals"][0]["step"], *here)
     still = shell("chat", "w", "--message", "hello", *here)
+    seen = shell("chat", "w", "--message", "/turns", *here)
     done = asyncio.run(_in_the_program(database))
 
-    assert waits.status == "waiting_approval"
+    assert waits.text in seen.out
+    assert done.text == waits.text
+    assert (waits.status, waits.finish_reason) == ("waiting_approval", "completed")
+    assert "12 USD" in waits.text  # it is recorded, though the turn has not ended
+    assert waits.operations == {"note": "done", "pay": "running"}
+    assert (wire["text"], wire["operations"]) == (waits.text, dict(waits.operations))
     assert (told.code, refused.code, elsewhere.code, approved.code, still.code) == (3, 2, 2, 0, 3)
     for words in (
         "call refund",
@@ -384,6 +391,11 @@ def test_a_run_that_waits_for_an_approval_is_left_waiting(shell: Shell) -> None:
         (("x", "--session", "s2"), 1, "no profile"),
         (("x", "--model", "nobody:none"), 2, "nobody"),
         (("x", "--char", "gone.png"), 6, "no such file"),
+        (("x", "--char", "mira.jsn"), 6, "no such file"),
+        (("x", "--char", "cards/mira"), 6, "no such file"),
+        (("x", "--profile", "bad.json"), 6, "artelier profile import bad.json"),
+        (("/profile nope",), 6, "Shipped are rp-basic"),
+        (("/branch 7",), 6, "no turn 7"),
         (("x", "--char", "bad.json"), 2, "no character card"),
         (("x", "--persona", "bad.json"), 2, "no persona"),
         (("x", "--lorebook", "bad.json"), 2, "no lorebook"),

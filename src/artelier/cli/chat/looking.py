@@ -50,7 +50,8 @@ def _show_value(talk: Talk, value: Any, *, is_feed: bool) -> None:
         if entries:
             talk.screen.line(f"  {_inline(entries[-1])}")
         if len(entries) > 1:
-            talk.screen.line(f"  and {plain.count(len(entries) - 1, 'entry')} before", "dim")
+            more = len(entries) - 1
+            talk.screen.line(f"  and {more:,} {'entry' if more == 1 else 'entries'} before", "dim")
     elif isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         talk.screen.facts([(f"  {plain.line(name)}", _inline(one)) for name, one in fields.items()])
@@ -108,7 +109,9 @@ def show_turn(talk: Talk, turn: Turn) -> None:
     """A turn as it stands."""
     others = len(turn.variants) - 1
     more = f", variant {turn.selected} of {others + 1}" if others > 0 else ""
-    talk.screen.line(f"turn {turn.number}{more}", "dim")
+    status = next((one.status for one in turn.variants if one.number == turn.selected), "done")
+    mark = "" if status == "done" else f" ({status})"
+    talk.screen.line(f"turn {turn.number}{more}{mark}", "dim")
     if turn.user:
         talk.screen.line(f"> {turn.user}", "bold")
     if turn.text:

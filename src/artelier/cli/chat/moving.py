@@ -46,6 +46,8 @@ async def rewind(talk: Talk, turn: str) -> None:
 
 @slash("branch", "[NAME] [AT]", help="Begin a branch after turn AT, else the newest; go there.")
 async def branch(talk: Talk, name: str | None = None, at: str | None = None) -> None:
+    if name is not None and at is None and name.isdecimal():
+        name, at = None, name  # a number alone is where, not what it is called
     turn = None if at is None else number(at, "a turn")
     talk.session = await talk.session.branch(name, at_turn=turn)
     await talk.stand()
@@ -110,7 +112,9 @@ async def import_(talk: Talk, file: str) -> None:
 async def profile(talk: Talk, name: str | None = None) -> None:
     session = talk.session
     if name is not None:
-        await session.change(profile=None if name == "none" else name)
+        from artelier.cli.chat.opening import wished_profile
+
+        await session.change(profile=await wished_profile(talk.call, session.desk, name))
     found = await session.profile()
     if found is None:
         if not talk.data({"profile": None}):

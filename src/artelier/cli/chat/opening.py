@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ import typer
 
 from artelier.cli.call import Call
 from artelier.cli.command import alone, command
+from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -25,6 +27,10 @@ NONE = "none"
 FILES = (".json", ".png")
 """How the files of characters and lorebooks end; anything else is a name or a ref."""
 
+_SUFFIX = re.compile(
+    r"\.(j[a-z]{1,4}|p[a-z]{1,3}|ya?ml|txt|md|webp|gif|card|charx)$", re.IGNORECASE
+)
+"""Ends of names that are those of files, slips of the finger (`mira.jsn`) included; `J. R.` has none."""
 
 Character = Annotated[
     str | None,
@@ -141,7 +147,7 @@ async def _opened(call: Call, kernel: Kernel, wish: Wish) -> tuple[Session, bool
         known = () if is_new else await _known_books(desk, wish)
         asked["lorebooks"] = await _books(call, desk, wish, known)
     if wish.profile is not None:
-        asked["profile"] = None if wish.profile == NONE else wish.profile
+        asked["profile"] = await wished_profile(call, desk, wish.profile)
     if wish.system is not None:
         asked["system"] = wish.system
     if is_new or wish.model is not None:
@@ -156,6 +162,30 @@ async def _opened(call: Call, kernel: Kernel, wish: Wish) -> tuple[Session, bool
 
         await add(session, imported, file=wish.file, screen=call.screen)
     return session, is_new
+
+
+async def wished_profile(call: Call, desk: Any, name: str) -> str | None:
+    """The name of a profile as a chat takes it; None for `none`.
+
+    Errors: `NotFound` that says how one comes here; those of reading one.
+    """
+    from artelier.operations.profiles import SHIPPED
+    from artelier.operations.saving import read_profile
+
+    if name == NONE:
+        return None
+    try:
+        await read_profile(desk, name, by=call.person)
+    except (NotFound, InvalidRequest) as error:
+        if name in SHIPPED:
+            return name
+        if os.sep in name or name.lower().endswith(".json"):
+            way = call.command_line("profile", "import", name)
+            error.hint = f"A file is imported first: {way}. Shipped are {', '.join(SHIPPED)}."
+        elif isinstance(error, NotFound):
+            error.hint = error.hint or f"Shipped are {', '.join(SHIPPED)}."
+        raise
+    return name
 
 
 async def _people(
@@ -175,6 +205,7 @@ async def _people(
         asked["user"] = wish.user
     if wish.char is None:
         return asked
+    _check_character(wish.char)
     if not is_file(wish.char):
         asked["char"] = wish.char
         return asked
@@ -220,8 +251,18 @@ async def _books(call: Call, desk: Any, wish: Wish, known: tuple[str, ...]) -> l
 
 
 def is_file(word: str) -> bool:
-    """Whether a file is meant; a name that ends like one is one even if it is not there."""
+    """Whether a file is meant; what reads like a path is one even if it is not there."""
     return word.lower().endswith(FILES) or os.path.isfile(word)
+
+
+def _check_character(word: str) -> None:
+    """Errors: `NotFound` for what reads like a path of a card, and is none: no character is called so."""
+    if is_file(word) or not (os.sep in word or _SUFFIX.search(word)):
+        return
+    raise NotFound(
+        "there is no such file", got=word[:200],
+        expected="a name, or a card that ends in .png or .json",
+    )  # fmt: skip
 
 
 async def _greet(talk: Talk, *, is_new: bool) -> None:

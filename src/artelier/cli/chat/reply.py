@@ -13,7 +13,8 @@ from artelier.money import format_usd
 if TYPE_CHECKING:
     from artelier.operations import Session, TurnResult
 
-_WORDS = (("done", "ran"), ("skipped", "skipped"), ("error", "failed"), ("aborted", "aborted"))
+_WORDS = (("done", "ran"), ("skipped", "skipped"), ("error", "failed"), ("aborted", "aborted"),
+          ("running", "unfinished"))  # fmt: skip
 
 
 class Reply:
@@ -75,6 +76,9 @@ def told(screen: Screen, session: Session, result: TurnResult, facts: dict[str, 
         screen.note(
             f"the turn failed ({where}): {line(str(failed['message']), chars_max=400)}", "red"
         )
+        screen.note("/regenerate tries it again, /explain says why", "dim")
+    elif "error" in result.operations.values():
+        screen.note("/explain says why an operation failed", "dim")
     elif result.status == "cancelled":
         screen.note("cancelled", "yellow")
     screen.note(summary(result, facts), "dim")

@@ -32,7 +32,7 @@ class Slash:
         least = sum(not word.startswith("[") for word in wanted)
         if not least <= len(words) <= len(wanted):
             raise InvalidRequest(
-                f"/{self.name} takes other words", expected=f"/{self.name} {self.usage}".strip(),
+                f"usage: {f'/{self.name} {self.usage}'.strip()}",
                 got=" ".join(words)[:200] or "nothing",
             )  # fmt: skip
 
