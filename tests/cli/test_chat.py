@@ -247,6 +247,20 @@ def test_a_whole_chat_travels_to_another_database(say: Say, shell: Shell) -> Non
     assert shell("verify", "--db", "there.db").code == 0
 
 
+def test_list_has_the_chats_with_their_newest_turn(say: Say, shell: Shell) -> None:
+    say("one", "two", "/branch other 1")
+    say("hello", chat="d")
+
+    items = shell("chat", "--list", "--json").json["items"]
+
+    assert {(one["chat_id"], one["branches"], one["turn"]) for one in items} == {
+        ("c", 2, 2), ("d", 1, 1),
+    }  # fmt: skip
+    assert shell("chat", "--list").out.splitlines()[0].split() == [
+        "chat", "branches", "turn", "changed",
+    ]  # fmt: skip
+
+
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202eevil\r\x9b31m"
 
 

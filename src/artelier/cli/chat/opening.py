@@ -106,6 +106,9 @@ async def chat(
         typer.Option("--import", metavar="FILE", help="Turns of another program (.jsonl)."),
     ] = None,
     message: Messages = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the chats instead, the newest first.")
+    ] = False,
 ) -> int:
     """Talk with a model, with operations that keep a state around it.
 
@@ -113,6 +116,10 @@ async def chat(
     A chat stays: name it again to go on, also after a crash. With --json each turn is an object on one
     line.
     """
+    if list_:
+        from artelier.cli.chat.listing import list_chats
+
+        return await list_chats(call)
     from artelier.cli.chat.talk import Talk
     from artelier.cli.chat.typed import Lines
     from artelier.cli.do import fresh_id

@@ -1,0 +1,44 @@
+"""The chats of a tenant, on one screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from artelier.cli import exits, plain
+
+if TYPE_CHECKING:
+    from artelier.cli.call import Call
+
+CHATS_MAX = 10_000
+"""Looked at; of more, those after it in the alphabet are not listed, which is said."""
+
+
+async def list_chats(call: Call) -> int:
+    """Chats with their branches and newest turn, the one that changed last first. Errors: `NotFound`."""
+    items: list[dict[str, Any]] = []
+    async with call.kernel() as kernel:
+        desk = kernel.for_tenant(call.tenant)
+        page: dict[str, Any] = {"next": ""}
+        while page["next"] is not None and len(items) < CHATS_MAX:
+            page = await desk.chats(after=page["next"] or None, limit=1_000)
+            items += page["items"]
+        for one in items:
+            rows = await desk.services.store.query(
+                "SELECT MAX(n.number) FROM chat_branches b JOIN chats c ON c.id = b.chat"
+                " JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
+                " WHERE c.tenant = ? AND c.chat = ?",
+                (desk.id, one["chat_id"]),
+            )
+            one["turn"] = rows[0][0] or 0
+    items.sort(key=lambda one: (-one["changed_us"], one["chat_id"]))
+    if call.as_json:
+        call.screen.json({"items": items, "next": page["next"]})
+        return exits.COMPLETED
+    rows = [
+        (one["chat_id"], one["branches"], one["turn"], plain.moment(one["changed_us"]))
+        for one in items
+    ]
+    call.screen.table(("chat", ">branches", ">turn", "changed"), rows, empty="no chats")
+    if page["next"] is not None:
+        call.screen.note(f"only the first {CHATS_MAX:,} by name")
+    return exits.COMPLETED
