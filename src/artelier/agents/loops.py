@@ -136,8 +136,6 @@ async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: s
             f"run {run_id!r} is a fork of a turn of a chat, which has its variant already",
             hint="Regenerate the turn, or make a branch of the chat.",
         )
-    if not is_final(row["status"]):
-        await check_tools(runs, run_id)
     turn = await drive(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait)
     result = await agent_result(runs.services, runs.id, run_id)
     # What people see of the reply, of one that was continued with what it goes on from.

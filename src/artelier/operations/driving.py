@@ -23,6 +23,7 @@ from artelier.operations.events import OperationFinished, OperationStarted, Phas
 from artelier.operations.job import LOOP, TurnJob
 from artelier.operations.live import live_of
 from artelier.operations.main_call import STEP
+from artelier.operations.needing import check_tools
 from artelier.operations.nodes import Node
 from artelier.operations.tree import branch_of, chat_row, node_of_run, node_row, shown_text
 from artelier.operations.unfinished import reply_so_far
@@ -62,14 +63,19 @@ async def drive(
     """Start a chat's run, or go on where it stopped; one that has ended just gives its result.
 
     `job` is for a run that may not have begun; what is recorded comes first.
-    Errors: `LeaseHeld` if another process drives it, `NotFound`, `StoreUnavailable`; what goes wrong in the
-    turn is the result's `failed`.
+    Errors: `LeaseHeld` if another process drives it, `NotFound`, `StoreUnavailable`; `InvalidRequest` if its
+    operations need tools that this process does not have; what goes wrong in the turn is the result's
+    `failed`.
     """
     services, tenant = desk.services, desk.id
     recorded = await recorded_job(desk, run_id)
     if (job := recorded or job) is None:
         raise NotFound(f"no run {run_id!r} in tenant {tenant!r}")
     if not await has_ended(desk, run_id):
+        if (
+            recorded is not None
+        ):  # it was begun elsewhere: a call without its tool would spend an approval
+            await check_tools(desk, run_id)
         await _driven(desk, run_id, job, on_wait=on_wait)
     return await result_of(services, tenant, run_id, job)
 

@@ -111,8 +111,6 @@ class Talk:
         """Have a turn, and show it; the exit code that its end stands for."""
         from artelier.operations import RunEvent
 
-        if trigger == "resume":
-            await self._check_tools()
         self.call.resumable = self._way_back()
         session, reply = self.session, Reply(self.screen)
         result: TurnResult | None = None
@@ -132,12 +130,6 @@ class Talk:
         told(self.screen, session, result, await facts_of(session, result))
         await self._advise(result)
         return exits.of_status(result.status)
-
-    async def _check_tools(self) -> None:
-        """Errors: `InvalidRequest` if the newest run needs tools that this process does not have."""
-        from artelier.operations.needing import check_tools
-
-        await check_tools(self.session.desk, (await self.session.branch_row()).run)
 
     async def _cancel(self) -> None:
         self.screen.note("cancelling the reply; Ctrl-C once more leaves", "yellow")
