@@ -17,7 +17,10 @@ def test_verify_says_what_was_checked_and_that_truncation_is_not_excluded(shell:
     found = shell("verify", "--json").json
 
     assert ran.code == 0
-    assert "ledger, kernel, artifacts, skills, memory, operations, worlds rebuilt and compared" in ran.out
+    assert (
+        "ledger, kernel, artifacts, skills, memory, operations, worlds rebuilt and compared"
+        in ran.out
+    )
     assert "not excluded" in ran.out
     assert ran.out.endswith("ok\n")
     assert found["ok"] is True
