@@ -12,14 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from artelier.agents.handle import AgentsHandle
-from artelier.agents.wish import ASKED, checked_wish
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifacts, Provenance, Space, artifacts_view
 from artelier.clock import Clock, SystemClock
-from artelier.context import CompactionStrategy
 from artelier.errors import AccessDenied, InvalidRequest, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
 from artelier.kernel import (
@@ -50,7 +46,6 @@ from artelier.kernel import (
     kernel_view,
     queries,
     read_header,
-    receipts_of,
     reconcile,
     result_id,
     run_row,
@@ -61,6 +56,8 @@ from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Event, EventData, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
+from artelier.missions.handle import MissionsHandle
+from artelier.missions.view import missions_view
 from artelier.models.registry import ModelRegistry
 from artelier.money import parse_usd
 from artelier.operations.commanding import give
@@ -84,7 +81,7 @@ if TYPE_CHECKING:
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING),
-    kernel_view, artifacts_view, skills_view, memory_view, operations_view, world_view,
+    kernel_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
 
@@ -333,7 +330,7 @@ class Kernel:
         self.close()
 
 
-class TenantKernel(AgentsHandle, ChatsHandle):
+class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle):
     """The kernel as one tenant sees it: nothing of another tenant is there."""
 
     def __init__(self, kernel: Kernel, tenant: Tenant | str | None) -> None:
@@ -470,33 +467,6 @@ class TenantKernel(AgentsHandle, ChatsHandle):
     async def render(self, run_id: str, key: str) -> ModelRequest:
         """The exact request of a model step. Errors: `NotFound`, `CorruptStore`."""
         return await (await Renderer.open(self._services, self.id, run_id)).render(key)
-
-    async def compactions(self, run_id: str) -> list[dict[str, Any]]:
-        """Receipts of compactions and of their undoing, newest first; see `docs/events.md` for their fields.
-
-        Each has `step` and `kind`; a compaction also `loss`, what its summary no longer says.
-        Errors: `NotFound`.
-        """
-        found: list[dict[str, Any]] = []
-        for key, event in await receipts_of(self._services, self.id, run_id):
-            facts = {"step": key, "kind": event.KIND, **msgspec.to_builtins(event)}
-            for name in ("summary", "loss"):
-                facts[name] = await queries.blob_json(self._services, self.id, facts.get(name))
-            found.append(facts)
-        return found
-
-    async def undo_compaction(
-        self, run_id: str, *, policy: CompactionStrategy | None = None, by: str = "operator"
-    ) -> EventData:
-        """Show the messages again that the newest compaction summarised, from the run's next cycle on.
-
-        With a `policy`, that strategy decides from then on when and how to compact.
-        Errors: `NotFound`, also for a run that was never compacted.
-        """
-        if not any(one["kind"] == "context.compacted" for one in await self.compactions(run_id)):
-            raise NotFound(f"run {run_id!r} was never compacted")
-        wish = checked_wish(undo=True, policy=policy)
-        return await self._give(run_id, "signal", by=by, key=ASKED, payload=wish)
 
     # Time travel
 

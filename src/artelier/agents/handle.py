@@ -1,16 +1,24 @@
-"""What the kernel of a tenant does with whole agents: list, show, export, import."""
+"""What the kernel of a tenant does with agents: list, show, export, import, and their compactions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
+from artelier.agents.wish import ASKED, checked_wish
+from artelier.errors import NotFound
+from artelier.kernel import receipts_of
 from artelier.kernel.archive import SIZE_BYTES_MAX
+from artelier.kernel.queries import blob_json
 
 if TYPE_CHECKING:
     from artelier.agents.carrying import Carried, KeepsMemory
+    from artelier.context import CompactionStrategy
     from artelier.kernel import Services, TenantState
     from artelier.kernel.transfer import Keys
+    from artelier.log import EventData
 
 
 class Desk(Protocol):
@@ -26,6 +34,12 @@ class Desk(Protocol):
     def keys(self) -> Keys: ...
 
     async def state(self) -> TenantState: ...
+
+    async def signal(
+        self, run_id: str, name: str, data: Any = None, *, by: str = "operator"
+    ) -> EventData: ...
+
+    async def compactions(self, run_id: str) -> list[dict[str, Any]]: ...
 
 
 class AgentsHandle:
@@ -94,3 +108,31 @@ class AgentsHandle:
         return await import_agent(
             self.services, self.keys, self.id, path, size_max_bytes=size_max_bytes, by=by
         )
+
+    # Compactions of their conversations
+
+    async def compactions(self: Desk, run_id: str) -> list[dict[str, Any]]:
+        """Receipts of compactions and of their undoing, newest first; see `docs/events.md` for their fields.
+
+        Each has `step` and `kind`; a compaction also `loss`, what its summary no longer says.
+        Errors: `NotFound`.
+        """
+        found: list[dict[str, Any]] = []
+        for key, event in await receipts_of(self.services, self.id, run_id):
+            facts = {"step": key, "kind": event.KIND, **msgspec.to_builtins(event)}
+            for name in ("summary", "loss"):
+                facts[name] = await blob_json(self.services, self.id, facts.get(name))
+            found.append(facts)
+        return found
+
+    async def undo_compaction(
+        self: Desk, run_id: str, *, policy: CompactionStrategy | None = None, by: str = "operator"
+    ) -> EventData:
+        """Show the messages again that the newest compaction summarised, from the run's next cycle on.
+
+        With a `policy`, that strategy decides from then on when and how to compact.
+        Errors: `NotFound`, also for a run that was never compacted.
+        """
+        if not any(one["kind"] == "context.compacted" for one in await self.compactions(run_id)):
+            raise NotFound(f"run {run_id!r} was never compacted")
+        return await self.signal(run_id, ASKED, checked_wish(undo=True, policy=policy), by=by)

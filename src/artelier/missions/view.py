@@ -1,0 +1,270 @@
+"""The view of missions and tasks: where each task stands, and what was decided in each iteration.
+
+A task's definition is its artifact; here stand the facts that events add. `status_of` puts them together with
+the status of the task's run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+
+from artelier.errors import Conflict, InvalidEvent
+from artelier.kernel import events as kernel_events
+from artelier.kernel import kernel_view
+from artelier.kernel.portable import KINDS
+from artelier.kernel.view import step_completed
+from artelier.log import Applied, Tx, View
+from artelier.missions import events as ev
+
+_json = msgspec.json.Encoder()
+
+missions_view = View(
+    name="missions",
+    version=1,
+    tables=("missions", "tasks", "task_dependencies", "task_iterations"),
+    schema=(
+        """CREATE TABLE missions(
+            tenant TEXT NOT NULL, mission TEXT NOT NULL, plan TEXT NOT NULL, calls INTEGER NOT NULL,
+            cost INTEGER, planned_us INTEGER NOT NULL, launched_us INTEGER, agents TEXT NOT NULL,
+            membranes TEXT NOT NULL, edited INTEGER NOT NULL, PRIMARY KEY(tenant, mission))
+            STRICT, WITHOUT ROWID""",
+        """CREATE TABLE tasks(
+            position INTEGER PRIMARY KEY, tenant TEXT NOT NULL, task TEXT NOT NULL,
+            mission TEXT NOT NULL, agent TEXT NOT NULL, parent TEXT NOT NULL, inputs TEXT NOT NULL,
+            max_iterations INTEGER NOT NULL, iterations INTEGER NOT NULL, ended TEXT NOT NULL,
+            reason TEXT NOT NULL, blocked_by TEXT NOT NULL, outputs TEXT NOT NULL,
+            created_us INTEGER NOT NULL, changed_us INTEGER NOT NULL,
+            UNIQUE(tenant, task)) STRICT""",
+        "CREATE INDEX tasks_by_mission ON tasks(tenant, mission, position)",
+        "CREATE INDEX tasks_by_agent ON tasks(tenant, agent, position)",
+        """CREATE TABLE task_dependencies(
+            tenant TEXT NOT NULL, task TEXT NOT NULL, before TEXT NOT NULL,
+            PRIMARY KEY(tenant, task, before)) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX task_dependencies_by_before ON task_dependencies(tenant, before)",
+        """CREATE TABLE task_iterations(
+            tenant TEXT NOT NULL, task TEXT NOT NULL, iteration INTEGER NOT NULL, seq INTEGER NOT NULL,
+            at_us INTEGER NOT NULL, decision TEXT NOT NULL, action TEXT NOT NULL, tool TEXT NOT NULL,
+            step TEXT NOT NULL, artifact TEXT NOT NULL, is_error INTEGER NOT NULL, code TEXT NOT NULL,
+            passed INTEGER, verdict TEXT, void TEXT NOT NULL,
+            PRIMARY KEY(tenant, task, iteration)) STRICT, WITHOUT ROWID""",
+    ),
+)
+
+RECEIPTS = (
+    ev.MissionPlanned, ev.MissionLaunched, ev.TaskBlocked, ev.TaskBegun, ev.DecisionTaken,
+    ev.DecisionInvalid, ev.DecisionExecuted, ev.TaskEvaluated, ev.TaskEnded,
+)  # fmt: skip
+kernel_view.on(*RECEIPTS)(step_completed)
+KINDS["run"].update(kind.KIND for kind in RECEIPTS)
+KINDS["artifact"].update(kind.KIND for kind in (ev.TaskCreated, ev.TaskChanged))
+
+
+def status_of(ended: str, run_status: str | None) -> str:
+    """Where a task stands: what its loop said, else what its run says.
+
+    A run that is out of budget has done nothing wrong: its task is blocked until somebody raises the limit.
+    """
+    if run_status == "cancelled":
+        return "cancelled"
+    if ended:
+        return ended
+    if run_status is None:
+        return "pending"
+    if run_status == "budget_exhausted":
+        return "blocked"
+    return "failed" if run_status in ("failed", "completed") else "active"
+
+
+def _text(values: Sequence[str]) -> str:
+    return _json.encode(list(values)).decode()
+
+
+# Missions
+
+
+@missions_view.on(ev.MissionPlanned)
+def _planned(event: Applied, tx: Tx) -> None:
+    data = cast(ev.MissionPlanned, event.data)
+    tx.execute(
+        "INSERT INTO missions VALUES (?, ?, ?, ?, ?, ?, NULL, '[]', '[]', 0)"
+        " ON CONFLICT(tenant, mission) DO UPDATE SET plan = excluded.plan, calls = excluded.calls,"
+        " cost = excluded.cost, planned_us = excluded.planned_us",
+        (event.stream.tenant, event.stream.id, data.plan, data.calls, data.cost, event.at_us),
+    )
+
+
+@missions_view.on(ev.MissionLaunched)
+def _launched(event: Applied, tx: Tx) -> None:
+    data = cast(ev.MissionLaunched, event.data)
+    tx.execute(
+        "UPDATE missions SET plan = ?, launched_us = ?, agents = ?, membranes = ?, edited = ?"
+        " WHERE tenant = ? AND mission = ?",
+        (data.plan, event.at_us, _text(data.agents), _text(data.membranes), int(data.edited),
+         event.stream.tenant, event.stream.id),
+    )  # fmt: skip
+
+
+# Tasks
+
+
+@missions_view.on(ev.TaskCreated)
+def _created(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskCreated, event.data)
+    _check_own(event, data.task)
+    done = tx.execute(
+        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', '[]', ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (event.position, event.stream.tenant, data.task, data.mission, data.agent, data.parent,
+         _text(data.inputs), data.max_iterations, event.at_us, event.at_us),
+    )  # fmt: skip
+    if not done.rowcount:
+        raise Conflict(f"task {data.task} is there already")
+    _depend(tx, event.stream.tenant, data.task, data.depends_on)
+
+
+@missions_view.on(ev.TaskChanged)
+def _changed(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskChanged, event.data)
+    _check_own(event, data.task)
+    tx.execute(
+        "UPDATE tasks SET agent = ?, inputs = ?, max_iterations = ?, changed_us = ?"
+        " WHERE tenant = ? AND task = ?",
+        (data.agent, _text(data.inputs), data.max_iterations, event.at_us,
+         event.stream.tenant, data.task),
+    )  # fmt: skip
+    tx.execute(
+        "DELETE FROM task_dependencies WHERE tenant = ? AND task = ?",
+        (event.stream.tenant, data.task),
+    )
+    _depend(tx, event.stream.tenant, data.task, data.depends_on)
+
+
+def _check_own(event: Applied, task: str) -> None:
+    if task != event.stream.id:
+        raise InvalidEvent(
+            "a task is made in the stream of its artifact", expected=event.stream.id, got=task[:120]
+        )
+
+
+def _depend(tx: Tx, tenant: str, task: str, before: Sequence[str]) -> None:
+    for other in dict.fromkeys(before):
+        tx.execute("INSERT INTO task_dependencies VALUES (?, ?, ?)", (tenant, task, other))
+
+
+@missions_view.on(ev.TaskBlocked)
+def _blocked(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskBlocked, event.data)
+    tx.execute(
+        "UPDATE tasks SET ended = 'blocked', reason = ?, blocked_by = ?, changed_us = ?"
+        " WHERE tenant = ? AND task = ? AND mission = ? AND ended = ''",
+        (data.reason, data.by, event.at_us, event.stream.tenant, data.task, event.stream.id),
+    )
+
+
+@missions_view.on(ev.TaskBegun)
+def _begun(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskBegun, event.data)
+    # A run that was imported brings its task along.
+    tx.execute(
+        "INSERT INTO tasks VALUES (?, ?, ?, '', ?, '', ?, ?, 0, '', '', '', '[]', ?, ?)"
+        " ON CONFLICT(tenant, task) DO UPDATE SET ended = '', reason = '', blocked_by = '',"
+        " changed_us = excluded.changed_us",
+        (event.position, event.stream.tenant, event.stream.id, data.agent, _text(data.inputs),
+         data.max_iterations, event.at_us, event.at_us),
+    )  # fmt: skip
+
+
+@missions_view.on(ev.DecisionTaken)
+def _decided(event: Applied, tx: Tx) -> None:
+    data = cast(ev.DecisionTaken, event.data)
+    tx.execute(
+        "INSERT INTO task_iterations VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, '', NULL, NULL, '')",
+        (event.stream.tenant, event.stream.id, data.iteration, event.seq, event.at_us,
+         data.decision, data.action, data.tool),
+    )  # fmt: skip
+    _touch(event, tx, iterations=data.iteration)
+
+
+@missions_view.on(ev.DecisionInvalid)
+def _not_decided(event: Applied, tx: Tx) -> None:
+    _touch(event, tx, iterations=cast(ev.DecisionInvalid, event.data).iteration)
+
+
+@missions_view.on(ev.DecisionExecuted)
+def _acted(event: Applied, tx: Tx) -> None:
+    data = cast(ev.DecisionExecuted, event.data)
+    tx.execute(
+        "UPDATE task_iterations SET step = ?, artifact = ?, is_error = ?, code = ?"
+        " WHERE tenant = ? AND task = ? AND iteration = ?",
+        (data.step, data.artifact, int(data.is_error), data.code,
+         event.stream.tenant, event.stream.id, data.iteration),
+    )  # fmt: skip
+
+
+@missions_view.on(ev.TaskEvaluated)
+def _evaluated(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskEvaluated, event.data)
+    tx.execute(
+        "UPDATE task_iterations SET passed = ?, verdict = ?, void = ?"
+        " WHERE tenant = ? AND task = ? AND iteration = ?",
+        (int(data.passed), data.verdict, data.void, event.stream.tenant, event.stream.id,
+         data.iteration),
+    )  # fmt: skip
+
+
+@missions_view.on(ev.TaskEnded)
+def _ended(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskEnded, event.data)
+    tx.execute(
+        "UPDATE tasks SET ended = ?, reason = ?, outputs = ?, iterations = ?, changed_us = ?"
+        " WHERE tenant = ? AND task = ?",
+        (data.status, data.reason, _text(data.outputs), data.iterations, event.at_us,
+         event.stream.tenant, event.stream.id),
+    )  # fmt: skip
+
+
+def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
+    tx.execute(
+        "UPDATE tasks SET iterations = max(iterations, ?), changed_us = ?"
+        " WHERE tenant = ? AND task = ?",
+        (iterations, event.at_us, event.stream.tenant, event.stream.id),
+    )
+
+
+# What happens to the run happens to the task
+
+
+@missions_view.on(kernel_events.RunReopened)
+def _reopened(event: Applied, tx: Tx) -> None:
+    tx.execute(
+        "UPDATE tasks SET ended = '', reason = '', blocked_by = '', changed_us = ?"
+        " WHERE tenant = ? AND task = ?",
+        (event.at_us, event.stream.tenant, event.stream.id),
+    )
+
+
+@missions_view.on(kernel_events.RunForked)
+def _forked(event: Applied, tx: Tx) -> None:
+    """A fork of a task's run is a task of its own, with the iterations of the history that it shares."""
+    data = cast(kernel_events.RunForked, event.data)
+    done = tx.execute(
+        "INSERT INTO tasks SELECT ?, tenant, ?, mission, agent, parent, inputs, max_iterations, 0, '', '',"
+        " '', '[]', ?, ? FROM tasks WHERE tenant = ? AND task = ?",
+        (event.position, event.stream.id, event.at_us, event.at_us, event.stream.tenant, data.origin),
+    )  # fmt: skip
+    if not done.rowcount:
+        return
+    tx.execute(
+        "INSERT INTO task_iterations SELECT tenant, ?, iteration, seq, at_us, decision, action, tool, step,"
+        " artifact, is_error, code, passed, verdict, void FROM task_iterations"
+        " WHERE tenant = ? AND task = ? AND seq <= ?",
+        (event.stream.id, event.stream.tenant, data.origin, data.at),
+    )
+    tx.execute(
+        "UPDATE tasks SET iterations = (SELECT count(*) FROM task_iterations i"
+        " WHERE i.tenant = tasks.tenant AND i.task = tasks.task) WHERE tenant = ? AND task = ?",
+        (event.stream.tenant, event.stream.id),
+    )
