@@ -9,11 +9,10 @@ import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from artelier.errors import (
-    AmbiguousStepKey,
     ArtelierError,
     CorruptStore,
     Exhausted,
@@ -23,12 +22,12 @@ from artelier.errors import (
     RunEnded,
     RunStopped,
     RunSuspended,
-    StepConflict,
 )
 from artelier.kernel import events as ev
 from artelier.kernel.actor import SMALL_BYTES, Actor
 from artelier.kernel.conversation import Conversation, PlainLists
 from artelier.kernel.history import History, Recorded
+from artelier.kernel.keys import Keys
 from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.policy import granted, may_use_model
 from artelier.kernel.results import FINAL
@@ -71,53 +70,6 @@ class TenantState:
     key: DataKey
 
 
-@dataclass(slots=True)
-class Keys:
-    """Hands out step keys and knows which steps of a parent are in flight."""
-
-    counters: dict[str, int] = field(default_factory=dict[str, int])
-    in_flight: dict[str, int] = field(default_factory=dict[str, int])
-    taken: set[str] = field(default_factory=set[str])
-    """Full keys that were given explicitly; ordinals are known by their counter."""
-
-    def take(self, parent: str, key: str | None) -> str:
-        """The step's full key.
-
-        Errors: `AmbiguousStepKey` for an implicit one beside a running step; `StepConflict` for one that
-        this drive has used; `InvalidRequest` for one that cannot be stored.
-        """
-        busy = self.in_flight.get(parent, 0)
-        if key is None:
-            if busy:
-                raise AmbiguousStepKey(
-                    "two steps without a key are in flight at once; their order is not defined",
-                    expected="an explicit key, run.branch(name), or run.gather(...)",
-                    got=f"{busy + 1} steps under {parent or 'the run'}",
-                )
-            number = self.counters.get(parent, 0) + 1
-            self.counters[parent] = number
-            full = f"{parent}/{number}" if parent else str(number)
-            used = full in self.taken
-        else:
-            check_key(key)
-            full = f"{parent}/{key}" if parent else key
-            above, _, last = full.rpartition("/")
-            used = full in self.taken or (
-                last.isdecimal() and 1 <= int(last) <= self.counters.get(above, 0)
-            )
-            self.taken.add(full)
-        if used:
-            raise StepConflict(
-                f"two steps of this run have the key {full!r}",
-                hint="Give each step a key of its own, or none.", key=full,
-            )  # fmt: skip
-        self.in_flight[parent] = busy + 1
-        return full
-
-    def done(self, parent: str) -> None:
-        self.in_flight[parent] -= 1
-
-
 def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
     """What to do with a run that takes no steps here."""
     if is_imported:
@@ -127,19 +79,6 @@ def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
     if status in FINAL:
         return f"Fork it: `artelier fork {run_id}`."
     return f"It has not ended: let it go on first (`artelier resume {run_id}`), or fork it."
-
-
-KEY_CHARS_MAX = 256
-
-
-def check_key(key: object) -> None:
-    """Errors: `InvalidRequest` unless `key` is text that can be a part of a step's key."""
-    if not isinstance(key, str) or not 0 < len(key) <= KEY_CHARS_MAX or not key.isprintable():
-        raise InvalidRequest(
-            "this cannot be the key of a step",
-            expected=f"1-{KEY_CHARS_MAX} printable characters",
-            got=repr(key)[:80],
-        )
 
 
 RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
