@@ -16,7 +16,9 @@ _SOURCES = (
     "artelier.ledger.posting",
     "artelier.memory.events",
     "artelier.tools.skills.events",
+    "artelier.missions.events",
     "artelier.operations.events",
+    "artelier.world.events",
 )
 
 
