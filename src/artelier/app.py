@@ -46,21 +46,19 @@ from artelier.kernel import (
     kernel_view,
     queries,
     read_header,
-    reconcile,
     result_id,
     run_row,
 )
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
 from artelier.ledger import MoneyTransferred, ledger_view
-from artelier.log import Event, EventData, Report, SqliteStore, View, run_stream, verify_store
+from artelier.log import Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.missions.handle import MissionsHandle
 from artelier.missions.view import missions_view
 from artelier.models.registry import ModelRegistry
-from artelier.money import parse_usd
-from artelier.operations.commanding import give
+from artelier.operations.commands_handle import CommandsHandle
 from artelier.operations.handle import ChatsHandle
 from artelier.operations.view import operations_view
 from artelier.ports.model import ModelPort, ModelRequest, Price
@@ -84,9 +82,6 @@ VIEWS: tuple[View, ...] = (
     kernel_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
-
-UNSAID: Any = object()
-"""Stands for an argument that was not given where None is a legal value."""
 
 RENEW_S = 10.0
 """Seconds between signs of life of the runs of this process; a third of a lease."""
@@ -330,7 +325,7 @@ class Kernel:
         self.close()
 
 
-class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle):
+class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     """The kernel as one tenant sees it: nothing of another tenant is there."""
 
     def __init__(self, kernel: Kernel, tenant: Tenant | str | None) -> None:
@@ -537,114 +532,9 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle):
             self._services, self._kernel.store, self.id, path, size_max_bytes=size_max_bytes, by=by
         )
 
-    # Commands
-
-    async def pause(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
-        return await self._give(run_id, "pause", by=by, payload=note or None)
-
-    async def resume(self, run_id: str, *, by: str = "operator") -> EventData:
-        """Let a paused run go on; one that nobody drives becomes `pending`."""
-        return await self._give(run_id, "resume", by=by)
-
-    async def cancel(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
-        """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
-        return await self._give(run_id, "cancel", by=by, payload=note or None)
-
-    async def stop(self, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
-        """Cancel the call in flight and pause; what was produced is kept with its cost."""
-        return await self._give(run_id, "stop", by=by, payload=note or None)
-
-    async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
-        """Reopen a failed run: its failed steps are executed again. Errors: `Conflict`, also for a chat's."""
-        return await self._give(run_id, "retry", by=by)
-
-    async def limit(
-        self, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"
-    ) -> EventData:
-        """Set or lift (`cap=None`) a cap of a run, its children included.
-
-        Units:  `usd` in dollars as text, `tokens` and `steps` as counts, `ms` of wall time.
-        """
-        if unit not in ("usd", "tokens", "steps", "ms"):
-            raise InvalidRequest("unit of a limit", expected="usd, tokens, steps or ms", got=unit)
-        amount = cap if cap is None else parse_usd(cap) if unit == "usd" else int(cap)
-        if amount is not None and amount < 0:
-            raise InvalidRequest("a cap", expected="at least 0", got=amount)
-        choice = "" if amount is None else str(amount)
-        return await self._give(run_id, "limit", by=by, key=unit, choice=choice)
-
-    async def inject(self, run_id: str, note: str, *, by: str = "operator") -> EventData:
-        return await self._give(run_id, "inject", by=by, payload=note)
-
-    async def signal(
-        self, run_id: str, name: str, data: Any = None, *, by: str = "operator"
-    ) -> EventData:
-        return await self._give(run_id, "signal", by=by, key=name, payload=data)
-
-    async def approve(
-        self,
-        run_id: str,
-        step: str | None = None,
-        *,
-        deny: bool = False,
-        arguments: Any = None,
-        note: str = "",
-        by: str = "operator",
-    ) -> EventData:
-        """Answer an approval. Without `step`, the run's only open one.
-
-        Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several.
-        """
-        if step is None:
-            step = await queries.only_approval(self._services, self.id, run_id)
-        decision = "deny" if deny else "edit" if arguments is not None else "approve"
-        return await self._give(
-            run_id, "answer", by=by, key=step, choice=decision,
-            payload={"arguments": arguments, "note": note},
-        )  # fmt: skip
-
-    async def reconcile(
-        self,
-        run_id: str,
-        step: str,
-        *,
-        succeeded: Any = UNSAID,
-        failed: str | None = None,
-        retry: bool = False,
-        probe: bool = False,
-        by: str = "operator",
-    ) -> EventData:
-        """Settle a step whose outcome is unknown: it succeeded with this result, failed with this message,
-        is to be retried with the same idempotency key, or its tool's probe is asked.
-
-        Errors: `InvalidRequest` unless exactly one answer is given; `Conflict` if the step has no unknown
-        outcome; `NotFound` if the tool has no probe.
-        """
-        given = [
-            name
-            for name, is_given in (
-                ("succeeded", succeeded is not UNSAID),
-                ("failed", failed is not None),
-                ("retry", retry),
-                ("probe", probe),
-            )
-            if is_given
-        ]
-        if len(given) != 1:
-            raise InvalidRequest(
-                "reconcile takes one answer",
-                expected="one of succeeded, failed, retry, probe",
-                got=", ".join(given) or "none",
-            )
-        return await reconcile(
-            self._services, await self.state(), run_id, step, answer=given[0],
-            result=succeeded if failed is None else failed, by=by,
-        )  # fmt: skip
-
-    async def _give(self, run_id: str, verb: str, **command: Any) -> EventData:
-        await self.state()
+    def keep_alive(self) -> None:
+        """Renew the leases of the kernel's runs as long as some are at work in the current loop."""
         self._kernel.keep_alive()
-        return await give(self, run_id, verb, **command)
 
 
 def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
