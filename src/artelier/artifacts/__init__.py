@@ -1,12 +1,13 @@
 """Artifacts: addressable, versioned, owned content; who may touch it and what that costs."""
 
-from artelier.artifacts.access import Access, Decision, check_principal
+from artelier.artifacts.access import Access, Decision, check_principal, group_of
 from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
 from artelier.artifacts.bill import Bill, Prices, account_of
-from artelier.artifacts.contracts import Decisions, Gate, Interpreter
+from artelier.artifacts.contracts import Decisions, Gate, Interpreter, static_decision
 from artelier.artifacts.diff import Change, Diff
 from artelier.artifacts.door import Taken
 from artelier.artifacts.events import (
+    GROUPING,
     MOVING,
     Act,
     ArtifactCharged,
@@ -16,9 +17,12 @@ from artelier.artifacts.events import (
     ArtifactPruned,
     ArtifactTransferred,
     ArtifactWritten,
+    GroupJoined,
+    GroupLeft,
     artifact_stream,
     money_stream,
 )
+from artelier.artifacts.groups import Member, Shared, SharedItem
 from artelier.artifacts.invocation import (
     Call,
     InvocationFailed,
@@ -39,6 +43,7 @@ from artelier.artifacts.verdict import Verdict, judge
 from artelier.artifacts.view import artifacts_view
 
 __all__ = [
+    "GROUPING",
     "MOVING",
     "Access",
     "Act",
@@ -59,12 +64,15 @@ __all__ = [
     "Decisions",
     "Diff",
     "Gate",
+    "GroupJoined",
+    "GroupLeft",
     "Interpreter",
     "InvocationFailed",
     "InvocationLimits",
     "Kind",
     "Licence",
     "Lineage",
+    "Member",
     "MemorySearch",
     "Money",
     "Outcome",
@@ -73,6 +81,8 @@ __all__ = [
     "Ref",
     "Royalty",
     "Service",
+    "Shared",
+    "SharedItem",
     "Space",
     "Stage",
     "StoreStage",
@@ -86,10 +96,12 @@ __all__ = [
     "artifact_stream",
     "artifacts_view",
     "check_principal",
+    "group_of",
     "in_scope",
     "judge",
     "known_kinds",
     "money_stream",
     "principal_of",
     "register_kind",
+    "static_decision",
 ]

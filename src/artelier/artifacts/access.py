@@ -2,6 +2,9 @@
 
 Every access asks `Access.check`: read, search, subscription, inclusion in a prompt, invocation, library
 part. A policy that is missing, broken, unknown or cannot be decided denies (I10).
+
+An `allow` list may name a group, `membrane:<id>`: whoever is a member of it at that moment. Nobody acts as a
+group, and no group is in a group.
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ from artelier.errors import InvalidArtifact, InvalidRequest
 ANYONE = "*"
 """Stands for every principal in an `allow` list; no id can be this."""
 
+GROUP = "membrane:"
+"""What the name of a group begins with in an `allow` list; the rest is the id of its artifact."""
+
 PRINCIPALS_MAX = 1000
-"""Names over all lists of one policy (guess: more is a group's job, that is a contract's)."""
+"""Names over all lists of one policy (guess: more is a group's job)."""
 
 _RIGHTS = {
     "read": "read",
@@ -139,14 +145,38 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             )
         for principals in self.allow.values():
             for principal in principals:
-                if principal != ANYONE:
+                if principal.startswith(GROUP):
+                    check_new_id(principal.removeprefix(GROUP))
+                elif principal != ANYONE:
                     check_principal(principal)
         if self.contract is not None:
             check_new_id(self.contract)
 
+    def groups(self, action: str) -> tuple[str, ...]:
+        """The groups that the list for an action names, each once."""
+        if self.policy != "allow":
+            return ()
+        listed = self.allow.get(_RIGHTS.get(action, ""), ())
+        return tuple(dict.fromkeys(name for name in listed if name.startswith(GROUP)))
+
     @staticmethod
-    def check(action: str, principal: str, target: Governed) -> Decision:
-        """Decide one access, purely. `target` is the artifact as it stands."""
+    def needs_groups(action: str, principal: str, target: Governed) -> bool:
+        """Whether `check` depends on which groups the principal is in, so that they must be looked up."""
+        access = target.access
+        return (
+            access is not None
+            and bool(access.groups(action))
+            and not Access.check(action, principal, target).allowed
+        )
+
+    @staticmethod
+    def check(
+        action: str, principal: str, target: Governed, groups: frozenset[str] = frozenset()
+    ) -> Decision:
+        """Decide one access, purely. `target` is the artifact as it stands.
+
+        `groups` are those that the principal is a member of now, each as `membrane:<id>`.
+        """
         right = _RIGHTS.get(action)
         if right is None:
             return Decision(False, f"unknown action {action}")
@@ -168,8 +198,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         listed = access.allow.get(right, ()) if access.policy == "allow" else ()
         if (
             right in _OTHERS.get(access.policy, frozenset())
-            or principal in listed
+            or (principal in listed and not principal.startswith(GROUP))
             or ANYONE in listed
+            or not groups.isdisjoint(listed)
         ):
             return Decision(True, access.policy, Bill.price(action, target, principal), principal)
         return Decision(False, f"its policy is {access.policy}")
@@ -183,11 +214,21 @@ _EXPECTED = "private, owner_writes, public, {allow: {right: [principal]}} or {co
 
 
 def check_principal(value: object) -> str:
-    """Errors: `InvalidRequest`."""
-    if not isinstance(value, str) or not _PRINCIPAL.fullmatch(value) or value.startswith(RESERVED):
+    """Errors: `InvalidRequest`, also for a group: nobody acts as one."""
+    if (
+        not isinstance(value, str)
+        or not _PRINCIPAL.fullmatch(value)
+        or value.startswith((*RESERVED, GROUP))
+    ):
         raise InvalidRequest(
             "invalid principal",
-            expected="1-512 characters of A-Z a-z 0-9 . _ : / -, not beginning with main: or b:",
+            expected="1-512 characters of A-Z a-z 0-9 . _ : / -,"
+            " not beginning with main:, b: or membrane:",
             got=shown(value),
         )
     return value
+
+
+def group_of(id: str) -> str:
+    """What stands in an `allow` list for the members of a group. Errors: `InvalidRequest`."""
+    return GROUP + check_new_id(id)

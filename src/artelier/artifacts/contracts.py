@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, cast
 
-from artelier.artifacts.access import CHANGING, RULED, Access, Decision, check_principal
+from artelier.artifacts.access import (
+    CHANGING,
+    RULED,
+    Access,
+    Decision,
+    Governed,
+    check_principal,
+)
 from artelier.artifacts.bill import PRICE_MAX, Bill, is_priced
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.program import CONTRACT, code_of
@@ -146,6 +153,14 @@ class _Question(NamedTuple):
         )  # fmt: skip
 
 
+async def static_decision(stage: Stage, action: str, principal: str, target: Governed) -> Decision:
+    """What a policy that asks no contract says; membership is looked up only where it matters."""
+    groups: frozenset[str] = frozenset()
+    if Access.needs_groups(action, principal, target):
+        groups = await stage.groups(principal)
+    return Access.check(action, principal, target, groups)
+
+
 class Gate:
     """Decides accesses over a stage. A static policy costs no more than looking at its row."""
 
@@ -171,7 +186,7 @@ class Gate:
     ) -> Decision:
         access = target.access
         if access is None or access.policy != "contract" or action not in RULED:
-            return Access.check(action, principal, target)
+            return await static_decision(self._stage, action, principal, target)
         name = access.contract or ""
         if depth >= DEPTH_MAX:
             return Decision(False, f"contracts are nested deeper than {DEPTH_MAX}")

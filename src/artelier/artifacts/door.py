@@ -5,7 +5,7 @@ Everything the handle does passes here, so that permission and payment are asked
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from artelier.artifacts.artifact import Artifact, Provenance
@@ -51,6 +51,12 @@ class Door(NamedTuple):
     """Of the step that this is part of; without them each access asks its contract anew."""
     stages: Stages = StoreStage
     """What makes the stage of a decision; a world's knows licences and royalties too."""
+    by: str = ""
+    """Who acts in the principal's name, as events say it; empty for the principal."""
+
+    @property
+    def actor(self) -> str:
+        return self.by or self.principal
 
     async def find(self, id: str, *, version: int | None = None) -> Standing | None:
         return await load(self.store, self.tenant, self.space, id, version=version)
@@ -70,9 +76,13 @@ class Door(NamedTuple):
         verdict = await permit(stage, self.gate(stage), Ref(id, version), action, self.principal)
         return verdict.granted()
 
-    async def may(self, action: str, id: str) -> bool:
+    async def may(self, action: str, ids: Iterable[str]) -> set[str]:
+        """Those of some artifacts that something may be done with."""
         stage = self.stage()
-        return (await permit(stage, self.gate(stage), Ref(id), action, self.principal)).allowed
+        gate = self.gate(stage)
+        return {
+            id for id in ids if (await permit(stage, gate, Ref(id), action, self.principal)).allowed
+        }
 
     async def access(self, ref: Ref, action: str, *, price_max: int | None = None) -> Verdict:
         """Whether an access may be, and at which price; a refusal is a value, and nothing is moved."""
@@ -142,12 +152,12 @@ class Door(NamedTuple):
             data = await decide(verdict)
             if data is None:
                 return
-            draft = Draft(data, self.clock.now_us(), self.principal)
-            # With a contract the decision rests on more than one artifact.
-            guard = stage.unchanged(stage.seen) if len(stage.seen) > 1 else None
+            draft = Draft(data, self.clock.now_us(), self.actor)
+            batch = Batch(
+                appends=(StreamAppend(stream, (draft,), seq),), guard=stage.guard_beyond_one()
+            )
             try:
-                append = StreamAppend(stream, (draft,), seq)
-                await self.store.append(Batch(appends=(append,), guard=guard))
+                await self.store.append(batch)
                 return
             except SequenceConflict:
                 continue

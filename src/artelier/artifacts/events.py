@@ -12,7 +12,7 @@ from artelier.artifacts.access import Access
 from artelier.artifacts.bill import Prices
 from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving
-from artelier.log import BlobRef, Stream, event
+from artelier.log import BlobRef, EventData, Stream, event
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,6 +153,26 @@ class ArtifactInvoked(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """What ended by the wall clock, by its place in the tree; a replay ends it there again."""
     act: Act | None = None
 
+
+@event("group.joined")
+class GroupJoined(EventData, frozen=True, kw_only=True):
+    """A principal became a member of a group; from now on lists that name the group mean it too."""
+
+    group: str
+    """Id of the group's artifact, in whose stream this stands."""
+    principal: str
+
+
+@event("group.left")
+class GroupLeft(EventData, frozen=True, kw_only=True):
+    """A principal is no member any more."""
+
+    group: str
+    principal: str
+
+
+GROUPING: tuple[type[EventData], ...] = (GroupJoined, GroupLeft)
+"""Events in the stream of a group's artifact that move no money."""
 
 MOVING: tuple[type[Moving], ...] = (
     ArtifactWritten,

@@ -37,7 +37,10 @@ _POSITION_MAX = 2**62
 # quoted name occurs in it or is not there.
 _MAY_READ = (
     " AND (a.owner = ? OR a.policy IN ('owner_writes', 'public', ?)"
-    " OR (a.policy = 'allow' AND (instr(a.access, ?) > 0 OR instr(a.access, '\"*\"') > 0)))"
+    " OR (a.policy = 'allow' AND (instr(a.access, ?) > 0 OR instr(a.access, '\"*\"') > 0"
+    " OR EXISTS (SELECT 1 FROM artifact_shared s JOIN artifact_members m ON m.tenant = s.tenant"
+    "  AND m.space = s.space AND m.group_id = s.group_id AND m.principal = ?"
+    "  WHERE s.tenant = a.tenant AND s.space = a.space AND s.id = a.id))))"
 )
 
 
@@ -68,6 +71,7 @@ async def _page(
             door.principal,
             "contract" if asks.asks_left > 0 else "",
             f'"{door.principal}"',
+            door.principal,
             position,
             limit,
         ),

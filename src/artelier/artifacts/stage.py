@@ -19,8 +19,10 @@ from artelier.artifacts.events import (
     ArtifactTransferred,
     ArtifactWritten,
 )
+from artelier.artifacts.group_rows import groups_in, groups_of
 from artelier.artifacts.rows import Standing, VersionRow, load
 from artelier.errors import Conflict, InsufficientFunds, SequenceConflict
+from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving, Posting, may_owe
 from artelier.log import Blob, DataKey, EventData, Store, Tx, blob_name, blob_ref
 from artelier.money import SCRIP
@@ -45,6 +47,10 @@ class Stage(Protocol):
 
     async def standing(self, id: str, *, version: int | None = None) -> Standing | None:
         """An artifact and one of its versions (the newest unless said); None for an id never written."""
+        ...
+
+    async def groups(self, principal: str) -> frozenset[str]:
+        """The groups that a principal is a member of, as they stand in `allow` lists; none in a world."""
         ...
 
     async def blob(self, ref: str) -> bytes:
@@ -131,6 +137,8 @@ class StoreStage:
         self.at_us = at_us
         self.seen: dict[str, Standing | None] = {}
         """All that was asked for; `unchanged` refuses a batch when one of them has moved."""
+        self._groups: dict[str, frozenset[str]] = {}
+        """By principal, where a policy made it matter."""
 
     @property
     def store(self) -> Store:
@@ -144,6 +152,15 @@ class StoreStage:
             return newest
         older = await load(self._store, self.tenant, self.space, id, version=version)
         return newest._replace(at=older.at if older else None)
+
+    async def groups(self, principal: str) -> frozenset[str]:
+        if self.space != MAIN_SPACE:
+            return frozenset()
+        known = self._groups.get(principal)
+        if known is None:
+            known = await groups_of(self._store, self.tenant, principal)
+            self._groups[principal] = known
+        return known
 
     async def blob(self, ref: str) -> bytes:
         return await self._store.blob(self.tenant, blob_name(ref))
@@ -187,9 +204,28 @@ class StoreStage:
         return content
 
     def unchanged(self, ids: Iterable[str]) -> Callable[[Tx], None]:
-        """A guard for a batch that was decided here: `SequenceConflict` unless these ids stand as seen."""
+        """A guard for a batch that was decided here: `SequenceConflict` unless these ids stand as seen.
+
+        So must the groups of whoever was asked about.
+        """
         seen = [(id, self.seen.get(id)) for id in ids]
-        return lambda tx: _check_unchanged(tx, self.tenant, self.space, seen)
+        groups = dict(self._groups)
+
+        def guard(tx: Tx) -> None:
+            _check_unchanged(tx, self.tenant, self.space, seen)
+            for principal, then in groups.items():
+                if groups_in(tx, self.tenant, principal) != then:
+                    raise SequenceConflict(f"the groups of {principal} have changed")
+
+        return guard
+
+    def guard_beyond_one(self) -> Callable[[Tx], None] | None:
+        """A guard for a batch that expects the head of one artifact's stream.
+
+        None if what was decided here rests on that artifact alone: then its stream is guard enough.
+        """
+        # With a contract it rests on more than one artifact, with a group on who is in it.
+        return self.unchanged(self.seen) if len(self.seen) > 1 or self._groups else None
 
 
 def _check_unchanged(
@@ -246,6 +282,9 @@ class Working:
             below = await self._base.standing(id, version=version)
             at = below.at if below else None
         return own._replace(at=at)
+
+    async def groups(self, principal: str) -> frozenset[str]:
+        return await self._base.groups(principal)
 
     async def blob(self, ref: str) -> bytes:
         own = self._contents.get(ref)

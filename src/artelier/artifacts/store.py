@@ -6,7 +6,8 @@ all. Prices are paid through the ledger's view, which must follow `events.MOVING
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from artelier.artifacts import search as text_search
@@ -22,8 +23,11 @@ from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactPruned,
     ArtifactTransferred,
+    GroupJoined,
+    GroupLeft,
     artifact_stream,
 )
+from artelier.artifacts.groups import Groups, Member, Shared
 from artelier.artifacts.invocation import (
     InvocationLimits,
     MemorySearch,
@@ -47,13 +51,15 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.ids import MAIN_SPACE, check_space, check_tenant
-from artelier.log import Batch, Blob, Draft, Store, StreamAppend
+from artelier.log import Batch, Blob, Draft, Store, StreamAppend, Tx
 
 PAGE_MAX = 1000
 """Rows of one answer."""
 
 Summaries = list[Summary]  # `list` is a method below
+Members = list[Member]
 Appends = tuple[StreamAppend, list[Blob], Artifact]
+_Guard = Callable[[Tx], None] | None
 
 
 class Artifacts:
@@ -90,6 +96,15 @@ class Artifacts:
         self._limits = limits
         self._search_memory = search_memory
         self._services = services
+
+    def by(self, actor: str) -> Artifacts:
+        """The same handle; events of what is written, given away and deleted through it name `actor`.
+
+        Rights and money stay the principal's. Errors: `InvalidRequest`.
+        """
+        signed = copy(self)
+        signed._door = self._door._replace(by=check_principal(actor))
+        return signed
 
     # -- reading
 
@@ -174,11 +189,11 @@ class Artifacts:
             (door.tenant, door.space, id, door.space, PAGE_MAX),
         )
         page = door._replace(decisions=text_search.bounded_asks(door))
-        readable = {heir: await page.may("read", heir) for heir in {row[0] for row in rows}}
+        readable = await page.may("read", {row[0] for row in rows})
         return Lineage(
             id=id,
             sources=tuple(dict.fromkeys(sources)),
-            derived=tuple(f"{heir}@{version}" for heir, version in rows if readable[heir]),
+            derived=tuple(f"{heir}@{version}" for heir, version in rows if heir in readable),
         )
 
     # -- access as a value, and invocation
@@ -271,7 +286,7 @@ class Artifacts:
             expected_version=expected_version, metadata=metadata, interface=interface,
             provenance=provenance,
         )  # fmt: skip
-        return await self._plan(wish, actor=actor, cause=cause)
+        return (await self._plan(wish, actor=actor, cause=cause))[0]
 
     async def edit(self, id: str, old: str, new: str) -> Artifact:
         """Replace a string that must occur exactly once. JSON is edited in its canonical text.
@@ -337,13 +352,73 @@ class Artifacts:
         await door.change(check_new_id(id), "delete", retire)
         return gone[0]
 
+    # -- groups
+
+    async def join(self, group_id: str, principal: str) -> None:
+        """Make a principal a member of a group, an artifact of kind `membrane`; needs the right to write it.
+
+        From then on `membrane:<group_id>` in an `allow` list means this principal too.
+        Errors: `NotFound`, `AccessDenied`; `Conflict` for a member; `InvalidRequest`, also for a group as
+        principal and in a world; `LimitReached`.
+        """
+        await Groups(self._door).change(GroupJoined, group_id, principal)
+
+    async def leave(self, group_id: str, principal: str) -> None:
+        """End a membership: what it alone allowed is denied at once. Errors: those of `join`."""
+        await Groups(self._door).change(GroupLeft, group_id, principal)
+
+    async def plan_join(
+        self,
+        group_id: str,
+        *principals: str,
+        actor: str | None = None,
+        cause: str | None = None,
+        after: StreamAppend | None = None,
+    ) -> StreamAppend:
+        """All of `join` but the append, as `plan_write` is of `write`, for any number of principals.
+
+        `after` is the append of `plan_write` that writes the group in the same batch; the answer stands in
+        its place.
+        """
+        plan = Groups(self._door).plan(
+            GroupJoined, group_id, principals, actor=actor, cause=cause, after=after
+        )
+        return (await plan).append
+
+    async def plan_leave(
+        self, group_id: str, *principals: str, actor: str | None = None, cause: str | None = None
+    ) -> StreamAppend:
+        """All of `leave` but the append."""
+        plan = Groups(self._door).plan(GroupLeft, group_id, principals, actor=actor, cause=cause)
+        return (await plan).append
+
+    async def members(
+        self, group_id: str, *, limit: int = 100, after: str | None = None
+    ) -> Members:
+        """Members of a group by name, beyond the name `after`; needs the right to read the group."""
+        return await Groups(self._door).members(group_id, limit=_checked_limit(limit), after=after)
+
+    async def shared(self, group_id: str, *, limit: int = 100, after: str | None = None) -> Shared:
+        """Artifacts whose newest policy lets the members read them, as far as the caller may read them too.
+
+        `(items, count, next)`: `count` is that of all; ask on with `after=next`, None is the end. Needs the
+        right to read the group.
+        """
+        return await Groups(self._door).shared(group_id, limit=_checked_limit(limit), after=after)
+
+    async def groups_of(self, principal: str | None = None) -> tuple[str, ...]:
+        """Ids of the groups that a principal (the caller unless said) is in now, sorted; of another's those
+        that the caller may read."""
+        return await Groups(self._door).of(principal)
+
     # -- inside
 
     async def _write(self, wish: Wish) -> Artifact:
         for _ in range(ATTEMPTS_MAX):
-            append, blobs, artifact = await self._plan(wish)
+            (append, blobs, artifact), guard = await self._plan(wish)
             try:
-                await self._door.store.append(Batch(appends=(append,), blobs=blobs))
+                batch = Batch(appends=(append,), blobs=blobs, guard=guard)
+                await self._door.store.append(batch)
                 return artifact
             except (SequenceConflict, VersionConflict):
                 continue  # the plan says whether that matters to this caller
@@ -351,7 +426,7 @@ class Artifacts:
 
     async def _plan(
         self, wish: Wish, *, actor: str | None = None, cause: str | None = None
-    ) -> Appends:
+    ) -> tuple[Appends, _Guard]:
         door = self._door
         key = await door.store.data_key(door.tenant)
         stream = artifact_stream(door.tenant, door.space, wish.id)
@@ -368,7 +443,7 @@ class Artifacts:
             wish, standing, decision, tenant=door.tenant, principal=door.principal, key=key
         )
         at_us = door.clock.now_us()
-        draft = Draft(event, at_us, actor or door.principal, cause)
+        draft = Draft(event, at_us, actor or door.actor, cause)
         artifact = written(
             event,
             content=decode_content(event.media, blobs[0].content),
@@ -377,7 +452,7 @@ class Artifacts:
             created_us=standing.created_us if standing else at_us,
             written_us=at_us,
         )
-        return StreamAppend(stream, (draft,), seq), blobs, artifact
+        return (StreamAppend(stream, (draft,), seq), blobs, artifact), stage.guard_beyond_one()
 
     async def _kept(self, wished: Mapping[str, Any] | None, ref: str | None) -> Any:
         return dict(wished) if wished is not None else await self._door.extra(ref)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from artelier.artifacts import group_rows
 from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactHeld,
@@ -15,6 +16,8 @@ from artelier.artifacts.events import (
     ArtifactPruned,
     ArtifactTransferred,
     ArtifactWritten,
+    GroupJoined,
+    GroupLeft,
 )
 from artelier.artifacts.ref import Ref
 from artelier.errors import Conflict, NotFound, VersionConflict
@@ -24,8 +27,10 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 artifacts_view = View(
     name="artifacts",
-    version=2,
-    tables=("artifacts", "artifact_versions", "artifact_sources", "artifact_holds"),
+    version=3,
+    tables=(
+        "artifacts", "artifact_versions", "artifact_sources", "artifact_holds", *group_rows.TABLES,
+    ),
     schema=(
         # `position` is that of the event that made it: the order of lists and searches, which no later
         # write changes, so that a write touches one index row at most.
@@ -60,8 +65,9 @@ artifacts_view = View(
             until_us INTEGER NOT NULL,
             PRIMARY KEY(tenant, space, hold)) STRICT, WITHOUT ROWID""",
         "CREATE INDEX artifact_holds_by_payer ON artifact_holds(tenant, space, payer, until_us)",
+        *group_rows.SCHEMA,
     ),
-)
+)  # fmt: skip
 
 
 @artifacts_view.on(ArtifactWritten)
@@ -101,6 +107,7 @@ def show_written(event: Applied, tx: Tx) -> None:
             "INSERT INTO artifact_sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (tenant, space, data.id, data.version, n, source, ref.space or space, ref.id),
         )
+    group_rows.show_shared(tx, event.stream, data.id, data.access)
 
 
 def _refuse_version(event: Applied, data: ArtifactWritten, tx: Tx) -> None:
@@ -130,6 +137,7 @@ def show_deleted(event: Applied, tx: Tx) -> None:
     )
     if done.rowcount != 1:
         raise NotFound(f"no artifact {data.id} to delete")
+    group_rows.forget(tx, event.stream, data.id)
 
 
 @artifacts_view.on(ArtifactTransferred)
@@ -147,6 +155,8 @@ def show_transferred(event: Applied, tx: Tx) -> None:
     )
     if done.rowcount != 1:
         raise Conflict(f"artifact {data.id} does not belong to {data.giver} any more")
+    if data.access is not None:
+        group_rows.show_shared(tx, event.stream, data.id, data.access)
 
 
 @artifacts_view.on(ArtifactPruned)
@@ -185,3 +195,17 @@ def show_invoked(event: Applied, tx: Tx) -> None:
     )
     if done.rowcount != 1:
         raise Conflict(f"the price of {data.id} is not held any more")
+
+
+@artifacts_view.on(GroupJoined)
+def show_joined(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, GroupJoined)
+    group_rows.add_member(tx, event.stream, data.group, data.principal, at_us=event.at_us)
+
+
+@artifacts_view.on(GroupLeft)
+def show_left(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, GroupLeft)
+    group_rows.remove_member(tx, event.stream, data.group, data.principal)

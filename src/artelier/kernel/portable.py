@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from artelier.artifacts import GROUPING
 from artelier.artifacts import MOVING as ARTIFACT_EVENTS
 from artelier.errors import InvalidExport, InvalidRequest
 from artelier.ids import check_artifact_id, check_run_id
@@ -27,7 +28,7 @@ KINDS: dict[str, set[str]] = {
     }
     - {""},
     "control": {ev.CommandGiven.KIND},
-    "artifact": {cls.KIND for cls in ARTIFACT_EVENTS},
+    "artifact": {cls.KIND for cls in (*ARTIFACT_EVENTS, *GROUPING)},
 }
 """Kinds of events by type of stream. A package that records its own in runs adds them here."""
 
@@ -65,7 +66,8 @@ def check_place(
         raise InvalidExport(f"{where} sets a cap of somebody else", got=data.scope[:120])
     if isinstance(data, ev.RunStarted | ev.RunForked) != (type_ == "run" and seq == 1):
         raise InvalidExport(f"{where}: a run's stream begins with its start, and nowhere else")
-    if type_ == "artifact" and getattr(data, "id", None) != id_:
+    about = getattr(data, "group" if isinstance(data, GROUPING) else "id", None)
+    if type_ == "artifact" and about != id_:
         raise InvalidExport(f"{where} is about another artifact")
 
 

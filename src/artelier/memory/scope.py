@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from artelier.artifacts import Access, Artifacts, Prices, artifact_stream, check_principal
+from artelier.artifacts import (
+    Access,
+    Artifacts,
+    Prices,
+    artifact_stream,
+    check_principal,
+    static_decision,
+)
 from artelier.artifacts.door import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
@@ -141,7 +148,7 @@ class Scope:
             )
         # The owner is asked too: a broken policy denies everybody.
         governed = _Governed(self.artifact, owner, Access.read(access), Prices())
-        decision = Access.check(action, self.principal, governed)
+        decision = await static_decision(self.door.stage(), action, self.principal, governed)
         if not decision.allowed:
             raise AccessDenied(
                 f"{self.principal} may not {action} the memory {self.artifact}: {decision.reason}",
