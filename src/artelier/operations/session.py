@@ -168,6 +168,25 @@ class Session(Reader):
         run_id, job = await self._ask("continue", deadline_s=deadline_s, params=params)
         return await drive(self.desk, run_id, job)
 
+    async def ask(
+        self,
+        text: str = "",
+        *,
+        trigger: str = "generate",
+        deadline_s: float | None = None,
+        **params: Any,
+    ) -> str:
+        """Have the branch wait for a turn that nobody drives yet; the id of its run, which `resume` drives.
+
+        `trigger`: `generate`, or `regenerate` or `continue`, which take no `text`. Errors: as `generate`.
+        """
+        if trigger not in _TRIGGERS[:-1] or (text and trigger != "generate"):
+            raise InvalidRequest(
+                "trigger", expected="generate with a text, regenerate or continue without",
+                got=repr(trigger)[:80],
+            )  # fmt: skip
+        return (await self._ask(trigger, text=text, deadline_s=deadline_s, params=params))[0]
+
     async def resume(self, *, on_wait: str = "await") -> TurnResult:
         """Bring the branch's newest run to its end: after a crash, a pause, an approval, a raised budget.
 
