@@ -73,6 +73,20 @@ class TaskChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
     max_iterations: int
 
 
+@event("task.cancelled")
+class TaskCancelled(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A task that nobody had begun with is not to be done. One with a run is cancelled by its run."""
+
+    task: str
+
+
+@event("task.reopened")
+class TaskReopened(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A task that could not be begun is to be done after all, if need be without its mission."""
+
+    task: str
+
+
 # In the stream of a task's run
 
 

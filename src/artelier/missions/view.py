@@ -36,8 +36,9 @@ missions_view = View(
             mission TEXT NOT NULL, agent TEXT NOT NULL, parent TEXT NOT NULL, inputs TEXT NOT NULL,
             max_iterations INTEGER NOT NULL, iterations INTEGER NOT NULL, ended TEXT NOT NULL,
             reason TEXT NOT NULL, blocked_by TEXT NOT NULL, outputs TEXT NOT NULL,
-            created_us INTEGER NOT NULL, changed_us INTEGER NOT NULL,
+            created_us INTEGER NOT NULL, changed_us INTEGER NOT NULL, alone INTEGER NOT NULL,
             UNIQUE(tenant, task)) STRICT""",
+        "CREATE INDEX tasks_alone ON tasks(position) WHERE alone = 1 AND ended = ''",
         "CREATE INDEX tasks_by_mission ON tasks(tenant, mission, position)",
         "CREATE INDEX tasks_by_agent ON tasks(tenant, agent, position)",
         """CREATE TABLE task_dependencies(
@@ -59,7 +60,8 @@ RECEIPTS = (
 )  # fmt: skip
 kernel_view.on(*RECEIPTS)(step_completed)
 KINDS["run"].update(kind.KIND for kind in RECEIPTS)
-KINDS["artifact"].update(kind.KIND for kind in (ev.TaskCreated, ev.TaskChanged))
+IN_ARTIFACTS = (ev.TaskCreated, ev.TaskChanged, ev.TaskCancelled, ev.TaskReopened)
+KINDS["artifact"].update(kind.KIND for kind in IN_ARTIFACTS)
 
 
 def status_of(ended: str, run_status: str | None) -> str:
@@ -115,10 +117,11 @@ def _created(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskCreated, event.data)
     _check_own(event, data.task)
     done = tx.execute(
-        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', '[]', ?, ?)"
+        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', '[]', ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         (event.position, event.stream.tenant, data.task, data.mission, data.agent, data.parent,
-         _text(data.inputs), data.max_iterations, event.at_us, event.at_us),
+         _text(data.inputs), data.max_iterations, event.at_us, event.at_us,
+         int(not data.mission and not data.parent)),
     )  # fmt: skip
     if not done.rowcount:
         raise Conflict(f"task {data.task} is there already")
@@ -140,6 +143,28 @@ def _changed(event: Applied, tx: Tx) -> None:
         (event.stream.tenant, data.task),
     )
     _depend(tx, event.stream.tenant, data.task, data.depends_on)
+
+
+@missions_view.on(ev.TaskCancelled)
+def _cancelled(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskCancelled, event.data)
+    _check_own(event, data.task)
+    tx.execute(
+        "UPDATE tasks SET ended = 'cancelled', reason = 'cancelled', changed_us = ?"
+        " WHERE tenant = ? AND task = ? AND ended IN ('', 'blocked')",
+        (event.at_us, event.stream.tenant, data.task),
+    )
+
+
+@missions_view.on(ev.TaskReopened)
+def _wanted_again(event: Applied, tx: Tx) -> None:
+    data = cast(ev.TaskReopened, event.data)
+    _check_own(event, data.task)
+    tx.execute(
+        "UPDATE tasks SET ended = '', reason = '', blocked_by = '', alone = 1, changed_us = ?"
+        " WHERE tenant = ? AND task = ? AND ended IN ('cancelled', 'blocked')",
+        (event.at_us, event.stream.tenant, data.task),
+    )
 
 
 def _check_own(event: Applied, task: str) -> None:
@@ -169,7 +194,7 @@ def _begun(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskBegun, event.data)
     # A run that was imported brings its task along.
     tx.execute(
-        "INSERT INTO tasks VALUES (?, ?, ?, '', ?, '', ?, ?, 0, '', '', '', '[]', ?, ?)"
+        "INSERT INTO tasks VALUES (?, ?, ?, '', ?, '', ?, ?, 0, '', '', '', '[]', ?, ?, 0)"
         " ON CONFLICT(tenant, task) DO UPDATE SET ended = '', reason = '', blocked_by = '',"
         " changed_us = excluded.changed_us",
         (event.position, event.stream.tenant, event.stream.id, data.agent, _text(data.inputs),
@@ -240,7 +265,7 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
 @missions_view.on(kernel_events.RunReopened)
 def _reopened(event: Applied, tx: Tx) -> None:
     tx.execute(
-        "UPDATE tasks SET ended = '', reason = '', blocked_by = '', changed_us = ?"
+        "UPDATE tasks SET ended = '', reason = '', blocked_by = '', alone = 1, changed_us = ?"
         " WHERE tenant = ? AND task = ?",
         (event.at_us, event.stream.tenant, event.stream.id),
     )
@@ -252,7 +277,7 @@ def _forked(event: Applied, tx: Tx) -> None:
     data = cast(kernel_events.RunForked, event.data)
     done = tx.execute(
         "INSERT INTO tasks SELECT ?, tenant, ?, mission, agent, parent, inputs, max_iterations, 0, '', '',"
-        " '', '[]', ?, ? FROM tasks WHERE tenant = ? AND task = ?",
+        " '', '[]', ?, ?, 0 FROM tasks WHERE tenant = ? AND task = ?",
         (event.position, event.stream.id, event.at_us, event.at_us, event.stream.tenant, data.origin),
     )  # fmt: skip
     if not done.rowcount:
