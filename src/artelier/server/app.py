@@ -1,0 +1,68 @@
+"""`create_app`: the server as an ASGI application over an open kernel. It holds no truth that the log lacks.
+
+    request ── guard ── router ── route (ten lines) ── the kernel's public door
+                                    └─ hub: live events, one reader per tenant
+
+Read next: `guard.py` for what is refused, `routes/__init__.py` for how a resource is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from artelier.app import Kernel
+from artelier.ids import VERSION
+from artelier.server import errors, pages, routes
+from artelier.server.attempts import Attempts
+from artelier.server.driver import Driver
+from artelier.server.guard import Guard
+from artelier.server.hub import Hub
+from artelier.server.identity import Gate
+from artelier.server.sessions import Sessions
+from artelier.server.settings import ServerSettings
+
+ABOUT = """Everything that Mission Control shows and does, for programs as well.
+
+Ids are URL-encoded whole (`m1/figures` is `m1%2Ffigures`). Amounts are integers of micro-dollars, times
+integers of microseconds since 1970. Every error is `{"error": {code, message, expected, got, hint}}`. Lists
+are `{items, next}`: `next` goes into `after` for the next page."""
+
+
+def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> FastAPI:
+    """The application. Its lifespan starts the reader of live events and the worker, and ends them.
+
+    The kernel stays the caller's to close. `app.state.gate.sessions.link()` gives a one-time token.
+    Errors: `InvalidConfig`; `StoreUnavailable` for the file of the session key.
+    """
+    settings = settings or ServerSettings()
+    app = FastAPI(
+        title="Artelier", version=VERSION, description=ABOUT, openapi_url="/api/v1/openapi.json",
+        docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan,
+    )  # fmt: skip
+    state = app.state
+    state.kernel, state.settings = kernel, settings
+    state.gate = Gate(Sessions(kernel.services.clock, settings.secret_file), settings.users)
+    state.attempts = Attempts(kernel.services.clock)
+    state.hub = Hub(kernel, clients_max=settings.clients_max, queue_max=settings.queue_max)
+    state.driver = Driver(kernel) if settings.has_worker else None
+    errors.install(app)
+    routes.include(app)
+    pages.install(app)
+    app.add_middleware(Guard, settings=settings, gate=state.gate)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    app.state.hub.start()
+    if app.state.driver is not None:
+        app.state.driver.start()
+    try:
+        yield
+    finally:
+        app.state.hub.close()
+        if app.state.driver is not None:
+            await app.state.driver.stop()

@@ -1,0 +1,86 @@
+"""What routes ask for, as annotated aliases: the kernel of the user's tenant, the user, who acts."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Query, Request
+
+from artelier.app import Kernel, TenantKernel
+from artelier.errors import AccessDenied, NotFound
+from artelier.server.hub import Hub
+from artelier.server.identity import Gate, Identity
+from artelier.server.settings import ServerSettings
+
+
+def _kernel(request: Request) -> Kernel:
+    return cast(Kernel, request.app.state.kernel)
+
+
+def _hub(request: Request) -> Hub:
+    return cast(Hub, request.app.state.hub)
+
+
+def _gate(request: Request) -> Gate:
+    return cast(Gate, request.app.state.gate)
+
+
+def _settings(request: Request) -> ServerSettings:
+    return cast(ServerSettings, request.app.state.settings)
+
+
+def _who(request: Request) -> Identity:
+    found: Identity | None = request.scope["state"].get("identity")
+    assert found is not None, "the guard lets nobody else in"
+    return found
+
+
+def _admin(who: Who) -> Identity:
+    """Errors: `AccessDenied` for others."""
+    if not who.may("admin"):
+        raise AccessDenied("only admins may do this", expected="role admin", got=who.role)
+    return who
+
+
+async def _desk(request: Request, who: Who) -> TenantKernel:
+    """The kernel of the tenant that the request is about. Errors: `NotFound` for one that is not theirs."""
+    kernel, settings = _kernel(request), _settings(request)
+    allowed = await tenants_of(kernel, settings, who)
+    asked = who.asked_tenant or (
+        settings.tenant if settings.tenant in allowed or who.is_local else allowed[0]
+    )
+    if asked not in allowed:
+        raise NotFound("there is no such tenant", hint="GET /api/v1/me lists yours.")
+    desk = kernel.for_tenant(asked)
+    await desk.state()
+    return desk
+
+
+async def tenants_of(kernel: Kernel, settings: ServerSettings, who: Identity) -> list[str]:
+    """Every tenant that a user may choose."""
+    if who.tenants is not None:
+        return list(who.tenants)
+    rows = await kernel.store.query("SELECT tenant FROM tenants ORDER BY tenant LIMIT 1000")
+    return sorted({settings.tenant, *(tenant for (tenant,) in rows)})
+
+
+def _actor(who: Who) -> str:
+    return who.actor
+
+
+PAGE_MAX = 1000
+
+Who = Annotated[Identity, Depends(_who)]
+"""The signed-in user, with a role."""
+Admin = Annotated[Identity, Depends(_admin)]
+"""The same; others are refused."""
+Desk = Annotated[TenantKernel, Depends(_desk)]
+"""The kernel bound to the tenant of the request: nothing of another tenant is there."""
+Actor = Annotated[str, Depends(_actor)]
+"""Who acts, for `by=`: `user:<name>`, or `operator` in local mode."""
+Core = Annotated[Kernel, Depends(_kernel)]
+"""The unbound kernel; for what is about the store, never for one tenant's data."""
+Live = Annotated[Hub, Depends(_hub)]
+Door = Annotated[Gate, Depends(_gate)]
+Setup = Annotated[ServerSettings, Depends(_settings)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Items of a page.")]

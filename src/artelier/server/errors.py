@@ -1,0 +1,164 @@
+"""Every refusal of the server in one shape: `{"error": {code, message, expected, got, hint}}`.
+
+    401 not_signed_in            403 refused, access_denied, ...     404 not_found
+    405 method_not_allowed       409 conflict, exhausted, ...        413 too_large
+    422 invalid_request, ...     429 too_many_attempts, rate_limited 502 external
+    503 store_unavailable, queue_full                                500 internal, corrupt
+
+What failed inside is told to the server's own log. The answer holds no trace, no path, no text of an
+exception that nobody wrote for people.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    Corrupt,
+    Exhausted,
+    External,
+    InvalidRequest,
+    NotFound,
+    QueueFull,
+    RateLimited,
+    Refused,
+    StoreUnavailable,
+)
+
+logger = logging.getLogger("artelier.server")
+
+
+class NotSignedIn(Refused):
+    code = "not_signed_in"
+
+
+class TooLarge(InvalidRequest):
+    code = "too_large"
+
+
+class TooManyAttempts(Exhausted):
+    """`retry_after_s` says when to try again."""
+
+    code = "too_many_attempts"
+
+
+class MethodNotAllowed(InvalidRequest):
+    code = "method_not_allowed"
+
+
+STATUSES: tuple[tuple[type[ArtelierError], int], ...] = (
+    (NotSignedIn, 401),
+    (TooLarge, 413),
+    (TooManyAttempts, 429),
+    (MethodNotAllowed, 405),
+    (RateLimited, 429),
+    (QueueFull, 503),
+    (StoreUnavailable, 503),
+    (InvalidRequest, 422),
+    (NotFound, 404),
+    (Conflict, 409),
+    (Refused, 403),
+    (Exhausted, 409),
+    (External, 502),
+    (Corrupt, 500),
+)
+"""The first that an error belongs to counts."""
+
+FIELDS_MAX = 10
+"""Of a broken request that are named."""
+
+
+def status_of(error: ArtelierError) -> int:
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+
+
+def wire_of(error: ArtelierError) -> dict[str, Any]:
+    """The body of an answer. What the store says may name files: of that only the code leaves."""
+    if isinstance(error, StoreUnavailable):
+        told = StoreUnavailable("the store cannot be used now", hint="Try again in a moment.")
+        return {"error": {**told.to_wire(), "code": error.code}}
+    if isinstance(error, Corrupt):
+        told = Corrupt(
+            "stored data is not what was written",
+            hint="The server's log says which; `artelier verify` names all damage.",
+        )
+        return {"error": {**told.to_wire(), "code": error.code}}
+    return {"error": error.to_wire()}
+
+
+def answer_of(error: ArtelierError) -> JSONResponse:
+    status = status_of(error)
+    if status >= 500:
+        logger.error("%s: %s", error.code, error)
+    headers = {"Cache-Control": "no-store"}
+    if (wait_s := error.facts.get("retry_after_s")) is not None:
+        headers["Retry-After"] = str(max(1, round(wait_s)))
+    return JSONResponse(wire_of(error), status_code=status, headers=headers)
+
+
+def internal() -> JSONResponse:
+    """The answer to what nobody expected; call it where the exception was logged."""
+    wire = {
+        "code": "internal", "message": "something went wrong in the server", "expected": None,
+        "got": None, "hint": "The server's log has the details.",
+    }  # fmt: skip
+    return JSONResponse({"error": wire}, status_code=500)
+
+
+def _misfit(error: RequestValidationError) -> InvalidRequest:
+    """Field paths and what was expected of each. What came is not repeated: it may be anything."""
+    found = list(error.errors())
+    named = [
+        f"{'.'.join(str(step)[:80] for step in one['loc'])}: {one['msg']}"
+        for one in found[:FIELDS_MAX]
+    ]
+    more = f" and {len(found) - FIELDS_MAX} more" if len(found) > FIELDS_MAX else ""
+    return InvalidRequest(
+        "the request does not fit: " + "; ".join(named)[:2000] + more,
+        hint="/api/v1/openapi.json describes every request.",
+    )
+
+
+def _of_router(error: HTTPException) -> ArtelierError:
+    """What the framework refuses before a route is reached."""
+    if error.status_code == 404:
+        return NotFound(
+            "there is no such address", hint="/api/v1/openapi.json lists those there are."
+        )
+    if error.status_code == 405:
+        return MethodNotAllowed("this address does not take that method")
+    if error.status_code == 413:
+        return TooLarge("the body is too large")
+    return InvalidRequest("the request cannot be read", expected="a body of the announced type")
+
+
+def install(app: FastAPI) -> None:
+    """Let an app answer every error in the one shape."""
+
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, ArtelierError)
+        return answer_of(error)
+
+    async def misfit(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return answer_of(_misfit(error))
+
+    async def of_router(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        answer = answer_of(_of_router(error))
+        if error.status_code == 405 and error.headers:
+            answer.headers.update(error.headers)
+        return answer
+
+    app.add_exception_handler(ArtelierError, ours)
+    app.add_exception_handler(RequestValidationError, misfit)
+    app.add_exception_handler(HTTPException, of_router)

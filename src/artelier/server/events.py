@@ -1,0 +1,210 @@
+"""Events as clients see them: encoded once, with the texts that people may read.
+
+`{position, stream, space, seq, kind, at_us, actor, cause, data, texts}`. `data` is the event's own
+fields; those that hold their default are left out. A field that names content stays a name; `TEXTS`
+lists the fields whose content is sent along, and nothing else ever is. No kind of a chat's own stream
+is in it, and no tool call of an operation: their texts may become the value of an artifact that people
+must not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from artelier.errors import ArtelierError
+from artelier.ids import MAIN_SPACE
+from artelier.log import Event, registered, stored_blob
+from artelier.log.contract import Store
+from artelier.operations.definition import HOOKS
+
+TEXTS: dict[str, tuple[str, ...]] = {
+    "run.started": ("goal",),
+    "run.paused": ("note",),
+    "run.cancelled": ("note",),
+    "run.failed": ("message",),
+    "step.failed": ("message",),
+    "model.failed": ("message",),
+    "note.injected": ("text",),
+    "tool.requested": ("arguments",),
+    "tool.refused": ("arguments", "result"),
+    "tool.completed": ("result",),
+    "approval.requested": ("question",),
+    "approval.given": ("answer",),
+    "mission.planned": ("plan",),
+    "mission.launched": ("plan",),
+    "decision.taken": ("decision",),
+    "decision.invalid": ("reply", "mistakes"),
+    "task.evaluated": ("verdict",),
+    "operation.finished": ("message",),
+}
+"""Kind to the fields of it whose content goes to clients: the one place that says so."""
+
+TEXT_CHARS_MAX = 1000
+BLOB = re.compile(r"b:[A-Za-z0-9_-]{43}")
+REMEMBERED_MAX = 10_000
+"""Encoded events that are kept, so that those who join late cost no second encoding."""
+
+_json = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class WireEvent:
+    """One event, encoded once; the other fields are what filters look at."""
+
+    position: int
+    space: str
+    stream: str
+    kind: str
+    body: bytes
+    """JSON."""
+
+    def frame(self) -> bytes:
+        """As server-sent event. JSON has no line break, so it is one line."""
+        return b"id: %d\ndata: %s\n\n" % (self.position, self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which events a client wants. `prefix` is the id of a run, mission or artifact and all below it."""
+
+    tenant: str
+    prefix: str = ""
+    kinds: frozenset[str] = frozenset()
+
+    def lets(self, event: WireEvent) -> bool:
+        if self.kinds and event.kind not in self.kinds:
+            return False
+        if not self.prefix:
+            return True
+        _, _, id_ = event.stream.partition(":")
+        return (
+            id_ == self.prefix
+            or id_.startswith((f"{self.prefix}/", f"{self.prefix}::"))
+            or (event.space == MAIN_SPACE and event.stream == f"tenant:{self.tenant}")
+        )
+
+
+class Encoder:
+    """Encodes the events of one tenant, each once as long as it is remembered."""
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._known: OrderedDict[int, WireEvent] = OrderedDict()
+        self.encoded = 0
+        """How many events were encoded so far."""
+
+    async def encode(self, events: Iterable[Event]) -> list[WireEvent]:
+        found: list[WireEvent] = []
+        for event in events:
+            known = self._known.get(event.position)
+            found.append(await self._encode(event) if known is None else known)
+        return found
+
+    async def page(self, *, after: int, limit: int) -> list[WireEvent]:
+        """What is stored after a position, of this tenant alone."""
+        return await self.encode(
+            await self._store.read_all(after=after, limit=limit, tenant=self._tenant)
+        )
+
+    async def _encode(self, event: Event) -> WireEvent:
+        assert event.stream.tenant == self._tenant, "an encoder is of one tenant"
+        body = _json(
+            {
+                "position": event.position,
+                "stream": event.stream.local,
+                "space": event.stream.space,
+                "seq": event.seq,
+                "kind": event.kind,
+                "at_us": event.at_us,
+                "actor": event.actor,
+                "cause": event.cause,
+                "data": _data(event),
+                "texts": await self._texts(event),
+            }
+        )
+        wire = WireEvent(event.position, event.stream.space, event.stream.local, event.kind, body)
+        self._known[event.position] = wire
+        self.encoded += 1
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        return wire
+
+    async def _texts(self, event: Event) -> dict[str, str]:
+        fields = TEXTS.get(event.kind, ())
+        if not fields or not event.stream.local.startswith(("run:", "artifact:")):
+            return {}
+        data = event.plain()
+        if _of_operation(data.get("key", "")) and event.kind.startswith("tool."):
+            return {}
+        found: dict[str, str] = {}
+        for name in fields:
+            ref = data.get(name)
+            if isinstance(ref, str) and BLOB.fullmatch(ref):
+                text = await self._text(ref)
+                if text is not None:
+                    found[name] = text
+        return found
+
+    async def _text(self, ref: str) -> str | None:
+        try:
+            content = await stored_blob(self._store, self._tenant, ref)
+        except ArtelierError:
+            return None  # erased or damaged: `artelier verify` says so, a stream goes on
+        return shortened(content)
+
+
+def shortened(content: bytes) -> str:
+    """Content as text of bounded length; a JSON text without its quotes."""
+    # A character has at most four bytes, one of a JSON text at most twelve; so much is enough to cut from.
+    if content[:1] == b'"' and len(content) <= 12 * TEXT_CHARS_MAX:
+        try:
+            text = msgspec.json.decode(content, type=str)
+        except msgspec.MsgspecError:
+            text = content.decode("utf-8", "replace")
+    else:
+        text = content[: 4 * TEXT_CHARS_MAX + 4].decode("utf-8", "replace")
+    return text if len(text) <= TEXT_CHARS_MAX else text[: TEXT_CHARS_MAX - 1] + "…"
+
+
+def _of_operation(key: Any) -> bool:
+    """Whether a step belongs to an operation; its key then has the hook as one segment."""
+    return isinstance(key, str) and any(segment in HOOKS for segment in key.split("/"))
+
+
+def _data(event: Event) -> msgspec.Raw | Any:
+    """The event's fields in its newest schema; an unknown kind as it is stored."""
+    newest = _newest().get(event.kind)
+    if newest is None or newest == event.version:
+        return msgspec.Raw(event.data)
+    try:
+        return event.decode()
+    except ArtelierError:
+        return msgspec.Raw(event.data)
+
+
+_versions: dict[str, int] = {}
+
+
+def _newest() -> dict[str, int]:
+    """Kind to its newest version; read once, when the first event is encoded."""
+    if not _versions:
+        for kind, version in registered():
+            _versions[kind] = max(version, _versions.get(kind, 0))
+    return _versions
+
+
+def page_body(items: Sequence[WireEvent], *, next_: int | None, head: int) -> bytes:
+    """A JSON page of events that were encoded before."""
+    tail = b"null" if next_ is None else b"%d" % next_
+    return b'{"items":[%s],"next":%s,"head":%d}' % (
+        b",".join(one.body for one in items),
+        tail,
+        head,
+    )

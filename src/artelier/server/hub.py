@@ -1,0 +1,255 @@
+"""Live events for many clients: one reader per tenant, a bounded queue per client.
+
+Only what is durable is sent, to nobody but its tenant. A client first gets what is stored after the
+position that it names, page by page, and joins the others when it has all of it: nothing is missing,
+nothing comes twice. One that does not keep up is dropped; it comes back with the last position it has
+seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+
+from artelier.app import Kernel
+from artelier.errors import ArtelierError, QueueFull, StoreClosed
+from artelier.server.events import Encoder, Filter, WireEvent
+
+logger = logging.getLogger("artelier.server")
+
+HEARTBEAT_S = 15
+BEAT = b": still here\n\n"
+PAGE = 500
+"""Events that are read from the store at once."""
+
+
+SCANNED_MAX = 10_000
+"""Events that one page looks at."""
+
+
+class Client:
+    """The queue of one stream; made by `Hub.stream`."""
+
+    def __init__(self, wants: Filter, *, after: int, queue_max: int) -> None:
+        self._wants = wants
+        self._after = after
+        self._queue_max = queue_max
+        self._queue: deque[bytes] = deque()
+        self._came = asyncio.Event()
+        self.is_over = False
+        """Dropped, or the server ends."""
+
+    def join(self, feed: Feed, *, after: int) -> None:
+        """From now on the feed offers everything; what the client has already is passed over."""
+        self._after = after
+        feed.clients.add(self)
+
+    def offer(self, event: WireEvent) -> None:
+        if event.position > self._after and self._wants.lets(event):
+            self.push(event.frame())
+
+    def push(self, frame: bytes) -> None:
+        if len(self._queue) >= self._queue_max:
+            self.end()
+            return
+        self._queue.append(frame)
+        self._came.set()
+
+    def end(self) -> None:
+        """No more: what is queued is given up, the client asks for it again."""
+        self.is_over = True
+        self._queue.clear()
+        self._came.set()
+
+    async def take(self) -> bytes:
+        """Everything that is queued, as one piece; nothing at the end."""
+        while not self._queue and not self.is_over:
+            self._came.clear()
+            await self._came.wait()
+        taken = b"".join(self._queue)
+        self._queue.clear()
+        return taken
+
+
+class Feed:
+    """Reads one tenant's events behind the log's end and hands them to its clients."""
+
+    def __init__(self, kernel: Kernel, tenant: str, *, at: int) -> None:
+        self.encoder = Encoder(kernel.store, tenant)
+        self.position = at
+        """Everything up to here was handed out."""
+        self.clients: set[Client] = set()
+        self.readers = 0
+        """Streams that use this feed, those included that still catch up."""
+        self.woken = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    async def forever(self) -> None:
+        """Until cancelled. What the store refuses ends all streams: they come back, and it is tried again."""
+        try:
+            while True:
+                await self.woken.wait()
+                self.woken.clear()
+                await self._hand_out()
+        except ArtelierError as error:
+            logger.error("live events of a tenant stopped: %s", error.code)
+            for client in tuple(self.clients):
+                client.end()
+
+    async def _hand_out(self) -> None:
+        while events := await self.encoder.page(after=self.position, limit=PAGE):
+            for event in events:
+                for client in tuple(self.clients):
+                    client.offer(event)
+                    if client.is_over:
+                        self.clients.discard(client)
+            self.position = events[-1].position
+            await asyncio.sleep(0)  # a long backlog leaves others their turn
+
+
+class Hub:
+    """`start` it in the loop that serves; `stream` gives frames for one client."""
+
+    def __init__(self, kernel: Kernel, *, clients_max: int, queue_max: int) -> None:
+        self._kernel = kernel
+        self._clients_max = clients_max
+        self._queue_max = queue_max
+        self._feeds: dict[str, Feed] = {}
+        self._beat: asyncio.Task[None] | None = None
+        self._open: set[Client] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._unlisten = lambda: None
+        self.is_closed = False
+        self.dropped = 0
+        """Clients that did not keep up, so far."""
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._unlisten = self._kernel.store.listen(self._committed)
+        self._beat = self._loop.create_task(self._heartbeat())
+
+    def close(self) -> None:
+        """End every stream; clients come back to whoever serves next."""
+        self.is_closed = True
+        self._unlisten()
+        for client in tuple(self._open):
+            client.end()
+        if self._beat is not None:
+            self._beat.cancel()
+        for feed in self._feeds.values():
+            if feed.task is not None:
+                feed.task.cancel()
+
+    def _committed(self, position: int, abroad: bool) -> None:
+        """From the writer's thread: only hand over."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:
+                return  # the loop was closed in between
+
+    def _wake(self) -> None:
+        for feed in self._feeds.values():
+            feed.woken.set()
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await self._kernel.services.clock.sleep(HEARTBEAT_S)
+            for client in tuple(self._open):
+                client.push(BEAT)
+
+    async def _feed(self, tenant: str) -> Feed:
+        if (feed := self._feeds.get(tenant)) is None:
+            at, _ = await self._kernel.store.root()
+            feed = self._feeds.setdefault(tenant, Feed(self._kernel, tenant, at=at))
+        if feed.task is None or feed.task.done():
+            feed.task = asyncio.get_running_loop().create_task(feed.forever())
+            feed.woken.set()  # what was committed before anybody listened
+        return feed
+
+    async def page(
+        self, wants: Filter, *, after: int, limit: int
+    ) -> tuple[list[WireEvent], int | None, int]:
+        """Stored events after a position, the position to go on from (None at the end), and the head.
+
+        A filter that finds little ends a page early, so that each one is answered soon.
+        """
+        feed = self._feeds.get(wants.tenant)
+        encoder = feed.encoder if feed is not None else Encoder(self._kernel.store, wants.tenant)
+        head, _ = await self._kernel.store.root()
+        found: list[WireEvent] = []
+        scanned = 0
+        while scanned < SCANNED_MAX:
+            events = await encoder.page(after=after, limit=PAGE)
+            for event in events:
+                if len(found) == limit:
+                    return found, after, head
+                after = event.position
+                if wants.lets(event):
+                    found.append(event)
+            scanned += len(events)
+            if len(events) < PAGE:
+                return found, None, head
+            await asyncio.sleep(0)
+        return found, after, head
+
+    async def stream(self, wants: Filter, *, after: int) -> AsyncIterator[bytes]:
+        """Frames of server-sent events after a position: first what is stored, then what comes.
+
+        Errors, before the first frame: `QueueFull` if too many clients are there.
+        """
+        if self.is_closed or len(self._open) >= self._clients_max:
+            raise QueueFull(
+                "too many live streams", expected=f"at most {self._clients_max}",
+                hint="Close some, or ask for pages.",
+            )  # fmt: skip
+        return self._frames(wants, after=after)
+
+    async def _frames(self, wants: Filter, *, after: int) -> AsyncIterator[bytes]:
+        client = Client(wants, after=after, queue_max=self._queue_max)
+        self._open.add(client)
+        feed: Feed | None = None
+        try:
+            feed = await self._feed(wants.tenant)
+            feed.readers += 1
+            after = min(after, (await self._kernel.store.root())[0])  # of another database perhaps
+            yield b"retry: 1000\n\n"
+            async for frames in self._stored(feed, client, wants, after=after):
+                yield frames
+            while frames := await client.take():
+                yield frames
+        except StoreClosed:
+            return  # the server ends
+        finally:
+            self._open.discard(client)
+            if client.is_over and not self.is_closed:
+                self.dropped += 1
+            if feed is not None:
+                self._leave(feed, client, wants.tenant)
+
+    async def _stored(
+        self, feed: Feed, client: Client, wants: Filter, *, after: int
+    ) -> AsyncIterator[bytes]:
+        """Pages from the store until the client has joined the feed without a gap."""
+        while not client.is_over:
+            handed_out = feed.position
+            page = await feed.encoder.page(after=after, limit=PAGE)
+            if page:
+                after = page[-1].position
+                if frames := b"".join(one.frame() for one in page if wants.lets(one)):
+                    yield frames
+            # What was read contains all that was handed out before the reading began.
+            if len(page) < PAGE and feed.position <= max(after, handed_out):
+                client.join(feed, after=after)
+                return
+
+    def _leave(self, feed: Feed, client: Client, tenant: str) -> None:
+        feed.clients.discard(client)
+        feed.readers -= 1
+        if feed.readers == 0 and self._feeds.get(tenant) is feed:
+            del self._feeds[tenant]
+            if feed.task is not None:
+                feed.task.cancel()

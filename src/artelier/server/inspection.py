@@ -1,0 +1,72 @@
+"""What one prompt was made of, section by section, for the Context Inspector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from artelier.app import TenantKernel
+from artelier.kernel import Renderer, shared_prefix
+from artelier.kernel.events import PartRecord
+from artelier.server.comparing import changes, compared
+
+
+async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, Any]:
+    """As `wire.runs.Manifest`. Errors: `NotFound`, `CorruptStore`."""
+    renderer = await Renderer.open(desk.services, desk.id, run_id)
+    found = await renderer.manifest(step)
+    sections: list[dict[str, Any]] = []
+    seen = 0
+    for number, part in enumerate(found.parts):
+        content = await renderer.content(part)
+        count = 0 if isinstance(content, str) else len(content)
+        sections.append(
+            {
+                "tag": part.tag, "tokens": part.tokens, "source": list(part.src),
+                "reason": _reason(part), "stability": part.stability, "trust": part.trust,
+                "cut": part.cut, "is_cached": number < found.cache_boundary,
+                "first_message": seen if count else None, "messages": count,
+            }
+        )  # fmt: skip
+        seen += count
+    return {
+        "run_id": run_id, "step": step, "model": found.model, "params": found.params,
+        "has_tools": found.tools is not None, "tokens": sum(part.tokens for part in found.parts),
+        "cache_boundary": found.cache_boundary, "sections": sections,
+        "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.dropped],
+        "scrubbed": found.pii, "inclusion_prices": list(found.inclusion_prices),
+        "request": found.request,
+    }  # fmt: skip
+
+
+def _reason(part: PartRecord) -> str:
+    """Why a part stands in the prompt where it does, in words."""
+    if part.conversation is not None:
+        shown = f"messages {part.start}-{part.end} of the conversation {part.conversation}"
+        return f"{shown}, from here on" if part.cut == "start" else shown
+    if part.attach:
+        return "added to the last message: it changes from step to step"
+    if part.joined:
+        return "added to the message before it"
+    return {
+        "fixed": "stands in every prompt of this run",
+        "slow": "stands in every prompt; changes seldom",
+        "volatile": "made anew for this step",
+    }.get(part.stability, "stays as it was said")
+
+
+async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:
+    """The exact bytes that the model's adapter was handed. Errors: `NotFound`, `CorruptStore`."""
+    return (await desk.render(run_id, step)).canonical()
+
+
+async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> dict[str, Any]:
+    """As `wire.runs.PromptDiff`; `a` is the earlier step. Errors: `NotFound`, `CorruptStore`."""
+    renderer = await Renderer.open(desk.services, desk.id, run_id)
+    one, two = await renderer.manifest(a), await renderer.manifest(b)
+    prefix = shared_prefix(one, two)
+    text = changes(await renderer.render(a), await renderer.render(b), names=(a, b))
+    return {
+        "a": a, "b": b, "shared_tokens": prefix.shared_tokens,
+        "previous_tokens": prefix.previous_tokens, "broken_by": prefix.broken_by,
+        "why": prefix.why, "parts": compared(one, two), "diff": text,
+    }  # fmt: skip

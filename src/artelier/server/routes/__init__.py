@@ -1,0 +1,87 @@
+"""One module per resource; adding one is three lines.
+
+    # routes/things.py
+    from artelier.server.routes import resource
+    router = resource("things")
+
+    @router.get("/{thing_id}")
+    async def show(desk: Desk, thing_id: str) -> Thing:
+        \"\"\"One thing.\"\"\"
+        return Thing.model_validate(await desk.thing(thing_id))
+
+and its name in `MODULES` below. A route parses, calls one function of the kernel's public door and maps the
+result. Its address is `/api/v1/things/...`, its operation id `things_show`. What it gets:
+
+- aliases of `deps.py`: `Desk` (the kernel of the request's tenant), `Actor` (for `by=`), `Who`, `Limit`.
+- path parameters decoded: an id is one encoded segment (`/runs/m1%2Ffigures`) and arrives as `m1/figures`.
+- errors for nothing: raise an `ArtelierError` and it becomes the one shape. Never `HTTPException`.
+- users for nothing: the guard lets only those in who may, and no viewer to a method that changes something.
+  What only admins may takes `Admin`.
+
+Bodies are `wire.common.Asked` models, answers `Answer` models with described fields; lists `{items, next}`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import unquote
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from artelier.server.wire.common import ErrorAnswer
+
+PREFIX = "/api/v1"
+MODULES = ("auth", "events", "runs", "approvals")
+"""Modules of this package with a `router`, in the order of the documentation."""
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer, "description": text}
+    for status, text in (
+        (401, "Nobody is signed in."), (403, "Refused by role or policy."),
+        (404, "It is not there, or not in this tenant."),
+        (409, "It does not fit what happened before, or a limit is reached."),
+        (413, "The body is too large."), (422, "The request does not fit."),
+        (502, "Something outside failed."), (503, "Try again in a moment."),
+    )
+}  # fmt: skip
+
+
+class _Route(APIRoute):
+    """Decodes path parameters, which the guard has left encoded so that a slash in an id is no separator."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def decoded(request: Request) -> Response:
+            parameters = request.scope.get("path_params", {})
+            request.scope["path_params"] = {
+                name: unquote(value) if isinstance(value, str) else value
+                for name, value in parameters.items()
+            }
+            return await handle(request)
+
+        return decoded
+
+
+def resource(name: str, *, prefix: str | None = None) -> APIRouter:
+    """The router of a resource: `/api/v1/<name>`, or below another prefix."""
+    where = f"/{name}" if prefix is None else prefix
+    return APIRouter(
+        prefix=PREFIX + where, tags=[name], route_class=_Route, responses=REFUSALS,
+        generate_unique_id_function=operation_id,
+    )  # fmt: skip
+
+
+def operation_id(route: APIRoute) -> str:
+    """Stable names for generated clients: `runs_pause`."""
+    return f"{route.tags[0]}_{route.name.rstrip('_')}".replace("-", "_")
+
+
+def include(app: FastAPI) -> None:
+    for name in MODULES:
+        app.include_router(importlib.import_module(f"{__name__}.{name}").router)

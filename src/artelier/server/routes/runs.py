@@ -1,0 +1,198 @@
+"""Runs: looking at them, their prompts and costs, and steering them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, Response
+
+from artelier.log import EventData
+from artelier.server.deps import Actor, Desk, Limit, Live
+from artelier.server.events import Filter, page_body
+from artelier.server.inspection import diff_of, manifest_of, prompt_of
+from artelier.server.routes import resource
+from artelier.server.wire import runs as wire
+from artelier.server.wire.events import EventPage
+
+router = resource("runs")
+
+Step = Annotated[str, Query(min_length=1, max_length=1000, description="Key of a model step.")]
+ID_MAX = 2**53
+
+
+@router.get("")
+async def list_(
+    desk: Desk, status: Annotated[str | None, Query(max_length=40)] = None,
+    after: Annotated[int, Query(ge=0, le=ID_MAX)] = 0, limit: Limit = 100,
+) -> wire.RunPage:  # fmt: skip
+    """Runs in the order in which they were started."""
+    return wire.RunPage.model_validate(await desk.runs(status=status, after=after, limit=limit))
+
+
+@router.get("/{run_id}")
+async def show(desk: Desk, run_id: str) -> wire.RunShown:
+    """One run with its goal, its result and what it waits for."""
+    return wire.RunShown.model_validate(await desk.show(run_id))
+
+
+@router.get("/{run_id}/steps")
+async def steps(desk: Desk, run_id: str) -> wire.StepList:
+    """Its own steps, in the order in which they were asked for."""
+    return wire.StepList.model_validate({"items": await desk.steps(run_id)})
+
+
+@router.get("/{run_id}/tree")
+async def tree(desk: Desk, run_id: str) -> wire.RunTree:
+    """The run with its children, each with its own and its total cost."""
+    return wire.RunTree.model_validate(await desk.tree(run_id))
+
+
+@router.get("/{run_id}/cost")
+async def cost(desk: Desk, run_id: str) -> wire.Cost:
+    """What it cost, step by step."""
+    return wire.Cost.model_validate(await desk.cost(run_id))
+
+
+@router.get("/{run_id}/approvals")
+async def approvals(desk: Desk, run_id: str) -> wire.ApprovalList:
+    """Its own open questions."""
+    await desk.show(run_id)
+    return wire.ApprovalList.model_validate({"items": await desk.approvals(run_id)})
+
+
+@router.get("/{run_id}/events", response_model=EventPage)
+async def events(
+    desk: Desk, hub: Live, run_id: str, after: Annotated[int, Query(ge=0, le=ID_MAX)] = 0,
+    limit: Limit = 500,
+) -> Response:  # fmt: skip
+    """Events of the run and of everything below its id."""
+    await desk.show(run_id)
+    wants = Filter(tenant=desk.id, prefix=run_id)
+    found, next_, head = await hub.page(wants, after=after, limit=limit)
+    return Response(page_body(found, next_=next_, head=head), media_type="application/json")
+
+
+# Prompts
+
+
+@router.get("/{run_id}/manifest")
+async def manifest(desk: Desk, run_id: str, step: Step) -> wire.Manifest:
+    """What a prompt was made of: sections with tokens, source and reason, and what was left out."""
+    return wire.Manifest.model_validate(await manifest_of(desk, run_id, step))
+
+
+@router.get("/{run_id}/prompt", responses={200: {"content": {"application/json": {}}}})
+async def prompt(desk: Desk, run_id: str, step: Step) -> Response:
+    """The exact canonical JSON that was sent, byte for byte."""
+    return Response(await prompt_of(desk, run_id, step), media_type="application/json")
+
+
+@router.get("/{run_id}/prompt/diff")
+async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> wire.PromptDiff:
+    """How two prompts differ, and what ended the prefix that a provider can cache."""
+    return wire.PromptDiff.model_validate(await diff_of(desk, run_id, a, b))
+
+
+# Steering
+
+
+def _effect(run_id: str, event: EventData) -> wire.Effect:
+    return wire.Effect(
+        run_id=run_id, effect=event.KIND, queued=bool(getattr(event, "queued", False))
+    )
+
+
+@router.post("/{run_id}/pause")
+async def pause(desk: Desk, by: Actor, run_id: str, asked: wire.Note) -> wire.Effect:
+    """Let a run hold after its step at hand, until it is resumed."""
+    return _effect(run_id, await desk.pause(run_id, by=by, note=asked.note))
+
+
+@router.post("/{run_id}/resume")
+async def resume(desk: Desk, by: Actor, run_id: str) -> wire.Effect:
+    """Let a paused run go on."""
+    return _effect(run_id, await desk.resume(run_id, by=by))
+
+
+@router.post("/{run_id}/cancel")
+async def cancel(desk: Desk, by: Actor, run_id: str, asked: wire.Note) -> wire.Effect:
+    """End a run for good, and its children."""
+    return _effect(run_id, await desk.cancel(run_id, by=by, note=asked.note))
+
+
+@router.post("/{run_id}/stop")
+async def stop(desk: Desk, by: Actor, run_id: str, asked: wire.Note) -> wire.Effect:
+    """Pause a run now, its call in flight cancelled; what was produced is kept with its cost."""
+    return _effect(run_id, await desk.stop(run_id, by=by, note=asked.note))
+
+
+@router.post("/{run_id}/retry")
+async def retry(desk: Desk, by: Actor, run_id: str) -> wire.Effect:
+    """Reopen a failed run: its failed steps are executed again."""
+    return _effect(run_id, await desk.retry(run_id, by=by))
+
+
+@router.post("/{run_id}/inject")
+async def inject(desk: Desk, by: Actor, run_id: str, asked: wire.Injection) -> wire.Effect:
+    """Tell a run something before its next step."""
+    return _effect(run_id, await desk.inject(run_id, asked.note, by=by))
+
+
+@router.post("/{run_id}/approve")
+async def approve(desk: Desk, by: Actor, run_id: str, asked: wire.Answering) -> wire.Effect:
+    """Answer what a run asks; the log names who did."""
+    given = await desk.approve(
+        run_id, asked.step, deny=asked.decision == "deny", arguments=asked.arguments,
+        note=asked.note, by=by,
+    )  # fmt: skip
+    return _effect(run_id, given)
+
+
+@router.post("/{run_id}/reconcile")
+async def reconcile(desk: Desk, by: Actor, run_id: str, asked: wire.Reconciling) -> wire.Effect:
+    """Settle a step whose outcome is unknown."""
+    answers: dict[str, dict[str, Any]] = {
+        "succeeded": {"succeeded": asked.result}, "failed": {"failed": asked.message},
+        "retry": {"retry": True}, "probe": {"probe": True},
+    }  # fmt: skip
+    return _effect(run_id, await desk.reconcile(run_id, asked.step, by=by, **answers[asked.answer]))
+
+
+@router.post("/{run_id}/limit")
+async def limit(desk: Desk, by: Actor, run_id: str, asked: wire.Capping) -> wire.Effect:
+    """Set or lift a cap of a run, its children included."""
+    return _effect(run_id, await desk.limit(run_id, unit=asked.unit, cap=asked.cap, by=by))
+
+
+@router.post("/{run_id}/signal")
+async def signal(desk: Desk, by: Actor, run_id: str, asked: wire.Signalling) -> wire.Effect:
+    """Hand data to a run that waits for it."""
+    return _effect(run_id, await desk.signal(run_id, asked.name, asked.data, by=by))
+
+
+@router.post("/{run_id}/fork", status_code=201)
+async def fork(desk: Desk, by: Actor, run_id: str, asked: wire.Forking) -> wire.Forked:
+    """Branch a new run off an earlier event; a worker drives it."""
+    made = await desk.fork(run_id, at=asked.at, with_=asked.changes, new_id=asked.new_id, by=by)
+    return wire.Forked(run_id=made)
+
+
+@router.get("/{run_id}/export", response_class=FileResponse)
+async def export(desk: Desk, run_id: str) -> FileResponse:
+    """The run in one verifiable file, with its children and all content."""
+    folder = await asyncio.to_thread(tempfile.TemporaryDirectory[str], prefix="artelier-")
+    try:
+        file = Path(folder.name) / "run.artelier"
+        await desk.export(run_id, file)
+    except BaseException:
+        folder.cleanup()
+        raise
+    return FileResponse(
+        file, media_type="application/octet-stream", filename="run.artelier",
+        background=BackgroundTask(folder.cleanup),
+    )  # fmt: skip

@@ -1,0 +1,171 @@
+"""Who is signed in: one-time links, session cookies, and the file that keeps them over a restart.
+
+A cookie is `v1.<payload>.<HMAC>`; nothing is stored for it but, after a logout, that it has ended. Its
+HMAC is taken under a key of this store together with the user's stamp, so a new password ends the
+sessions of the old. Login sessions are no part of the log.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artelier.clock import Clock
+from artelier.errors import StoreUnavailable
+
+SESSION_S = 7 * 24 * 3600
+"""After this one signs in again."""
+
+LINK_S = 3600
+"""How long a printed link can be used, once."""
+
+LINKS_MAX = 16
+ENDED_MAX = 10_000
+COOKIE_CHARS_MAX = 1000
+
+
+class _Kept(msgspec.Struct):
+    """The file: the key, and which sessions were ended before their time."""
+
+    key: str
+    ended: dict[str, int] = {}
+    """Session to the time at which it would have ended by itself."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cookie says."""
+
+    id: str
+    user: str
+    """Empty for the one person of local mode."""
+    until_us: int
+
+
+class Sessions:
+    """Makes and checks links and cookies. Errors of the constructor: `StoreUnavailable` for the file."""
+
+    def __init__(self, clock: Clock, file: Path | None) -> None:
+        self._clock = clock
+        self._file = file
+        self._kept = self._load()
+        self._key = base64.urlsafe_b64decode(self._kept.key)
+        self._links: dict[str, int] = {}
+        # Browsers share cookies among the ports of a host: two servers must not sign each other out.
+        self.cookie = f"artelier_{hashlib.sha256(self._key).hexdigest()[:8]}"
+
+    # Links
+
+    def link(self) -> str:
+        """A new token for one use. Only the newest few stay valid."""
+        token = secrets.token_urlsafe(32)
+        self._links[_digest(token)] = self._clock.now_us() + LINK_S * 1_000_000
+        while len(self._links) > LINKS_MAX:
+            del self._links[next(iter(self._links))]
+        return token
+
+    def use_link(self, token: str) -> bool:
+        """Whether a token is good; it is not any more afterwards."""
+        until_us = self._links.pop(_digest(token), 0)
+        return until_us > self._clock.now_us()
+
+    # Cookies
+
+    def begin(self, user: str, stamp: bytes) -> str:
+        """The cookie of a new session."""
+        until_us = self._clock.now_us() + SESSION_S * 1_000_000
+        session = Session(id=secrets.token_urlsafe(18), user=user, until_us=until_us)
+        payload = _text(msgspec.json.encode(session))
+        return f"v1.{payload}.{self._mac(payload, stamp)}"
+
+    def read(self, cookie: str) -> Session | None:
+        """What a cookie claims, not yet believed: `proves` needs the stamp of the user that it names."""
+        version, _, rest = cookie.partition(".")
+        payload = rest.partition(".")[0]
+        if version != "v1" or len(cookie) > COOKIE_CHARS_MAX:
+            return None
+        try:
+            raw = base64.b64decode(payload + "=" * (-len(payload) % 4), b"-_", validate=True)
+            return msgspec.json.decode(raw, type=Session)
+        except (ValueError, msgspec.MsgspecError):
+            return None
+
+    def proves(self, cookie: str, session: Session, stamp: bytes) -> bool:
+        """Whether a cookie was made here for this user and has not ended."""
+        payload, _, mac = cookie.partition(".")[2].partition(".")
+        is_ours = hmac.compare_digest(mac.encode(), self._mac(payload, stamp).encode())
+        is_alive = session.until_us > self._clock.now_us() and session.id not in self._kept.ended
+        return is_ours and is_alive
+
+    def csrf(self, session: Session) -> str:
+        """What requests of this session that change something carry in `X-CSRF-Token`."""
+        return _text(hmac.digest(self._key, b"csrf\0" + session.id.encode(), "sha256"))
+
+    def end(self, session: Session) -> None:
+        """Sign out, for good: a copy of the cookie is worth nothing. Errors: `StoreUnavailable`."""
+        now_us = self._clock.now_us()
+        ended = {id_: until for id_, until in self._kept.ended.items() if until > now_us}
+        while len(ended) >= ENDED_MAX:
+            del ended[next(iter(ended))]
+        ended[session.id] = session.until_us
+        self._kept.ended = ended
+        self._save(self._kept)
+
+    def _mac(self, payload: str, stamp: bytes) -> str:
+        key = hmac.digest(self._key, stamp, "sha256")
+        return _text(hmac.digest(key, payload.encode(), "sha256"))
+
+    # The file
+
+    def _load(self) -> _Kept:
+        fresh = _Kept(key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+        if self._file is None:
+            return fresh
+        try:
+            stored: Any = msgspec.json.decode(self._file.read_bytes(), type=_Kept)
+            if len(base64.urlsafe_b64decode(stored.key)) == 32:
+                os.chmod(self._file, 0o600)
+                return stored
+        except FileNotFoundError:
+            pass
+        except (ValueError, msgspec.MsgspecError):
+            pass  # not ours any more: a new key ends all sessions, which is the safe side
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the file of the session key cannot be read: {error.strerror}",
+                got=str(self._file),
+            ) from None
+        self._save(fresh)
+        return fresh
+
+    def _save(self, kept: _Kept) -> None:
+        """Put the file in place at once; only its owner may read it."""
+        if self._file is None:
+            return
+        try:
+            handle, draft = tempfile.mkstemp(dir=self._file.parent, prefix=".session-")
+            with os.fdopen(handle, "wb") as stream:  # mkstemp made it 0600
+                stream.write(msgspec.json.encode(kept))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(draft, self._file)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the file of the session key cannot be written: {error.strerror}",
+                got=str(self._file),
+            ) from None
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

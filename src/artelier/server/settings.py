@@ -1,0 +1,72 @@
+"""What a server is told when it starts; nothing here changes while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artelier.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from artelier.server.users import Users
+
+PORT = 8321
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+STATIC = Path(__file__).parent / "static"
+"""Where the build of the web application is put."""
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """`users` None is local mode: one person, who has the link that is printed at the start."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    hosts: tuple[str, ...] = ()
+    """Names, besides those of loopback and `host`, under which browsers may reach the server."""
+    tenant: str = "default"
+    """That of a person who names none."""
+    users: Users | None = None
+    secret_file: Path | None = None
+    """Holds the key of session cookies. None: a key of this process, so that a restart ends all sessions."""
+    body_max_bytes: int = MIB
+    upload_max_bytes: int = 64 * MIB
+    static: Path = STATIC
+    has_worker: bool = True
+    """Whether runs that nobody drives are driven by this process."""
+    clients_max: int = 1000
+    """Of live streams at one time."""
+    queue_max: int = 1000
+    """Events that wait for one client; one that is further behind is dropped and resumes."""
+    features: tuple[str, ...] = field(default=())
+    """Names of what this server offers besides the routes, for the web application."""
+
+    def __post_init__(self) -> None:
+        """Errors: `InvalidConfig` for an address that others reach while nobody has to sign in."""
+        if self.users is None and not is_loopback(self.host):
+            raise InvalidConfig(
+                "without users only this machine may reach the server",
+                expected="a loopback host, or --auth users.toml", got=self.host,
+                hint="`artelier up --help` says how a file of users is written.",
+            )  # fmt: skip
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every host name under which a request may come, in lower case."""
+        bound = () if self.host in ("0.0.0.0", "::") else (self.host,)
+        return frozenset(name.lower() for name in (*LOOPBACK, *bound, *self.hosts))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only processes of this machine reach an address."""
+    import ipaddress
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,54 @@
+"""A response of server-sent events: frames as they come, until either side has enough."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+TYPE = "text/event-stream"
+
+
+class EventStream(Response):
+    """Sends frames that are already encoded. A client that goes away ends the iterator at once."""
+
+    media_type = TYPE
+
+    def __init__(self, frames: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._frames = frames
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        )  # fmt: skip
+        sending = asyncio.ensure_future(self._send(send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            results = await asyncio.gather(sending, leaving, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _send(self, send: Send) -> None:
+        frames = self._frames
+        try:
+            async for frame in frames:
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            close = getattr(frames, "aclose", None)
+            if close is not None:
+                await close()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

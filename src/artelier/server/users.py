@@ -1,0 +1,222 @@
+"""The people of a server, from a file: who they are, what they may do, and the test of their passwords.
+
+    [[users]]
+    name = "ada"
+    role = "operator"                 # viewer, operator or admin
+    tenants = ["default"]
+    password = "scrypt:..."           # printed by `artelier up --hash-password`
+    tokens = ["sha256:..."]           # of programs, which send `Authorization: Bearer`
+
+A password is never in the file; it cannot be got back from what is.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from artelier.errors import ArtelierError, InvalidConfig, NotFound
+from artelier.ids import check_tenant
+
+Role = Literal["viewer", "operator", "admin"]
+ROLES: tuple[Role, ...] = ("viewer", "operator", "admin")
+"""Each may do what those before it may."""
+
+USERS_MAX = 1000
+FILE_BYTES_MAX = 1_000_000
+PASSWORD_CHARS_MIN, PASSWORD_CHARS_MAX = 8, 1000
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_TOKEN = re.compile(r"sha256:[0-9a-f]{64}")
+_N, _R, _P = 1 << 15, 8, 1
+"""Cost of scrypt: 32 MiB and about a tenth of a second for each try (OWASP asks for as much)."""
+_MEMORY = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    name: str
+    role: Role
+    tenants: tuple[str, ...]
+    password: str = ""
+    """`scrypt:<salt>:<hash>`; empty for a program, which has tokens alone."""
+    tokens: tuple[str, ...] = ()
+
+    @property
+    def stamp(self) -> bytes:
+        """Changes with the password, so that a new one ends the sessions of the old."""
+        return hashlib.sha256(f"{self.name}\0{self.password}".encode()).digest()
+
+
+class Users:
+    """Everybody who may sign in, by name."""
+
+    def __init__(self, users: Iterable[User]) -> None:
+        self._by_name = {user.name: user for user in users}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Users:
+        """Errors: `NotFound` without the file; `InvalidConfig` that names the user and the field."""
+        file = Path(path)
+        try:
+            with file.open("rb") as stream:
+                text = stream.read(FILE_BYTES_MAX + 1)
+        except FileNotFoundError:
+            raise NotFound("there is no such file of users", got=str(file)) from None
+        except OSError as error:
+            raise InvalidConfig(
+                f"the file of users cannot be read: {error.strerror}", got=str(file)
+            ) from None
+        try:
+            if len(text) > FILE_BYTES_MAX:
+                raise InvalidConfig("the file of users is too large", expected="at most 1 MB")
+            stored = tomllib.loads(text.decode())
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InvalidConfig(f"the file of users is no TOML: {error}", got=str(file)) from None
+        return cls.parse(stored)
+
+    @classmethod
+    def parse(cls, stored: dict[str, Any]) -> Users:
+        """Users of a decoded file. Errors: `InvalidConfig`."""
+        rows: Any = stored.get("users")
+        if set(stored) != {"users"} or not isinstance(rows, list) or not rows:
+            raise InvalidConfig(
+                "a file of users holds one list", expected="[[users]] with at least one user",
+                got=", ".join(sorted(stored)) or "nothing",
+            )  # fmt: skip
+        found: dict[str, User] = {}
+        for number, row in enumerate(rows[: USERS_MAX + 1], start=1):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - checked next
+            user = _user(row, number)
+            if user.name in found:
+                raise InvalidConfig("two users have one name", got=user.name)
+            found[user.name] = user
+        if len(found) > USERS_MAX:
+            raise InvalidConfig("too many users", expected=f"at most {USERS_MAX}")
+        return cls(found.values())
+
+    def named(self, name: str) -> User | None:
+        return self._by_name.get(name)
+
+    def with_token(self, token: str) -> User | None:
+        """The user whose program shows this token."""
+        digest = token_hash(token)
+        found: User | None = None
+        for user in self._by_name.values():
+            for known in user.tokens:
+                if hmac.compare_digest(known, digest):
+                    found = user
+        return found
+
+    def with_password(self, name: str, password: str) -> User | None:
+        """The user, if the password is right. Cost: one scrypt, also for a name that nobody has."""
+        user = self._by_name.get(name)
+        stored = user.password if user is not None and user.password else _NOBODY
+        is_right = _fits(password, stored)
+        return user if is_right and stored is not _NOBODY else None
+
+
+def _user(row: Any, number: int) -> User:
+    what = f"user {number}"
+    if not isinstance(row, dict):
+        raise InvalidConfig(f"{what} is no table", expected="[[users]]")
+    given: dict[str, Any] = {str(key): value for key, value in row.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - a TOML table
+    if unknown := sorted(set(given) - {"name", "role", "tenants", "password", "tokens"}):
+        raise InvalidConfig(
+            f"{what} has unknown fields", expected="name, role, tenants, password, tokens",
+            got=", ".join(unknown)[:200],
+        )  # fmt: skip
+    name, role = given.get("name"), given.get("role")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidConfig(f"{what} needs a name", expected="1-64 characters of A-Z a-z 0-9 . _ -")
+    if role not in ROLES:
+        raise InvalidConfig(f"user {name} needs a role", expected=", ".join(ROLES))
+    password = given.get("password", "")
+    if not isinstance(password, str) or (password and _parts(password) is None):
+        raise InvalidConfig(
+            f"the password of user {name} is not hashed", expected="scrypt:<salt>:<hash>",
+            hint="`artelier up --hash-password` makes one.",
+        )  # fmt: skip
+    tokens = _texts(given.get("tokens", []), f"tokens of user {name}")
+    if any(not _TOKEN.fullmatch(token) for token in tokens):
+        raise InvalidConfig(
+            f"a token of user {name} is not hashed", expected="sha256: and 64 hex digits",
+            hint="`artelier up --hash-password` prints that form as well.",
+        )  # fmt: skip
+    if not password and not tokens:
+        raise InvalidConfig(f"user {name} can never sign in", expected="a password or tokens")
+    try:
+        tenants = [check_tenant(one) for one in _texts(given.get("tenants"), f"tenants of {name}")]
+    except ArtelierError as error:
+        raise InvalidConfig(f"user {name}: {error}") from None
+    if not tenants:
+        raise InvalidConfig(f"user {name} has no tenants", expected="at least one")
+    return User(name=name, role=role, tenants=tuple(tenants), password=password, tokens=tokens)
+
+
+def _texts(value: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InvalidConfig(f"{what} are missing or no list", expected="a list of texts")
+    items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType] - each is checked
+    if not all(isinstance(one, str) for one in items):
+        raise InvalidConfig(f"{what} are no texts", expected="a list of texts")
+    return tuple(items)
+
+
+# Hashes
+
+
+def token_hash(token: str) -> str:
+    """What a file of users holds of a token; a token is long and random, so one SHA-256 is enough."""
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
+def password_hash(password: str) -> str:
+    """What a file of users holds of a password. Errors: `InvalidConfig` for one that is too short."""
+    if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
+        raise InvalidConfig(
+            "this is no password", got=f"{len(password)} characters",
+            expected=f"{PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters",
+        )  # fmt: skip
+    salt = secrets.token_bytes(16)
+    return f"scrypt:{_text(salt)}:{_text(_scrypt(password, salt))}"
+
+
+def _scrypt(password: str, salt: bytes) -> bytes:
+    secret = password.encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(secret, salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY, dklen=32)
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _parts(stored: str) -> tuple[bytes, bytes] | None:
+    name, _, rest = stored.partition(":")
+    salt, _, digest = rest.partition(":")
+    try:
+        raw = [
+            base64.b64decode(one + "=" * (-len(one) % 4), b"-_", validate=True)
+            for one in (salt, digest)
+        ]
+    except ValueError:
+        return None
+    return (
+        (raw[0], raw[1]) if name == "scrypt" and len(raw[0]) >= 16 and len(raw[1]) == 32 else None
+    )
+
+
+def _fits(password: str, stored: str) -> bool:
+    parts = _parts(stored)
+    assert parts is not None, "checked when the file was read"
+    return hmac.compare_digest(_scrypt(password, parts[0]), parts[1])
+
+
+_NOBODY = f"scrypt:{_text(bytes(16))}:{_text(bytes(32))}"
+"""Compared with when nobody has the name, so that the answer takes as long."""

@@ -1,0 +1,1 @@
+"""What the API says and takes, as pydantic models: one module per resource."""

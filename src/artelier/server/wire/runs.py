@@ -1,0 +1,237 @@
+"""Runs, their steps, prompts and questions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from artelier.server.wire.common import Answer, Asked
+
+
+class Usage(Answer):
+    """Tokens of models."""
+
+    input_tokens: int = Field(description="Includes those from the cache.")
+    cached_input_tokens: int
+    output_tokens: int
+
+
+class Run(Answer):
+    """One durable execution."""
+
+    id: str
+    tenant: str
+    status: str = Field(
+        description="pending, running, paused, waiting, waiting_approval, unknown_outcome,"
+        " budget_exhausted; final: completed, failed, cancelled."
+    )
+    reason: str | None
+    loop: str | None = Field(description="The built-in loop that drives it; empty for other code.")
+    agent: str | None
+    model: str | None
+    parent: str | None
+    origin: str | None = Field(description="The run that this one was forked from.")
+    origin_seq: int | None
+    steps: int
+    usage: Usage
+    cost_microusd: int = Field(description="Without its children.")
+    total_cost_microusd: int | None = Field(default=None, description="With its descendants.")
+    started_us: int | None
+    ended_us: int | None
+
+
+class Approval(Answer):
+    """A question that a run asks people, and waits for."""
+
+    run_id: str
+    step: str
+    question: Any = None
+    details: Any = None
+    expires_us: int | None
+
+
+class RunShown(Run):
+    """A run with its goal and result, and what it waits for."""
+
+    goal: Any = None
+    result: Any = None
+    message: Any = Field(default=None, description="Why it failed, in words.")
+    root: str = Field(description="The run at the top of its tree: the one to resume.")
+    approvals: list[Approval]
+    waits_for: list[Approval] = Field(description="Open questions of its descendants.")
+    unknown_outcomes: list[str] = Field(description="Steps to reconcile.")
+
+
+class RunPage(BaseModel):
+    """Runs in the order in which they were started."""
+
+    items: list[Run]
+    next: int | None
+
+
+class RunTree(Run):
+    """A run with its children."""
+
+    children: list[RunTree]
+
+
+class Step(BaseModel):
+    """One journaled operation of a run."""
+
+    key: str
+    kind: str
+    status: str
+    requested_seq: int | None
+    completed_seq: int | None
+
+
+class StepList(BaseModel):
+    items: list[Step]
+    next: None = None
+
+
+class ApprovalList(BaseModel):
+    items: list[Approval]
+    next: None = None
+
+
+class StepCost(Answer):
+    """What one model step cost."""
+
+    key: str
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_microusd: int
+    price_known: bool
+
+
+class Cost(Answer):
+    """What a run cost: its own, what is held, and with its descendants."""
+
+    run_id: str
+    cost_microusd: int
+    total_cost_microusd: int
+    held_microusd: int
+    usage: Usage
+    steps: list[StepCost]
+
+
+class Section(BaseModel):
+    """One part of a prompt."""
+
+    tag: str
+    tokens: int = Field(description="Estimate.")
+    source: list[str] = Field(description="Refs and steps that it was made of.")
+    reason: str = Field(description="Why it stands where it does.")
+    stability: str
+    trust: str
+    cut: str = Field(description="How it was shortened to fit; empty if it was not.")
+    is_cached: bool = Field(description="Whether it stands before the cache boundary.")
+    first_message: int | None = Field(description="Its first message in the prompt, from 0.")
+    messages: int = Field(description="How many messages it gave; 0 if it added text to another's.")
+
+
+class Dropped(BaseModel):
+    """A part that was left out."""
+
+    tag: str
+    why: str
+    tokens: int
+
+
+class Manifest(BaseModel):
+    """What a prompt was made of."""
+
+    run_id: str
+    step: str
+    model: str
+    params: dict[str, Any]
+    has_tools: bool
+    tokens: int = Field(description="Of all sections; an estimate.")
+    cache_boundary: int = Field(description="How many leading sections stay the same.")
+    sections: list[Section]
+    dropped: list[Dropped]
+    scrubbed: dict[str, int] = Field(description="Personal data that was replaced, by sort.")
+    inclusion_prices: list[str]
+    request: str = Field(description="Keyed hash of the exact request.")
+
+
+class PartChange(BaseModel):
+    tag: str
+    change: str
+
+
+class PromptDiff(BaseModel):
+    """How two prompts of a run differ, and what ended the cached prefix."""
+
+    a: str
+    b: str
+    shared_tokens: int
+    previous_tokens: int
+    broken_by: str | None
+    why: str
+    parts: list[PartChange]
+    diff: str = Field(description="A unified diff of both requests as text.")
+
+
+class Effect(BaseModel):
+    """What a command led to."""
+
+    run_id: str
+    effect: str = Field(description="Kind of the event, such as run.paused.")
+    queued: bool = Field(description="Whether the run now waits for a worker to drive it.")
+
+
+class Forked(BaseModel):
+    run_id: str
+
+
+# Requests
+
+
+class Note(Asked):
+    note: str = Field(default="", max_length=10_000, description="Why; kept in the log.")
+
+
+class Injection(Asked):
+    note: str = Field(min_length=1, max_length=100_000)
+
+
+class Answering(Asked):
+    """An answer to a question; without `step` to the only open one."""
+
+    step: str | None = Field(default=None, max_length=1000)
+    decision: Literal["approve", "deny"] = "approve"
+    arguments: Any = Field(
+        default=None, description="With approve: other arguments than asked for."
+    )
+    note: str = Field(default="", max_length=10_000)
+
+
+class Reconciling(Asked):
+    """How an unknown outcome is settled."""
+
+    step: str = Field(min_length=1, max_length=1000)
+    answer: Literal["succeeded", "failed", "retry", "probe"]
+    result: Any = Field(default=None, description="Of `succeeded`.")
+    message: str = Field(default="", max_length=10_000, description="Of `failed`.")
+
+
+class Capping(Asked):
+    """A cap of a run, its children included; null lifts it."""
+
+    unit: Literal["usd", "tokens", "steps", "ms"]
+    cap: int | str | None = Field(description="Dollars as text such as 0.60; counts as integers.")
+
+
+class Forking(Asked):
+    at: int | None = Field(default=None, ge=1, le=2**53, description="A seq of the run's stream.")
+    changes: dict[str, Any] | None = Field(default=None, description="Such as model or steering.")
+    new_id: str | None = Field(default=None, max_length=512)
+
+
+class Signalling(Asked):
+    name: str = Field(min_length=1, max_length=200)
+    data: Any = None
