@@ -18,7 +18,7 @@ result. Its address is `/api/v1/things/...`, its operation id `things_show`. Wha
 - users for nothing: the guard lets only those in who may, and no viewer to a method that changes something.
   What only admins may takes `Admin`.
 
-Bodies are `wire.common.Asked` models, answers `Answer` models with described fields; lists `{items, next}`.
+Bodies are `wire.shapes.Asked` models, answers `Answer` models with described fields; lists `{items, next}`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from artelier.server.wire.common import ErrorAnswer
+from artelier.server.wire.shapes import ErrorAnswer
 
 PREFIX = "/api/v1"
 MODULES = ("auth", "events", "runs", "approvals")
