@@ -20,6 +20,7 @@ from artelier.errors import AccessDenied, InvalidRequest, NotFound, StoreClosed,
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
 from artelier.kernel import (
     CAPPING,
+    COUNTING,
     MOVING,
     Drive,
     Limits,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     Providers = tuple[TracerProvider, MeterProvider]
 
 VIEWS: tuple[View, ...] = (
-    ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING),
+    ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING, COUNTING),
     kernel_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation, Overflow
 
 from artelier.errors import InvalidRequest
 
@@ -23,7 +23,7 @@ def parse_usd(value: str | int | float | Decimal) -> int:
     """
     try:
         micro = Decimal(str(value)) * MICRO
-    except InvalidOperation:
+    except (InvalidOperation, Overflow):
         raise InvalidRequest(
             "not an amount in USD", expected='a number such as "5.00"', got=repr(value)
         ) from None

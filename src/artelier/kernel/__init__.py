@@ -4,7 +4,7 @@ from artelier.kernel.budget import Reservation
 from artelier.kernel.compare import compare
 from artelier.kernel.conversation import Conversation, message_tokens
 from artelier.kernel.core import RunCore, TenantState, run_row
-from artelier.kernel.events import CAPPING, MOVING, DroppedRecord
+from artelier.kernel.events import CAPPING, COUNTING, MOVING, DroppedRecord
 from artelier.kernel.fork import fork
 from artelier.kernel.inspection import read_header
 from artelier.kernel.lifecycle import Opening, OpenRun
@@ -25,6 +25,7 @@ from artelier.kernel.view import kernel_view
 
 __all__ = [
     "CAPPING",
+    "COUNTING",
     "MOVING",
     "AgentResult",
     "Approval",

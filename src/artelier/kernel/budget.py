@@ -76,7 +76,7 @@ def reserve(
         )
     bounds = {"usd": amount, "tokens": input_max + max_output_tokens, "steps": 1}
     reserved = {
-        (scope, unit): bounds[unit] for scope, unit in sorted(core.capped) if bounds.get(unit)
+        (scope, unit): bounds[unit] for scope, unit in sorted(core.counted) if bounds.get(unit)
     }
     return Reservation(
         price=price, amount=amount, source=UNLIMITED if core.tenant.budget is None else TENANT,

@@ -214,7 +214,7 @@ def _new_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us
     for core in tuple(services.active.values()):
         if core.tenant.id != tenant or effect.scope not in core.scopes:
             continue
-        core.capped = core.capped - {pair} if effect.cap is None else core.capped | {pair}
+        core.counted = core.counted - {pair} if effect.cap is None else core.counted | {pair}
         if effect.unit == "ms":
             times = {key: at for key, at in core.deadlines.items() if key != effect.scope}
             if effect.cap is not None:

@@ -10,7 +10,7 @@ import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from artelier.errors import (
     ArtelierError,
@@ -32,6 +32,7 @@ from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.policy import granted, may_use_model
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
+from artelier.kernel.tool_bounds import ToolBounds
 from artelier.ledger import Moving
 from artelier.log import (
     Blob,
@@ -87,11 +88,20 @@ RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
 ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
 
 
+class Sight(NamedTuple):
+    """Under what a list of visible tools was made."""
+
+    grants: tuple[str, ...]
+    """The tenant's."""
+    barred: tuple[str, ...]
+    risk_max: str | None
+
+
 class OutOfTime(TimeoutError):
     """A call was cut because the time of its run, or of a run above it, is up."""
 
 
-class RunCore:
+class RunCore(ToolBounds):
     """The state and services of one run that this process drives."""
 
     def __init__(
@@ -107,10 +117,10 @@ class RunCore:
         grants: tuple[str, ...],
         tools: Mapping[str, ToolPort],
     ) -> None:
+        super().__init__(services.policy)
         self.services = services
         self.store = services.store
         self.clock = services.clock
-        self.policy = services.policy
         self.run_id = run_id
         self.tenant = tenant
         self.stream = stream
@@ -135,9 +145,11 @@ class RunCore:
         self.keys = Keys()
         self.control_seq = 0
         self.scopes: tuple[str, ...] = (f"run:{run_id}",)
-        """Limit scopes that this run counts in: its own, its ancestors', the tenant's."""
-        self.capped: frozenset[tuple[str, str]] = frozenset()
-        """(scope, unit) pairs that have a cap."""
+        """Limit scopes that this run counts in: its own, its ancestors', the tenant's, its `extra_scopes`."""
+        self.extra_scopes: tuple[str, ...] = ()
+        """Those that it was opened with; its children do not count there."""
+        self.counted: frozenset[tuple[str, str]] = frozenset()
+        """(scope, unit) pairs in which it counts: those that have a cap, and all of its `extra_scopes`."""
         self.deadlines: dict[str, int] = {}
         """When the time of each of its scopes is up that has a cap on it; microseconds."""
         self.started_us = 0
@@ -170,10 +182,10 @@ class RunCore:
         self.offered: frozenset[str] | None = None
         """Names of the tools that models are offered; None for all that the run sees."""
         self.listed: BlobRef | None = None
-        """The list of tools that the log has, and the tenant's grants under which it was made."""
-        self.listed_under: tuple[str, ...] | None = None
-        self._visible: tuple[tuple[str, ...], tuple[ToolSchema, ...]] | None = None
-        """The tenant's grants, and the tools that are visible under them."""
+        """The list of tools that the log has, and under what it was made."""
+        self.listed_under: Sight | None = None
+        self._visible: tuple[Sight, tuple[ToolSchema, ...]] | None = None
+        """The tools that are visible, and under what."""
         self._kept: dict[bytes, tuple[BlobRef, Blob]] = {}
         self._recent: dict[str, bytes] = {}
         self._decoded: dict[str, Any] = {}
@@ -327,15 +339,20 @@ class RunCore:
 
     def visible_tools(self) -> tuple[ToolSchema, ...]:
         """Schemas of the tools that this run may call, in the registry's order."""
-        seen = self._visible
-        if seen is None or seen[0] is not self.tenant.grants:
+        seen, sight = self._visible, self.sight
+        if seen is None or seen[0] != sight:
             schemas = tuple(
                 tool.schema
                 for tool in self.tools.values()
-                if self.may_use(tool.grant or f"tools:{tool.name}")
+                if self.may_use(tool.grant or f"tools:{tool.name}") and self.why_off(tool) is None
             )
-            seen = self._visible = (self.tenant.grants, schemas)
+            seen = self._visible = (sight, schemas)
         return seen[1]
+
+    @property
+    def sight(self) -> Sight:
+        """What decides which tools the run sees."""
+        return Sight(self.tenant.grants, tuple(self.barred), self.risk_max)
 
     def offered_tools(self) -> tuple[ToolSchema, ...]:
         """Schemas of the tools that a model is offered now, of those that the run may call."""
@@ -501,10 +518,10 @@ class RunCore:
     async def refused(self, error: Exhausted) -> None:
         """A reservation was refused for good."""
         facts = error.facts
-        await self.exhaust(
-            scope=str(facts.get("scope", "tenant")), unit=str(facts.get("unit", "usd")),
-            reason=error.code,
-        )  # fmt: skip
+        scope, unit = str(facts.get("scope", "tenant")), str(facts.get("unit", "usd"))
+        # Whose cap it is must be said where it is not the run's own.
+        reason = "" if scope in self.extra_scopes else error.code
+        await self.exhaust(scope=scope, unit=unit, reason=reason)
 
     def came_back(self) -> None:
         """Money or room under a limit was given back: wake calls of this tenant that wait for it."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from artelier.ledger import Capping, Moving
+from artelier.ledger import Capping, Counting, Moving
 from artelier.log import BlobRef, EventData, event
 
 
@@ -32,8 +32,9 @@ class Receipt(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("run.started")
-class RunStarted(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A run begins. `loop` names the built-in loop that drives it; empty for hand-written code."""
+class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
+    """A run begins. `loop` names the built-in loop that drives it; empty for hand-written code. `scopes` are
+    those in which it counts what it uses, beside its own, its ancestors' and the tenant's."""
 
     loop: str = ""
     agent: str = ""
@@ -155,7 +156,7 @@ class ToolsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("limit.set")
 class LimitSet(Capping, frozen=True, kw_only=True, omit_defaults=True):
-    """A cap of this run, set when it started or by a command."""
+    """A cap of this run, set at its start or by a command; in a tenant's stream, that of a shared scope."""
 
     command: int = 0
 
@@ -577,3 +578,4 @@ MOVING: list[type[Moving]] = [
 """Kinds that the ledger's view must see."""
 
 CAPPING: list[type[Capping]] = [LimitSet]
+COUNTING: list[type[Counting]] = [RunStarted]

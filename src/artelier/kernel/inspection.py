@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from artelier.errors import (
     ArtelierError,
     InvalidExport,
+    InvalidRequest,
     NotFound,
     StoreUnavailable,
 )
@@ -32,6 +33,7 @@ from artelier.kernel.archive import (
 from artelier.kernel.belongings import Belongings
 from artelier.kernel.loan import Loan
 from artelier.kernel.portable import check_place, check_stream, head_refs
+from artelier.kernel.scopes import check_scopes
 from artelier.ledger import Moving
 from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref
 from artelier.log.blobs import BLOB_BYTES_MAX
@@ -271,6 +273,8 @@ class _Inspection:
         """What an event says about other lines of the file."""
         if isinstance(data, ev.RunForked) and not 1 <= data.at <= self._seq_of(data.origin):
             raise InvalidExport("the origin of a fork is missing", got=data.origin[:120])
+        if isinstance(data, ev.RunStarted):
+            _check_scopes(stream, data)
         if isinstance(data, ev.RunStarted) and data.parent is not None:
             if data.parent not in self.found.runs:
                 self.found.parents.add(data.parent)
@@ -369,6 +373,14 @@ class _Inspection:
                 raise InvalidExport("an artifact that no run of the file has written", got=local)
         if belongings is not None:
             belongings.end()
+
+
+def _check_scopes(stream: str, started: ev.RunStarted) -> None:
+    """It counts nowhere but in scopes that runs are opened with. Errors: `InvalidExport`."""
+    try:
+        check_scopes(started.scopes)
+    except InvalidRequest as error:
+        raise InvalidExport(f"{stream[:120]} begins with {error.message}", got=error.got) from None
 
 
 class _OpenBlob:

@@ -41,8 +41,9 @@ from artelier.kernel.manifest import encoded
 from artelier.kernel.policy import narrow
 from artelier.kernel.results import FINAL, Limits
 from artelier.kernel.run import Run
+from artelier.kernel.scopes import check_scopes, deadlines, limits_of, scopes_of
 from artelier.kernel.services import LEASE_TTL_US, Services
-from artelier.kernel.tool_list import note_tools, tool_list
+from artelier.kernel.tool_list import newest_list, note_tools, tool_list
 from artelier.kernel.waits import microseconds
 from artelier.ledger import Moving
 from artelier.log import (
@@ -74,6 +75,8 @@ class Opening:
     grants: tuple[str, ...] | None = None
     parent: RunCore | None = None
     parent_step: str | None = None
+    scopes: tuple[str, ...] = ()
+    """In which it counts what it uses, beside its own, its ancestors' and the tenant's: `agent:<id>`, ..."""
     loop: str = ""
     agent: str = ""
     model: str = ""
@@ -235,14 +238,14 @@ class OpenRun:
             grants = narrow(opening.parent.grants, grants)
         core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
         blobs: list[Blob] = []
-        core.listed_under = tenant.grants
+        core.listed_under = core.sight
         started = ev.RunStarted(
             loop=opening.loop, agent=opening.agent, model=opening.model,
             goal=self._keep(opening.goal, blobs), settings=self._keep(opening.settings, blobs),
             tools=self._keep(tool_list(core), blobs) if core.tools else None, grants=grants,
             parent=opening.parent.run_id if opening.parent else None,
             parent_step=opening.parent_step, replay=opening.replay,
-            code=self._services.code_version,
+            scopes=check_scopes(opening.scopes), code=self._services.code_version,
         )  # fmt: skip
         core.listed = started.tools
         caps = _caps(opening.limits, opening.run_id)
@@ -257,9 +260,8 @@ class OpenRun:
             return await self._resume(await run_row(self._services, tenant.id, opening.run_id))
         self._attach(core, token)
         self.is_new = True
-        core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = now
-        core.deadlines = await deadlines(self._services, tenant.id, core.scopes)
+        await self._count(core, started.scopes)
         self._services.at("run.started")
         return core
 
@@ -308,9 +310,8 @@ class OpenRun:
         self._attach(core, token)
         core.row_id = row["id"]
         core.control_seq = row["control_seq"]
-        core.scopes, core.capped = await _limits(self._services, tenant.id, opening.run_id)
         core.started_us = row["started_us"]
-        core.deadlines = await deadlines(self._services, tenant.id, core.scopes)
+        await self._count(core, await scopes_of(self._services, places))
         core.signals = [
             (seq, name, data)
             for seq, name, data in await self._services.store.query(
@@ -323,7 +324,7 @@ class OpenRun:
         elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
             core.writer.note(ev.RunResumed())
             core.status = "running"
-        core.listed = row["tools"]
+        core.listed = await newest_list(self._services, row)
         note_tools(core)
         return core
 
@@ -336,6 +337,13 @@ class OpenRun:
         return start
 
     # Both
+
+    async def _count(self, core: RunCore, extra: tuple[str, ...]) -> None:
+        """Where it counts what it uses, and when its time is up."""
+        services, tenant = self._services, core.tenant.id
+        core.extra_scopes = extra
+        core.scopes, core.counted = await limits_of(services, tenant, core.run_id, extra=extra)
+        core.deadlines = await deadlines(services, tenant, core.scopes)
 
     def _core(self, history: History, *, grants: tuple[str, ...], replay: str) -> RunCore:
         opening, tenant = self._opening, self._tenant
@@ -524,35 +532,6 @@ async def _abandoned(core: RunCore) -> list[EventData]:
         )
         held |= {key: core.held[key] for (key,) in asked if key in core.held}
     return [abandon(request, key=key) for key, request in held.items()]
-
-
-async def _limits(
-    services: Services, tenant: str, run_id: str
-) -> tuple[tuple[str, ...], frozenset[tuple[str, str]]]:
-    """The scopes that a run counts in, and which of them have caps."""
-    scopes = [f"run:{run_id}"]
-    row = await run_row(services, tenant, run_id)
-    while row["parent"] is not None:
-        scopes.append(f"run:{row['parent']}")
-        row = await run_row(services, tenant, row["parent"])
-    scopes.append("tenant")
-    rows = await services.store.query(
-        "SELECT scope, unit FROM limits WHERE tenant = ? AND cap IS NOT NULL"
-        f" AND scope IN ({', '.join('?' * len(scopes))})",
-        (tenant, *scopes),
-    )
-    return tuple(scopes), frozenset((scope, unit) for scope, unit in rows)
-
-
-async def deadlines(services: Services, tenant: str, scopes: tuple[str, ...]) -> dict[str, int]:
-    """When the time of each scope is up, of those that have a cap on it."""
-    rows = await services.store.query(
-        "SELECT l.scope, r.started_us + l.cap * 1000 FROM limits l JOIN runs r ON r.tenant = l.tenant"
-        " AND r.run = substr(l.scope, 5) WHERE l.tenant = ? AND l.unit = 'ms' AND l.cap IS NOT NULL"
-        f" AND l.scope IN ({', '.join('?' * len(scopes))})",
-        (tenant, *scopes),
-    )
-    return dict(rows)
 
 
 async def _unread_notes(services: Services, stream: int) -> list[Any]:

@@ -241,7 +241,7 @@ def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> Mo
     except errors.OutputInvalid as error:
         misfit = error
     ref, blob = core.keep(content)
-    settlement = settle(ready.reservation, usage=reply.usage, capped=core.capped)
+    settlement = settle(ready.reservation, usage=reply.usage, capped=core.counted)
     usage = reply.usage
     core.held.pop(ready.key, None)
     said, blobs = core.keep_json(words(misfit)) if misfit is not None else (None, [])
@@ -282,7 +282,7 @@ async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
     facts = error.facts if isinstance(error, ArtelierError) else {}
     usage: Usage | None = facts.get("usage")
     settlement = settle(
-        ready.reservation, usage=usage or Usage(), cost=None if usage else 0, capped=core.capped
+        ready.reservation, usage=usage or Usage(), cost=None if usage else 0, capped=core.counted
     )
     core.held.pop(ready.key, None)
     if ready.span is not None:
@@ -300,7 +300,7 @@ async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
 
 def note_failure(core: RunCore, ready: Ready, *, family: str, code: str, cost: int = 0) -> None:
     """Record a failure without waiting for it."""
-    settlement = settle(ready.reservation, usage=Usage(), cost=cost, capped=core.capped)
+    settlement = settle(ready.reservation, usage=Usage(), cost=cost, capped=core.counted)
     core.held.pop(ready.key, None)
     if ready.span is not None:
         ready.span.failed(code, cost_microusd=cost)

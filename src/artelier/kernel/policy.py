@@ -11,6 +11,23 @@ from typing import cast
 from artelier.errors import InvalidRequest
 from artelier.ports.model import ChatMessage
 
+RISKS = {"low": 0, "medium": 1, "high": 2}
+"""Risk classes of tools, by how much can go wrong."""
+
+
+def check_risk(risk: object) -> str | None:
+    """A risk class or None. Errors: `InvalidRequest`."""
+    if risk is None or (isinstance(risk, str) and risk in RISKS):
+        return risk
+    raise InvalidRequest("not a risk class", expected=", ".join(RISKS), got=repr(risk)[:80])
+
+
+def lower_risk(*risks: str | None) -> str | None:
+    """The lowest of several thresholds, which is the strictest; None only if all are."""
+    given = [risk for risk in risks if risk is not None]
+    return min(given, key=RISKS.__getitem__, default=None)
+
+
 Scrub = Callable[[tuple[ChatMessage, ...]], tuple[tuple[ChatMessage, ...], dict[str, int]]]
 """Messages without personal data, and how many values of which sort were replaced."""
 

@@ -157,7 +157,7 @@ async def _charge(core: RunCore, key: str, amount: int) -> None:
         return
     source = UNLIMITED if core.tenant.budget is None else TENANT
     counts = tuple(
-        Count(scope, unit, use=amount) for scope, unit in sorted(core.capped) if unit == "usd"
+        Count(scope, unit, use=amount) for scope, unit in sorted(core.counted) if unit == "usd"
     )
     await core.writer.commit(
         ev.ToolCharged(

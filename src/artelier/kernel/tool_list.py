@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +11,8 @@ import msgspec
 from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
 from artelier.kernel.manifest import canonical
-from artelier.log import make_blob
+from artelier.kernel.services import Services
+from artelier.log import BlobRef, decode_stored, make_blob
 
 
 def tool_list(core: RunCore) -> list[dict[str, Any]]:
@@ -28,11 +30,23 @@ def tool_list(core: RunCore) -> list[dict[str, Any]]:
     return listed
 
 
+async def newest_list(services: Services, row: Mapping[str, Any]) -> BlobRef | None:
+    """The list of tools that the log has last of a run, or of the run that it was forked from."""
+    rows = await services.store.query(
+        "SELECT data FROM events WHERE stream = ? AND kind = 'tools.changed' ORDER BY seq DESC LIMIT 1",
+        (row["id"],),
+    )
+    return decode_stored(rows[0][0], type=ev.ToolsChanged).tools if rows else row["tools"]
+
+
 def note_tools(core: RunCore) -> None:
-    """Record the tools that the run sees now, unless the log has them. Cost: nothing while grants stay."""
-    if core.listed_under == core.tenant.grants:
+    """Record the tools that the run sees now, unless the log has them.
+
+    Cost: nothing while grants stay and nothing is switched off or on.
+    """
+    if core.listed_under == (sight := core.sight):
         return
-    core.listed_under = core.tenant.grants
+    core.listed_under = sight
     if not core.tools:
         return
     ref, blob = make_blob(core.tenant.id, core.key, canonical(tool_list(core)))

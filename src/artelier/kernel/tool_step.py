@@ -21,6 +21,7 @@ from artelier.kernel import tool_span
 from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
+from artelier.kernel.policy import RISKS
 from artelier.kernel.results import Approval, ToolResult
 from artelier.kernel.tool_entry import enter, idempotency_key, is_untouched
 from artelier.kernel.tool_outcome import ToolAsk, check_arguments, complete, refuse, replayed
@@ -34,8 +35,6 @@ PROBE_TIMEOUT_S = 60.0
 
 RESULT_INVALID = "tool_result_invalid"
 """Code of a port's word that the tool has returned, and only its result is no JSON."""
-
-RISKS = {"low": 0, "medium": 1, "high": 2}
 
 
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
@@ -108,7 +107,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     blobs = [*blobs, *more]
     once = tool.side_effect and not tool.idempotent
     counts = tuple(
-        Count(scope, unit, use=1) for scope, unit in sorted(core.capped) if unit == "steps"
+        Count(scope, unit, use=1) for scope, unit in sorted(core.counted) if unit == "steps"
     )
     requested = ev.ToolRequested(
         key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts
@@ -140,12 +139,14 @@ def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPo
     grant = tool.grant or f"tools:{tool.name}"
     if not core.may_use(grant):
         raise NotGranted(f"this run may not use {tool.name!r}", expected=f"the grant {grant}")
+    if (why := core.why_off(tool)) is not None:
+        raise NotGranted(f"tool {tool.name!r} is off", expected="another tool", got=why)
     return tool, tool.validate(ask.arguments)
 
 
 async def _approved(core: RunCore, tool: ToolPort, ask: ToolAsk, key: str) -> Approval | None:
-    """A person's answer where the policy asks for one; None where it does not."""
-    threshold = core.policy.approve_risk
+    """A person's answer where the policy or the run's loop asks for one; None where neither does."""
+    threshold = core.approve_risk
     if threshold is None or RISKS[tool.risk] < RISKS[threshold]:
         return None
     return await approve(

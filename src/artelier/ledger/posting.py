@@ -27,7 +27,7 @@ class Count(msgspec.Struct, frozen=True, array_like=True):
     """A change of a scope's counter. Reserving is checked against the cap; settling never fails."""
 
     scope: str
-    """`run:<id>` or `tenant`."""
+    """`run:<id>`, `tenant`, or a scope that runs were opened with (`agent:<id>`, `membrane:<id>`)."""
     unit: str
     """`usd` (micro-dollars), `tokens`, `steps` or `ms`."""
     reserve: int = 0
@@ -54,6 +54,12 @@ class Capping(EventData, frozen=True, kw_only=True, omit_defaults=True):
     cap: int | None = None
     used: int = 0
     """What the scope had used before it was first capped."""
+
+
+class Counting(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """An event from which on scopes count whatever is used in them, capped or not."""
+
+    scopes: tuple[str, ...] = ()
 
 
 @event("money.transferred")

@@ -6,8 +6,10 @@ whose posting would overdraw an account is refused whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from artelier.errors import InsufficientFunds, InvalidEvent, LimitReached
-from artelier.ledger.posting import Capping, Count, Moving, Posting
+from artelier.ledger.posting import Capping, Count, Counting, Moving, Posting
 from artelier.log import Applied, Tx, View
 
 SOURCES = ("source:", "mint:")
@@ -123,8 +125,28 @@ def cap(event: Applied, tx: Tx) -> None:
     )
 
 
-def ledger_view(kinds: list[type[Moving]], capping: list[type[Capping]]) -> View:
-    """The view over all kinds of events that move money or set caps."""
+COUNTED = ("usd", "tokens", "steps")
+"""Units of what scopes count without a cap."""
+
+
+def count_from_here(event: Applied, tx: Tx) -> None:
+    """Open the counters of scopes. Those that are there keep their caps and what they have counted."""
+    data = event.data
+    assert isinstance(data, Counting)
+    for scope in data.scopes:
+        for unit in COUNTED:
+            tx.execute(
+                "INSERT INTO limits VALUES (?, ?, ?, NULL, 0, 0) ON CONFLICT DO NOTHING",
+                (event.stream.tenant, scope, unit),
+            )
+
+
+def ledger_view(
+    kinds: list[type[Moving]],
+    capping: list[type[Capping]],
+    counting: Sequence[type[Counting]] = (),
+) -> View:
+    """The view over all kinds of events that move money, set caps or open counters."""
     return View(
         name="ledger",
         version=1,
@@ -139,5 +161,9 @@ def ledger_view(kinds: list[type[Moving]], capping: list[type[Capping]]) -> View
                 reserved INTEGER NOT NULL, used INTEGER NOT NULL,
                 PRIMARY KEY(tenant, scope, unit)) STRICT, WITHOUT ROWID""",
         ),
-        handlers={**dict.fromkeys(kinds, move), **dict.fromkeys(capping, cap)},
+        handlers={
+            **dict.fromkeys(kinds, move),
+            **dict.fromkeys(capping, cap),
+            **dict.fromkeys(counting, count_from_here),
+        },
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.errors import InvalidRequest
-from artelier.kernel import queries, reconcile
+from artelier.kernel import queries, reconcile, scopes
 from artelier.money import parse_usd
 from artelier.operations.commanding import give
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
     from artelier.log import EventData
+
+_NUMBER = re.compile("[0-9]{1,18}")
 
 UNSAID: Any = object()
 """Stands for an argument that was not given where None is a legal value."""
@@ -62,11 +65,31 @@ class CommandsHandle:
         """
         if unit not in ("usd", "tokens", "steps", "ms"):
             raise InvalidRequest("unit of a limit", expected="usd, tokens, steps or ms", got=unit)
-        amount = cap if cap is None else parse_usd(cap) if unit == "usd" else int(cap)
-        if amount is not None and amount < 0:
-            raise InvalidRequest("a cap", expected="at least 0", got=amount)
+        amount = _amount(unit, cap)
         choice = "" if amount is None else str(amount)
         return await _give(self, run_id, "limit", by=by, key=unit, choice=choice)
+
+    async def cap(
+        self: Desk, scope: str, *, unit: str, cap: int | str | None, by: str = "operator"
+    ) -> None:
+        """Set or lift (`cap=None`) a cap of a scope that runs are opened with, such as `agent:<id>`.
+
+        It holds at once, in every process. A run that does not fit any more stops at its next paid step with
+        `budget_exhausted`; when the cap is raised it can be resumed.
+        Units:  `usd` in dollars as text, `tokens` and `steps` as counts.
+        Errors: `InvalidRequest`.
+        """
+        await self.state()
+        amount = _amount(unit, cap)
+        await scopes.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
+
+    async def used(self: Desk, scope: str) -> dict[str, Any]:
+        """What the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved, cap}`.
+
+        Units:  micro-dollars, tokens, steps of models and tools; `cap` is None without one.
+        Errors: `InvalidRequest`.
+        """
+        return await scopes.used_of(self.services, self.id, scope)
 
     async def inject(self: Desk, run_id: str, note: str, *, by: str = "operator") -> EventData:
         return await _give(self, run_id, "inject", by=by, payload=note)
@@ -135,6 +158,21 @@ class CommandsHandle:
             self.services, await self.state(), run_id, step, answer=given[0],
             result=succeeded if failed is None else failed, by=by,
         )  # fmt: skip
+
+
+def _amount(unit: str, cap: int | str | None) -> int | None:
+    """A cap in the smallest unit. Errors: `InvalidRequest`."""
+    if cap is None:
+        return None
+    if unit == "usd":
+        amount = parse_usd(cap)
+    elif isinstance(cap, bool) or not (isinstance(cap, int) or _NUMBER.fullmatch(cap)):
+        raise InvalidRequest("a cap", expected="a whole number from 0", got=repr(cap)[:80])
+    else:
+        amount = int(cap)
+    if not 0 <= amount < 1 << 53:
+        raise InvalidRequest("a cap", expected="a number from 0", got=str(amount)[:80])
+    return amount
 
 
 async def _give(desk: Desk, run_id: str, verb: str, **command: Any) -> EventData:

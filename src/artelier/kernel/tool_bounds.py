@@ -1,0 +1,54 @@
+"""Which of its tools a run must not use, or only with a person's yes, as the loop that drives it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from artelier.kernel.policy import RISKS, Policy, check_risk, lower_risk
+from artelier.ports.tool import ToolPort
+
+
+class ToolBounds:
+    """Part of a run at work. Nothing here is recorded: a loop sets it from what it has journaled."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._barred: dict[str, str] = {}
+        self._approve_risk: str | None = None
+        self._risk_max: str | None = None
+
+    @property
+    def barred(self) -> Mapping[str, str]:
+        """Tools that are off for this run, and why; set by its loop. They are not listed, and refused."""
+        return MappingProxyType(self._barred)
+
+    @barred.setter
+    def barred(self, why: Mapping[str, str]) -> None:
+        self._barred = dict(sorted(why.items()))
+
+    @property
+    def risk_max(self) -> str | None:
+        """The highest risk class of tools that are on; None for all. Set by the run's loop."""
+        return self._risk_max
+
+    @risk_max.setter
+    def risk_max(self, risk: str | None) -> None:
+        self._risk_max = check_risk(risk)
+
+    @property
+    def approve_risk(self) -> str | None:
+        """Risk class from which on a person must approve: a loop can only be stricter than the policy."""
+        return lower_risk(self.policy.approve_risk, self._approve_risk)
+
+    @approve_risk.setter
+    def approve_risk(self, risk: str | None) -> None:
+        self._approve_risk = check_risk(risk)
+
+    def why_off(self, tool: ToolPort) -> str | None:
+        """Why the run must not use a tool that is granted to it; None if it may."""
+        if (why := self._barred.get(tool.name)) is not None:
+            return why
+        if self._risk_max is not None and RISKS[tool.risk] > RISKS[self._risk_max]:
+            return f"tools of risk {tool.risk} are off"
+        return None
