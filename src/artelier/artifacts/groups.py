@@ -143,18 +143,21 @@ class Groups:
     async def shared(self, group: str, *, limit: int, after: str | None) -> Shared:
         """What members may read by being members, in the order of ids, as far as the asker may too.
 
+        That they may read the group itself is not among it.
         A page may hold fewer than `limit` although more follow. Errors: those of `members`.
         """
         door, _ = self._door, await self._readable(group)
         here = (door.tenant, door.space, group)
         total = await door.store.query(
-            "SELECT COUNT(*) FROM artifact_shared WHERE tenant = ? AND space = ? AND group_id = ?",
+            "SELECT COUNT(*) FROM artifact_shared"
+            " WHERE tenant = ? AND space = ? AND group_id = ? AND id <> group_id",
             here,
         )
         rows = await door.store.query(
             f"{COLUMNS}a.version JOIN artifact_shared s"
             " ON s.tenant = a.tenant AND s.space = a.space AND s.id = a.id"
-            " WHERE s.tenant = ? AND s.space = ? AND s.group_id = ? AND s.id > ? AND a.deleted = 0"
+            " WHERE s.tenant = ? AND s.space = ? AND s.group_id = ? AND s.id > ?"
+            " AND s.id <> s.group_id AND a.deleted = 0"
             " ORDER BY s.id LIMIT ?",
             (*here, after or "", limit),
         )
