@@ -1,0 +1,309 @@
+"""Membranes: shared pools of context. Members read what is shared there, nothing else of other agents.
+
+A membrane is an artifact of kind `membrane`; its members are a group, and an artifact is shared in it when
+its access policy lists that group. So what an agent may read is decided where every access is
+(`artifacts/access.py`), and nothing here decides it a second time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from artelier.artifacts import Access, Artifact, Artifacts, Provenance, group_of
+from artelier.errors import (
+    AccessDenied,
+    Conflict,
+    InvalidArtifact,
+    InvalidRequest,
+    NotFound,
+    VersionConflict,
+)
+from artelier.ids import MAIN_SPACE, check_artifact_id
+from artelier.money import format_usd, parse_usd
+
+if TYPE_CHECKING:
+    from artelier.artifacts import Space
+    from artelier.kernel import Services
+    from artelier.log import Blob, StreamAppend
+
+OPERATOR = "operator"
+"""Whom people act as with artifacts; which person it was is the actor of the event."""
+
+KIND = "membrane"
+
+STEERING = "/steering"
+"""What the id of a membrane's steering adds to its own."""
+
+NAME_CHARS_MAX = 80
+PAGE_MAX = 1_000
+SHARED_SHOWN = 100
+"""Artifacts in one `show`; `shared_next` is where `Artifacts.shared` goes on."""
+ATTEMPTS_MAX = 20
+"""How often sharing is decided anew because the artifact had a new version meanwhile."""
+
+_BUDGET = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
+
+
+class Desk(Protocol):
+    """The kernel bound to one tenant, as far as this needs it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def services(self) -> Services: ...
+
+    def as_principal(self, principal: str) -> Space: ...
+
+
+class Membranes:
+    """The membranes of a tenant. `by` is who acts, as events say it; rights are those of `principal`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    # -- what is there
+
+    async def create(
+        self,
+        id: str,
+        *,
+        name: str,
+        members: Iterable[str] = (),
+        budget_usd: str | int | Decimal | None = None,
+        by: str = OPERATOR,
+    ) -> dict[str, Any]:
+        """Make a membrane with its members, as one batch; what `show` says of it.
+
+        Errors: `InvalidRequest`; `VersionConflict` if the id is taken.
+        """
+        from artelier.log import Batch
+
+        append, blobs = await self.plan_create(
+            id, name=name, members=members, budget_usd=budget_usd, by=by
+        )
+        await self._desk.services.store.append(Batch(appends=(append,), blobs=blobs))
+        return await self.show(id)
+
+    async def plan_create(
+        self,
+        id: str,
+        *,
+        name: str,
+        members: Iterable[str] = (),
+        budget_usd: str | int | Decimal | None = None,
+        by: str = OPERATOR,
+        cause: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> tuple[StreamAppend, list[Blob]]:
+        """All of `create` but the append, for a caller with a batch of its own."""
+        artifacts = self._as(OPERATOR, by)
+        group = group_of(id)
+        check_artifact_id(id + STEERING)  # there must be room for it
+        append, blobs, _ = await artifacts.plan_write(
+            id, kind=KIND, content={"name": _name(name), "budget_usd": _budget(budget_usd)},
+            access={"allow": {"read": [group]}}, expected_version=0, cause=cause,
+            provenance=provenance,
+        )  # fmt: skip
+        if joining := tuple(members):
+            append = await artifacts.plan_join(id, *joining, cause=cause, after=append)
+        return append, blobs
+
+    async def list(
+        self, mission: str | None = None, *, limit: int = 100, after: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Membranes, of one mission by id or else all in the order of their making, beyond the id `after`.
+
+        `{id, name, version, members, shared_count, steering, budget_usd}` each.
+        """
+        artifacts = self._as(OPERATOR)
+        if mission is None:
+            page = await artifacts.list(kind=KIND, limit=limit, after=after)
+            ids = [summary.id for summary in page]
+        else:
+            ids = await self._ids_of(check_artifact_id(mission), limit=limit, after=after)
+        found: list[dict[str, Any]] = []
+        for id_ in ids:
+            try:
+                found.append(await self._facts(artifacts, id_))
+            except (AccessDenied, NotFound):
+                continue  # somebody else's, or deleted right now
+        return found
+
+    async def show(self, id: str) -> dict[str, Any]:
+        """`{id, name, version, members, shared, shared_next, shared_count, steering, budget_usd}`.
+
+        `members` are principals by name, `shared` the first artifacts by id as `{id, kind, version, owner,
+        title}`, `steering` the id of its steering artifact or None.
+        Errors: `NotFound`, `AccessDenied`, `InvalidRequest` for what is no membrane.
+        """
+        artifacts = self._as(OPERATOR)
+        facts = await self._facts(artifacts, id)
+        page = await artifacts.shared(id, limit=SHARED_SHOWN)
+        facts["shared"] = [
+            {"id": one.id, "kind": one.kind, "version": one.version, "owner": one.owner,
+             "title": one.title}
+            for one in page.items
+        ]  # fmt: skip
+        return {**facts, "shared_next": page.next, "shared_count": page.count}
+
+    # -- who is in it
+
+    async def join(
+        self, id: str, agent: str, by: str = OPERATOR, *, principal: str = OPERATOR
+    ) -> None:
+        """Let an agent read what the membrane shares, from now on. Errors: see `Artifacts.join`."""
+        await self._as(principal, by).join(id, agent)
+
+    async def leave(
+        self, id: str, agent: str, by: str = OPERATOR, *, principal: str = OPERATOR
+    ) -> None:
+        """Take that right away, at once. Errors: see `Artifacts.leave`."""
+        await self._as(principal, by).leave(id, agent)
+
+    async def access_for(self, agent: str) -> dict[str, Any]:
+        """The access policy of what an agent makes: people and all members of its membranes may read it."""
+        groups = await self._desk.as_principal(agent).artifacts.groups_of()
+        return {"allow": {"read": [OPERATOR, *map(group_of, groups)]}}
+
+    # -- what is shared in it
+
+    async def share(
+        self, id: str, artifact_id: str, by: str = OPERATOR, *, principal: str = OPERATOR
+    ) -> Artifact:
+        """Let the members read an artifact: a new version of it, the same but for its policy.
+
+        Errors: `NotFound`; `AccessDenied` unless `principal` owns it; `Conflict` if it is shared already;
+        `InvalidRequest` for a policy that is neither `private` nor a list.
+        """
+        artifacts = self._as(principal, by)
+        _check_kind(id, (await artifacts.access(id, "read")).granted().kind)
+        group = group_of(id)
+
+        def added(readers: list[str]) -> list[str]:
+            if group in readers:
+                raise Conflict(f"{artifact_id} is shared in {id} already")
+            return [*readers, group]
+
+        return await _govern(artifacts, artifact_id, added)
+
+    async def unshare(
+        self, id: str, artifact_id: str, by: str = OPERATOR, *, principal: str = OPERATOR
+    ) -> Artifact:
+        """Take the members' right to read an artifact away. Errors: those of `share`."""
+        group = group_of(id)
+
+        def removed(readers: list[str]) -> list[str]:
+            if group not in readers:
+                raise Conflict(f"{artifact_id} is not shared in {id}")
+            return [reader for reader in readers if reader != group]
+
+        return await _govern(self._as(principal, by), artifact_id, removed)
+
+    # -- inside
+
+    def _as(self, principal: str, by: str | None = None) -> Artifacts:
+        artifacts = self._desk.as_principal(principal).artifacts
+        return artifacts if by is None else artifacts.by(by)
+
+    async def _ids_of(self, mission: str, *, limit: int, after: str | None) -> list[str]:
+        if not 1 <= limit <= PAGE_MAX:
+            raise InvalidRequest("invalid limit", expected=f"1 to {PAGE_MAX}", got=limit)
+        first, behind = f"{mission}/", f"{mission}0"  # 0 is the character after /
+        rows = await self._desk.services.store.query(
+            "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND id > ? AND id < ?"
+            " AND kind = ? AND deleted = 0 ORDER BY id LIMIT ?",
+            (self._desk.id, MAIN_SPACE, max(after or "", first), behind, KIND, limit),
+        )
+        return [row[0] for row in rows]
+
+    async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
+        membrane = await artifacts.read(check_artifact_id(id), price_max=0)
+        _check_kind(id, membrane.kind)
+        members = await artifacts.members(id, limit=PAGE_MAX)
+        content = cast("dict[str, Any]", membrane.content)
+        name, budget = content.get("name"), content.get("budget_usd")
+        return {
+            "id": id,
+            "name": name[:NAME_CHARS_MAX] if isinstance(name, str) and name else id,
+            "version": membrane.version,
+            "members": [member.principal for member in members],
+            "shared_count": (await artifacts.shared(id, limit=1)).count,
+            "steering": await _steering(artifacts, id),
+            "budget_usd": budget if isinstance(budget, str) else None,
+        }
+
+
+async def _steering(artifacts: Artifacts, id: str) -> str | None:
+    try:
+        verdict = await artifacts.access(id + STEERING, "read")
+    except InvalidRequest:  # an id so long that none can be there
+        return None
+    return id + STEERING if verdict.allowed else None
+
+
+async def _govern(
+    artifacts: Artifacts, id: str, change: Callable[[list[str]], list[str]]
+) -> Artifact:
+    """A new version of an artifact with the same content and other readers."""
+    for _ in range(ATTEMPTS_MAX):
+        _lists(id, (await artifacts.access(id, "govern")).granted().access)
+        stands = await artifacts.read(id)
+        lists = {right: list(names) for right, names in _lists(id, stands.access).items()}
+        lists["read"] = change(lists.get("read", []))
+        kept = Provenance(derived_from=stands.provenance.derived_from)
+        try:
+            return await artifacts.write(
+                id, content=stands.content, access={"allow": lists}, provenance=kept,
+                expected_version=stands.version,
+            )  # fmt: skip
+        except VersionConflict:
+            continue
+    raise VersionConflict(f"artifact {id} changes faster than it can be shared", got=ATTEMPTS_MAX)
+
+
+def _lists(id: str, access: Access | None) -> dict[str, tuple[str, ...]]:
+    if access is not None and access.policy == "allow":
+        return access.allow
+    if access is not None and access.policy == "private":
+        return {}
+    policy = access.policy if access is not None else "broken"
+    raise InvalidRequest(
+        f"the policy of {id} has no list that a membrane can be added to",
+        expected="private, or {allow: {right: [principal]}}", got=policy,
+        hint="Its members may read it already."
+        if policy in ("owner_writes", "public")
+        else "Its owner can give it the policy `private` first.",
+    )  # fmt: skip
+
+
+def _check_kind(id: str, kind: str) -> None:
+    if kind != KIND:
+        raise InvalidRequest(
+            f"{id} is no membrane", expected=f"an artifact of kind {KIND}", got=kind
+        )
+
+
+def _name(value: object) -> str:
+    name = value.strip() if isinstance(value, str) else ""
+    if not 1 <= len(name) <= NAME_CHARS_MAX:
+        raise InvalidArtifact(
+            "a membrane needs a name", expected=f"1-{NAME_CHARS_MAX} characters",
+            got=repr(value)[:120],
+        )  # fmt: skip
+    return name
+
+
+def _budget(value: object) -> str | None:
+    if value is None:
+        return None
+    text = str(value) if isinstance(value, str | int | Decimal) else ""
+    if not _BUDGET.fullmatch(text):
+        raise InvalidArtifact(
+            "the budget of a membrane is no amount in USD", expected='text such as "1.50", or null',
+            got=repr(value)[:120],
+        )  # fmt: skip
+    return format_usd(parse_usd(text))
