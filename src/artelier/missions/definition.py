@@ -62,6 +62,32 @@ class Decision(_Strict):
         return self
 
 
+class Evidence(_Strict):
+    """Where an output meets a criterion."""
+
+    ref: str = Field(min_length=1, max_length=256)
+    """Of the output, with its version."""
+    quote: str = Field(min_length=1, max_length=4_000)
+    """Copied from it, character for character."""
+
+
+class Criterion(_Strict):
+    """Whether the outputs meet one criterion."""
+
+    criterion: str = Field(min_length=1, max_length=4_000)
+    met: bool
+    evidence: list[Evidence] = Field(default_factory=list[Evidence], max_length=50)
+    missing: str = Field(default="", max_length=4_000)
+    """What is not there, if it is not met."""
+
+
+class Verdict(_Strict):
+    """What an evaluator says of the outputs of a task; any other reply is no verdict."""
+
+    criteria: list[Criterion] = Field(min_length=1, max_length=100)
+    summary: str = Field(default="", max_length=4_000)
+
+
 class Check(_Strict):
     """A criterion that is tested by rule instead of by a model."""
 
