@@ -144,19 +144,13 @@ async def render(call: Call, step: Step) -> None:
 
 def readable(request: ModelRequest) -> str:
     """A request as text: a heading per message, tools by name."""
-    lines = [f"model: {request.model}", f"params: {plain.arguments(request.params)}"]
-    if request.tools:
-        lines.append(f"tools: {', '.join(tool.name for tool in request.tools)}")
-    for number, message in enumerate(request.messages, start=1):
-        answers = f" (answers {message.tool_call_id})" if message.tool_call_id else ""
-        lines += ["", f"--- {number} {message.role}{answers}"]
-        if message.text:
-            lines.append(message.text)
-        lines += [
-            f"calls {call.name}({plain.arguments(call.arguments, chars_max=10_000)})  [{call.id}]"
-            for call in message.tool_calls
-        ]
-    return "\n".join(lines)
+    from artelier.server.comparing import readable
+
+    return readable(request, shown=_shown)
+
+
+def _shown(value: Any) -> str:
+    return plain.arguments(value, chars_max=10_000)
 
 
 @command(app, name="diff", example="artelier manifest diff q3-report:c1/model q3-report:c2/model")
@@ -168,9 +162,11 @@ async def diff(
     """Show how two prompts differ, and what broke the cached prefix."""
     async with call.kernel() as kernel:
         one, two = [await _both(call, kernel, place) for place in (first, second)]
-    parts = _compared(one[0], two[0])
-    text = _changes(one[1], two[1], names=(first, second))
     from artelier.kernel import shared_prefix
+    from artelier.server.comparing import changes, compared
+
+    parts = compared(one[0], two[0])
+    text = changes(one[1], two[1], names=(first, second), shown=_shown)
 
     prefix = shared_prefix(one[0], two[0])
     if call.as_json:
@@ -198,34 +194,3 @@ async def _both(call: Call, kernel: Kernel, place: str) -> tuple[Manifest, Model
     runs = kernel.for_tenant(call.tenant)
     located = await _located(runs, place)
     return await runs.manifest(*located), await runs.render(*located)
-
-
-def _compared(one: Manifest, two: Manifest) -> list[dict[str, Any]]:
-    """Parts side by side, by tag and place."""
-    from itertools import zip_longest
-
-    found: list[dict[str, Any]] = []
-    for old, new in zip_longest(one.parts, two.parts):
-        if old is None or new is None or old.tag != new.tag:
-            found += [{"tag": part.tag, "change": change}
-                      for part, change in ((old, "only in the first"), (new, "only in the second"))
-                      if part is not None]  # fmt: skip
-        else:
-            found.append({"tag": new.tag, "change": _change(old, new)})
-    return found
-
-
-def _change(old: PartRecord, new: PartRecord) -> str:
-    if old == new:
-        return "same"
-    if old.conversation is not None and old.conversation == new.conversation:
-        if old.start == new.start and old.end != new.end:
-            return f"messages {old.start}-{old.end} -> {new.start}-{new.end}"
-    return "same content" if old.blob is not None and old.blob == new.blob else "changed"
-
-
-def _changes(one: ModelRequest, two: ModelRequest, *, names: tuple[str, str]) -> str:
-    from difflib import unified_diff
-
-    old, new = readable(one).splitlines(), readable(two).splitlines()
-    return "\n".join(unified_diff(old, new, names[0], names[1], lineterm="", n=1))

@@ -41,6 +41,10 @@ class ServerSettings:
     """Of live streams at one time."""
     queue_max: int = 1000
     """Events that wait for one client; one that is further behind is dropped and resumes."""
+    workspace: str = ""
+    """Folder that the tools of new missions work on; empty for none."""
+    model: str = "offline"
+    """Of whatever names none."""
     features: tuple[str, ...] = field(default=())
     """Names of what this server offers besides the routes, for the web application."""
 

@@ -1,0 +1,192 @@
+"""`artelier up`: Mission Control in the browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli.call import Call, file_of
+from artelier.cli.command import alone, command
+from artelier.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from artelier.app import Kernel
+    from artelier.server.settings import ServerSettings
+
+app = alone()
+
+
+@command(app, example="artelier up --workspace ./sales --open")
+async def up(
+    call: Call,
+    host: Annotated[
+        str, typer.Option("--host", metavar="NAME", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: a free one.")
+    ] = 8321,
+    open_: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
+    auth: Annotated[
+        str | None,
+        typer.Option("--auth", metavar="FILE", help="Users, as TOML; else only who has the link."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="NAME", help="Name under which a proxy reaches it; repeatable."
+        ),
+    ] = None,
+    workspace: Annotated[
+        str | None,
+        typer.Option("--workspace", metavar="DIR", help="Folder that agents of missions may use."),
+    ] = None,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Drive no runs: other processes do.")
+    ] = False,
+    hash_password: Annotated[
+        bool, typer.Option("--hash-password", help="Ask a password, print its line for --auth.")
+    ] = False,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Print a program's token and its line for --auth.")
+    ] = False,
+) -> int | None:
+    """Serve Mission Control to a browser on this machine.
+
+    It prints a link that signs in once; Enter prints another. Runs that nobody drives are driven here.
+    Ctrl-C ends it: runs stay resumable, and the root of the newest commit is printed. With --auth a file
+    of users says who may sign in: [[users]] with name, role (viewer, operator or admin), tenants, and
+    password or tokens. Without it only this machine can reach the server.
+    """
+    if hash_password or new_token:
+        return _print_line(call, is_password=hash_password)
+    from artelier.server.serving import bind
+    from artelier.server.settings import ServerSettings
+    from artelier.server.users import Users
+
+    database = file_of(call.database)
+    settings = ServerSettings(
+        host=host, port=port, hosts=tuple(allow_host or ()), tenant=call.tenant,
+        users=Users.load(auth) if auth else None, secret_file=_secret_file(database),
+        has_worker=not no_worker, workspace=_folder(workspace), model=call.settings.model,
+    )  # fmt: skip
+    bound = bind(host, port)
+    try:
+        async with call.kernel(create=True) as kernel:
+            return await _serve(call, kernel, settings, bound, opens=open_)
+    finally:
+        bound.close()
+
+
+async def _serve(
+    call: Call, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool
+) -> None:
+    from artelier.server.app import create_app
+    from artelier.server.serving import address_of, serve
+
+    await kernel.for_tenant(settings.tenant).state()
+    application = create_app(kernel, settings=settings)
+    address = address_of(bound, settings)
+    link = _link(application, address)
+    if call.as_json:
+        call.screen.json({"url": link, "port": bound.getsockname()[1]}, indent=-1)
+    else:
+        call.screen.text(link)
+    open_runs = await kernel.for_tenant(settings.tenant).runs(status="pending", limit=1)
+    waiting = " Runs are waiting to be driven." if open_runs["items"] else ""
+    worker = "drives runs" if settings.has_worker else "drives no runs"
+    call.screen.note(f"database {call.database}; {worker}; Ctrl-C ends it.{waiting}", "bold")
+    if settings.workspace:
+        call.screen.note(f"workspace {settings.workspace}")
+    if opens:
+        import webbrowser
+
+        webbrowser.open(link)
+    with _new_links(call, application, address):
+        await serve(application, bound)
+    call.screen.note(f"head {await kernel.head()}", "dim")
+
+
+def _link(application: FastAPI, address: str) -> str:
+    """Where to go: with users to the login, else with a token that signs in once."""
+    if application.state.gate.users is not None:
+        return f"{address}/"
+    return f"{address}/?token={application.state.gate.sessions.link()}"
+
+
+def _new_links(call: Call, application: FastAPI, address: str) -> Any:
+    """While it is open, Enter prints a new link, if a person sits there."""
+    import asyncio
+    import contextlib
+
+    @contextlib.contextmanager
+    def reading() -> Any:
+        if not call.screen.asks:
+            yield
+            return
+        loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+
+        def pressed() -> None:
+            if os.read(descriptor, 4096):
+                call.screen.text(_link(application, address))
+            else:
+                loop.remove_reader(descriptor)  # Ctrl-D
+
+        loop.add_reader(descriptor, pressed)
+        try:
+            yield
+        finally:
+            loop.remove_reader(descriptor)
+
+    return reading()
+
+
+def _secret_file(database: str) -> Path | None:
+    """The key of sessions stands beside the database, so that a restart keeps them."""
+    if database == ":memory:":
+        return None
+    path = Path(database)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(path.name + ".sessions")
+
+
+def _folder(workspace: str | None) -> str:
+    """Errors: `NotFound` if it is no folder."""
+    if workspace is None:
+        return ""
+    root = os.path.realpath(workspace)
+    if not os.path.isdir(root):
+        raise NotFound("the workspace is no folder", got=workspace, hint="Name one that exists.")
+    return root
+
+
+def _print_line(call: Call, *, is_password: bool) -> None:
+    """What goes into a file of users. Errors: `InvalidRequest` if the password was mistyped."""
+    import secrets
+
+    from artelier.server.users import password_hash, token_hash
+
+    if not is_password:
+        token = secrets.token_urlsafe(32)
+        call.screen.note("the token; it is shown once")
+        call.screen.text(token)
+        call.screen.note("its line in the file of users")
+        call.screen.text(f'tokens = ["{token_hash(token)}"]')
+        return
+    call.screen.text(f'password = "{password_hash(_asked(call))}"')
+
+
+def _asked(call: Call) -> str:
+    if not call.screen.asks:
+        return sys.stdin.readline().rstrip("\r\n")
+    import getpass
+
+    password = getpass.getpass("password > ", stream=sys.stderr)
+    if getpass.getpass("again > ", stream=sys.stderr) != password:
+        raise InvalidRequest("the two passwords differ")
+    return password
