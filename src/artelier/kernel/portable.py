@@ -32,6 +32,9 @@ KINDS: dict[str, set[str]] = {
 }
 """Kinds of events by type of stream. A package that records its own in runs adds them here."""
 
+ABOUT: dict[str, str] = {cls.KIND: "group" for cls in GROUPING}
+"""Which field names the artifact in whose stream an event of this kind stands, where that is not `id`."""
+
 
 def check_stream(local: str) -> tuple[str, str]:
     """Type and id of a stream that may be exported. Errors: `InvalidExport`."""
@@ -66,8 +69,7 @@ def check_place(
         raise InvalidExport(f"{where} sets a cap of somebody else", got=data.scope[:120])
     if isinstance(data, ev.RunStarted | ev.RunForked) != (type_ == "run" and seq == 1):
         raise InvalidExport(f"{where}: a run's stream begins with its start, and nowhere else")
-    about = getattr(data, "group" if isinstance(data, GROUPING) else "id", None)
-    if type_ == "artifact" and about != id_:
+    if type_ == "artifact" and getattr(data, ABOUT.get(kind, "id"), None) != id_:
         raise InvalidExport(f"{where} is about another artifact")
 
 

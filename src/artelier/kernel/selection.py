@@ -131,13 +131,24 @@ async def _last_command(services: Services, commands: Stream, upto: int) -> int:
 async def _artifacts(
     services: Services, tenant: str, run: str, upto: int
 ) -> list[tuple[Stream, int]]:
-    """Streams of the artifacts that a run wrote, each up to the run's newest version of it."""
+    """Streams of the artifacts that a run wrote, each up to the run's newest version of it; those of
+    groups up to the newest change of their members."""
+    at = (tenant, MAIN_SPACE, run, upto)
     rows = await services.store.query(
         "SELECT s.name, max(e.position) FROM artifact_versions v"
         " JOIN events e ON e.stream = v.stream AND e.seq = v.seq"
         " JOIN streams s ON s.id = v.stream"
         " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND e.position <= ?"
         " GROUP BY s.name",
-        (tenant, MAIN_SPACE, run, upto),
+        at,
     )
-    return [(Stream(tenant, MAIN_SPACE, name), position) for name, position in rows]
+    grouped = await services.store.query(
+        "SELECT s.name, max(e.position) FROM artifact_versions v"
+        " JOIN artifacts a ON a.tenant = v.tenant AND a.space = v.space AND a.id = v.id"
+        " JOIN events e ON e.stream = v.stream AND e.kind IN ('group.joined', 'group.left')"
+        " JOIN streams s ON s.id = v.stream"
+        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND a.kind = 'membrane'"
+        " AND e.position <= ? GROUP BY s.name",
+        at,
+    )
+    return [(Stream(tenant, MAIN_SPACE, name), position) for name, position in (*rows, *grouped)]
