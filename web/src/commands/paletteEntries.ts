@@ -1,0 +1,53 @@
+import { allTasks, liveAgents, liveArtifacts, liveMembranes } from "@/projection/vitals";
+import { type SelectionKind, select } from "@/state/ui";
+import { type CommandState, type Enabled, YES } from "./command";
+import { allCommands, runCommand } from "./registry";
+
+export interface PaletteEntry {
+  readonly id: string;
+  readonly label: string;
+  readonly group: string;
+  readonly shortcut: string | undefined;
+  /** What it is found by. */
+  readonly text: string;
+  readonly enabled: Enabled;
+  readonly run: () => void;
+}
+
+const THINGS_MAX = 2000;
+
+/** Every command, those that can run first, then every thing that can be selected. */
+export function paletteEntries(state: CommandState): readonly PaletteEntry[] {
+  const commands = allCommands
+    .filter((command) => command.id !== "palette.open")
+    .map((command) => ({
+      id: command.id,
+      label: command.label,
+      group: command.group,
+      shortcut: command.shortcut,
+      text: `${command.label} ${command.group} ${command.words ?? ""}`,
+      enabled: command.enabled(state),
+      run: () => void runCommand(command.id),
+    }))
+    .sort((a, b) => Number(b.enabled.ok) - Number(a.enabled.ok));
+  const { graph } = state;
+  const things = [
+    ...liveAgents(graph).map((one) => thing("agent", one.id, one.name)),
+    ...allTasks(graph).map((one) => thing("task", one.id, one.goal)),
+    ...liveMembranes(graph).map((one) => thing("membrane", one.id, one.name)),
+    ...liveArtifacts(graph).map((one) => thing("artifact", one.id, one.title)),
+  ];
+  return [...commands, ...things.slice(0, THINGS_MAX)];
+}
+
+function thing(kind: SelectionKind, id: string, name: string): PaletteEntry {
+  return {
+    id: `${kind}:${id}`,
+    label: name === "" || name === id ? id : `${name.slice(0, 80)} · ${id}`,
+    group: kind,
+    shortcut: undefined,
+    text: `${name} ${id} ${kind}`,
+    enabled: YES,
+    run: () => select(kind, id),
+  };
+}

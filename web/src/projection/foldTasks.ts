@@ -1,0 +1,229 @@
+import type { Draft } from "./draft";
+import { flag, idOf, integer, missionOf, parsed, splitStream, text, texts, type WireEvent } from "./event";
+import type { Iteration, RunStatus, Task, TaskStatus } from "./graph";
+
+type Fold = (draft: Draft, event: WireEvent, id: string) => void;
+
+/** Where a task stands: what its loop said, else what its run says. As the server's view does it. */
+export function taskStatus(ended: string, run: RunStatus | undefined): TaskStatus {
+  if (run === "cancelled") return "cancelled";
+  if (ended === "done" || ended === "failed" || ended === "blocked") return ended;
+  if (run === undefined) return "pending";
+  if (run === "budget_exhausted") return "blocked";
+  return run === "failed" || run === "completed" ? "failed" : "active";
+}
+
+function blank(id: string): Task {
+  return {
+    id,
+    mission: missionOf(id),
+    goal: "",
+    criteria: "",
+    agent: "",
+    parent: "",
+    status: "pending",
+    ended: "",
+    reason: "",
+    blockedBy: "",
+    iteration: 0,
+    iterationsMax: 0,
+    dependsOn: [],
+    inputs: [],
+    outputs: [],
+    iterations: [],
+  };
+}
+
+function put(draft: Draft, id: string, fields: Partial<Task>): void {
+  const task = { ...(draft.get("tasks", id) ?? blank(id)), ...fields };
+  draft.put("tasks", id, { ...task, status: taskStatus(task.ended, draft.get("runs", id)?.status) });
+}
+
+function defined(draft: Draft, event: WireEvent): void {
+  const id = text(event, "task");
+  if (id === "") return;
+  const before = draft.get("tasks", id);
+  const agent = text(event, "agent");
+  const dependsOn = texts(event, "depends_on");
+  put(draft, id, {
+    mission: text(event, "mission", before?.mission ?? missionOf(id)),
+    parent: text(event, "parent", before?.parent ?? ""),
+    agent,
+    dependsOn,
+    inputs: texts(event, "inputs"),
+    iterationsMax: integer(event, "max_iterations"),
+  });
+  if (agent !== "") assign(draft, agent, id, integer(event, "max_iterations"));
+  if (event.kind === "task.created") for (const other of dependsOn) draft.link("depends", other, id, event);
+}
+
+/** The agent shows this task, unless it works on another one. */
+function assign(draft: Draft, agentId: string, task: string, iterationsMax: number): void {
+  const agent = draft.agent(agentId);
+  const current = agent.task === "" ? undefined : draft.get("tasks", agent.task);
+  const busy = current !== undefined && current.id !== task && (current.status === "active" || current.status === "pending");
+  if (!busy) draft.put("agents", agentId, { ...agent, task, iterationsMax });
+  else draft.put("agents", agentId, agent);
+}
+
+function begun(draft: Draft, event: WireEvent, id: string): void {
+  const agentId = text(event, "agent");
+  const iterationsMax = integer(event, "max_iterations");
+  const inputs = texts(event, "inputs");
+  put(draft, id, { agent: agentId, iterationsMax, inputs, ended: "", reason: "", blockedBy: "" });
+  if (agentId === "") return;
+  draft.put("agents", agentId, {
+    ...draft.agent(agentId),
+    runId: id,
+    task: id,
+    action: "",
+    iteration: 0,
+    iterationsMax,
+  });
+  for (const ref of inputs) draft.link("read", idOf(ref), agentId, event);
+}
+
+function iterate(draft: Draft, event: WireEvent, id: string, fields: Partial<Iteration>): void {
+  const task = draft.get("tasks", id);
+  if (task === undefined) return;
+  const n = integer(event, "iteration");
+  const before = task.iterations.find((one) => one.n === n);
+  const next: Iteration = {
+    n,
+    position: event.position,
+    atUs: event.at_us,
+    action: "",
+    tool: "",
+    reason: "",
+    repeats: 0,
+    steering: "",
+    artifact: "",
+    isError: false,
+    code: "",
+    passed: null,
+    summary: "",
+    void: "",
+    ...before,
+    ...fields,
+  };
+  put(draft, id, {
+    iteration: Math.max(task.iteration, n),
+    iterations: before === undefined ? [...task.iterations, next] : task.iterations.map((one) => (one.n === n ? next : one)),
+  });
+}
+
+function decided(draft: Draft, event: WireEvent, id: string): void {
+  const decision = parsed(event, "decision");
+  const steering = text(event, "steering");
+  const action = text(event, "action");
+  iterate(draft, event, id, {
+    action,
+    tool: text(event, "tool"),
+    reason: typeof decision["reason"] === "string" ? decision["reason"] : "",
+    repeats: integer(event, "repeats"),
+    steering,
+  });
+  const agent = draft.get("tasks", id)?.agent ?? "";
+  if (agent !== "") draft.patch("agents", agent, { iteration: integer(event, "iteration"), action, steering });
+}
+
+function undecided(draft: Draft, event: WireEvent, id: string): void {
+  iterate(draft, event, id, {
+    isError: true,
+    code: "decision_invalid",
+    reason: event.texts["mistakes"] ?? "",
+  });
+}
+
+function acted(draft: Draft, event: WireEvent, id: string): void {
+  const artifact = text(event, "artifact");
+  iterate(draft, event, id, { artifact, isError: flag(event, "is_error"), code: text(event, "code") });
+  const agent = draft.get("tasks", id)?.agent ?? "";
+  for (const ref of texts(event, "read")) draft.link("read", idOf(ref), agent, event);
+}
+
+function judged(draft: Draft, event: WireEvent, id: string): void {
+  const verdict = parsed(event, "verdict");
+  iterate(draft, event, id, {
+    passed: flag(event, "passed"),
+    summary: typeof verdict["summary"] === "string" ? verdict["summary"] : "",
+    void: text(event, "void"),
+  });
+}
+
+function ended(draft: Draft, event: WireEvent, id: string): void {
+  put(draft, id, {
+    ended: text(event, "status"),
+    reason: text(event, "reason"),
+    outputs: texts(event, "outputs"),
+    iteration: integer(event, "iterations"),
+  });
+}
+
+function blocked(draft: Draft, event: WireEvent): void {
+  const id = text(event, "task");
+  const task = draft.get("tasks", id);
+  if (task === undefined || task.ended !== "") return;
+  put(draft, id, { ended: "blocked", reason: text(event, "reason"), blockedBy: text(event, "by") });
+}
+
+function planned(draft: Draft, event: WireEvent, id: string): void {
+  const cost = integer(event, "cost", -1);
+  draft.put("missions", id, {
+    id,
+    plannedUs: event.at_us,
+    launchedUs: null,
+    callsMax: integer(event, "calls"),
+    costMax: cost < 0 ? null : cost,
+    agents: [],
+    tasks: [],
+    membranes: [],
+  });
+}
+
+function launched(draft: Draft, event: WireEvent, id: string): void {
+  draft.patch("missions", id, {
+    launchedUs: event.at_us,
+    agents: texts(event, "agents"),
+    tasks: texts(event, "tasks"),
+    membranes: texts(event, "membranes"),
+  });
+}
+
+function reopened(draft: Draft, _event: WireEvent, id: string): void {
+  if (draft.get("tasks", id) !== undefined) put(draft, id, { ended: "", reason: "", blockedBy: "" });
+}
+
+/** A fork of a task's run is a task of its own, with the iterations of the history that it shares. */
+function forked(draft: Draft, event: WireEvent, id: string): void {
+  const origin = draft.get("tasks", text(event, "origin"));
+  if (origin === undefined) return;
+  put(draft, id, { ...origin, id, ended: "", reason: "", blockedBy: "", outputs: [] });
+}
+
+const TASK_FOLDS: Readonly<Record<string, Fold>> = {
+  "task.created": defined,
+  "task.changed": defined,
+  "task.begun": begun,
+  "task.blocked": blocked,
+  "decision.taken": decided,
+  "decision.invalid": undecided,
+  "action.taken": acted,
+  "task.evaluated": judged,
+  "task.ended": ended,
+  "mission.planned": planned,
+  "mission.launched": launched,
+  "run.reopened": reopened,
+  "run.forked": forked,
+};
+
+/** Tasks and missions. Runs must have folded the event before, because a task's status follows its run's. */
+export function foldTask(draft: Draft, event: WireEvent): void {
+  const [, id] = splitStream(event.stream);
+  TASK_FOLDS[event.kind]?.(draft, event, id);
+  const task = draft.get("tasks", id);
+  const run = draft.get("runs", id);
+  if (task === undefined || run === undefined) return;
+  const status = taskStatus(task.ended, run.status);
+  if (status !== task.status) draft.put("tasks", id, { ...task, status });
+}

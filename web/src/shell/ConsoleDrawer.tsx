@@ -1,0 +1,55 @@
+import { Suspense } from "react";
+import { setUi, useUi } from "@/state/ui";
+import { IconButton } from "@/ui/IconButton";
+import { DownIcon, UpIcon } from "@/ui/icons/icons";
+import { Resizer } from "@/ui/Resizer";
+import { Skeleton } from "@/ui/Skeleton";
+import { Boundary } from "./Boundary";
+import { panels } from "./panels";
+
+const HEIGHT_MIN = 120;
+
+/** The drawer at the bottom: as high as one likes, or closed to its handle. */
+export function ConsoleDrawer() {
+  const isOpen = useUi((state) => state.isConsoleOpen);
+  const height = useUi((state) => state.consoleHeight);
+  const Console = panels.console;
+  if (Console === null) return null;
+  const max = Math.max(HEIGHT_MIN, window.innerHeight - 220);
+  return (
+    <section aria-label="Console" className="hidden shrink-0 bg-panel tablet:block">
+      {isOpen && (
+        <Resizer
+          label="Height of the console"
+          orientation="horizontal"
+          value={Math.min(height, max)}
+          min={HEIGHT_MIN}
+          max={max}
+          perPx={-1}
+          onChange={(consoleHeight) => setUi({ consoleHeight })}
+        />
+      )}
+      <div className="relative" style={{ height: isOpen ? Math.min(height, max) : 32 }}>
+        <div className={isOpen ? "absolute top-1.5 right-3 z-10" : "flex h-full items-center justify-between border-t border-line px-3"}>
+          {!isOpen && <span className="text-12 text-ink-2">Console</span>}
+          <IconButton
+            label={isOpen ? "Close the console" : "Open the console"}
+            shortcut="mod+j"
+            side="top"
+            size="small"
+            aria-expanded={isOpen}
+            icon={isOpen ? <DownIcon /> : <UpIcon />}
+            onClick={() => setUi({ isConsoleOpen: !isOpen })}
+          />
+        </div>
+        {isOpen && (
+          <Boundary what="The console" retryKey="console">
+            <Suspense fallback={<Skeleton label="the console" />}>
+              <Console />
+            </Suspense>
+          </Boundary>
+        )}
+      </div>
+    </section>
+  );
+}

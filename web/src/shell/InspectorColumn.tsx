@@ -1,0 +1,49 @@
+import { Suspense } from "react";
+import { setUi, useUi } from "@/state/ui";
+import { cx } from "@/ui/cx";
+import { Resizer } from "@/ui/Resizer";
+import { Skeleton } from "@/ui/Skeleton";
+import { Boundary } from "./Boundary";
+import { panels } from "./panels";
+
+const WIDTH_MIN = 300;
+const WIDTH_MAX = 640;
+
+/** The column on the right. On a tablet it lies over the screen, on a phone it fills it. */
+export function InspectorColumn() {
+  const isOpen = useUi((state) => state.isInspectorOpen);
+  const selection = useUi((state) => state.selection);
+  const width = useUi((state) => state.inspectorWidth);
+  const Inspector = panels.inspector;
+  if (Inspector === null || !isOpen) return null;
+  return (
+    <aside
+      aria-label="Inspector"
+      className={cx(
+        "flex min-h-0 bg-panel max-desktop:absolute max-desktop:inset-y-0 max-desktop:right-0 max-desktop:z-20 max-tablet:left-0",
+        selection === null && "max-desktop:hidden",
+      )}
+    >
+      <Resizer
+        label="Width of the inspector"
+        orientation="vertical"
+        value={width}
+        min={WIDTH_MIN}
+        max={WIDTH_MAX}
+        perPx={-1}
+        onChange={(inspectorWidth) => setUi({ inspectorWidth })}
+        className="max-tablet:hidden"
+      />
+      <div
+        className="min-h-0 min-w-0 flex-1 overflow-auto scroll-thin max-tablet:!w-full"
+        style={{ width: Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width)) }}
+      >
+        <Boundary what="The inspector" retryKey={`${selection?.kind ?? ""} ${selection?.id ?? ""}`}>
+          <Suspense fallback={<Skeleton label="the inspector" />}>
+            <Inspector />
+          </Suspense>
+        </Boundary>
+      </div>
+    </aside>
+  );
+}

@@ -1,0 +1,84 @@
+import { Suspense } from "react";
+import { runCommand } from "@/commands/registry";
+import { openRoots } from "@/projection/vitals";
+import type { Graph } from "@/projection/graph";
+import { useProjection } from "@/state/log";
+import { setUi, useUi } from "@/state/ui";
+import { PauseIcon, PlayIcon, SearchIcon, StepIcon, StopIcon } from "@/ui/icons/icons";
+import { Kbd } from "@/ui/Kbd";
+import { Select } from "@/ui/Select";
+import { CommandButton } from "./CommandButton";
+import { panels } from "./panels";
+import { Vitals } from "./Vitals";
+
+/** The God Mode bar: the goal, the controls of all that runs, and the vitals. */
+export function TopBar() {
+  const Goal = panels.godmode;
+  const anyGoing = useProjection(isAnyGoing);
+  return (
+    <header className="flex min-h-14 flex-wrap items-center gap-x-3 gap-y-2 border-b border-line bg-panel px-4 py-2 [grid-area:top]">
+      <div className="flex min-w-60 flex-1 items-center gap-2">
+        {Goal === null ? (
+          <SearchButton />
+        ) : (
+          <Suspense fallback={<div className="h-9 flex-1 skeleton" />}>
+            <Goal />
+          </Suspense>
+        )}
+      </div>
+      <MissionChoice />
+      <div role="group" aria-label="All runs" className="flex gap-2">
+        {anyGoing ? (
+          <CommandButton id="run.pause_all" icon={<PauseIcon size={12} />} />
+        ) : (
+          <CommandButton id="run.resume_all" icon={<PlayIcon size={12} />} />
+        )}
+        <CommandButton id="run.step" icon={<StepIcon size={12} />} />
+        <CommandButton id="run.stop_all" variant="danger" icon={<StopIcon size={10} />} />
+      </div>
+      <Vitals />
+    </header>
+  );
+}
+
+function isAnyGoing(graph: Graph): boolean {
+  const roots = openRoots(graph);
+  return roots.length === 0 || roots.some((run) => run.status !== "paused");
+}
+
+function SearchButton() {
+  return (
+    <button
+      type="button"
+      onClick={() => void runCommand("palette.open")}
+      className="flex h-9 w-full items-center gap-2.5 rounded-control border border-edge bg-paper px-3 text-ink-2 hover:text-ink"
+    >
+      <SearchIcon />
+      <span className="truncate">Search and run commands</span>
+      <span className="ml-auto">
+        <Kbd keys="mod+k" />
+      </span>
+    </button>
+  );
+}
+
+function missionIds(graph: Graph): readonly string[] {
+  return [...graph.missions.keys()];
+}
+
+/** Which goal the controls are about; shown as soon as there is more than one. */
+function MissionChoice() {
+  const ids = useProjection(missionIds);
+  const mission = useUi((state) => state.mission);
+  if (ids.length < 2) return null;
+  return (
+    <Select
+      bare
+      label="Goal that the controls are about"
+      value={ids.includes(mission) ? mission : ""}
+      options={[{ value: "", label: "All goals" }, ...ids.map((id) => ({ value: id, label: id }))]}
+      onChange={(chosen) => setUi({ mission: chosen })}
+      className="max-w-50"
+    />
+  );
+}

@@ -1,0 +1,84 @@
+import type { ReactNode } from "react";
+import type { Graph, Run } from "@/projection/graph";
+import { vitals } from "@/projection/vitals";
+import { useGraph, useProjection } from "@/state/log";
+import { type Selection, useUi } from "@/state/ui";
+import { compact, dollars, whole } from "@/ui/amounts";
+import { cx } from "@/ui/cx";
+import { Meter } from "@/ui/Meter";
+
+/** What it costs, what runs, what waits for people, and how large the newest prompt is. */
+export function Vitals() {
+  const now = useProjection(vitals);
+  const graph = useGraph();
+  const selection = useUi((state) => state.selection);
+  const run = promptRun(graph, selection);
+  const budget = now.budgetMicrousd === null ? "no limit" : dollars(now.budgetMicrousd);
+  const spent = `${now.unpriced > 0 ? "≥ " : ""}${dollars(now.spentMicrousd)}`;
+  return (
+    <dl className="flex items-stretch overflow-x-auto scroll-thin">
+      <Vital label="spent / budget" title={costTitle(now.heldMicrousd, now.unpriced)}>
+        {spent} / {budget}
+      </Vital>
+      <Vital label="running">
+        {now.runningAgents} of {now.agents} agents
+      </Vital>
+      <Vital label="approvals" tone={now.waitingApprovals > 0 ? "text-warn" : undefined}>
+        {now.waitingApprovals === 0 ? "none waiting" : `${now.waitingApprovals} waiting`}
+      </Vital>
+      {run !== null && (
+        <Vital label="newest prompt" title={`${run.id}: ${whole(run.promptTokens)} tokens, ${whole(run.promptCachedTokens)} from cache`}>
+          <span className="flex items-center gap-2">
+            {compact(run.promptTokens)} tok
+            <Meter
+              label="Share of the newest prompt that came from the cache"
+              value={run.promptCachedTokens}
+              max={run.promptTokens}
+              valueText={`${whole(run.promptCachedTokens)} of ${whole(run.promptTokens)} tokens from cache`}
+              tone="membrane"
+              warnFrom={2}
+              className="w-12"
+            />
+          </span>
+        </Vital>
+      )}
+    </dl>
+  );
+}
+
+function costTitle(held: number, unpriced: number): string {
+  const parts = [
+    held > 0 ? `${dollars(held)} held for calls in flight` : "nothing held",
+    unpriced > 0 ? `${unpriced} calls without a known price are not in the sum` : "",
+  ];
+  return parts.filter(Boolean).join("; ");
+}
+
+/** The run whose prompt is shown: of what is selected, else the one that asked a model last. */
+function promptRun(graph: Graph, selection: Selection | null): Run | null {
+  const chosen =
+    selection?.kind === "agent" ? graph.agents.get(selection.id)?.runId : selection?.kind === "run" || selection?.kind === "task" ? selection.id : undefined;
+  const run = chosen === undefined ? undefined : graph.runs.get(chosen);
+  if (run !== undefined && run.promptTokens > 0) return run;
+  let newest: Run | null = null;
+  for (const one of graph.runs.values()) {
+    if (one.promptTokens > 0 && (newest === null || one.lastPosition > newest.lastPosition)) newest = one;
+  }
+  return newest;
+}
+
+interface VitalProps {
+  readonly label: string;
+  readonly title?: string;
+  readonly tone?: string | undefined;
+  readonly children: ReactNode;
+}
+
+function Vital({ label, title, tone, children }: VitalProps) {
+  return (
+    <div title={title} className="flex flex-col justify-center border-l border-line px-3 leading-tight first:border-l-0 tablet:first:border-l">
+      <dt className="text-11 whitespace-nowrap text-ink-3">{label}</dt>
+      <dd className={cx("num whitespace-nowrap", tone)}>{children}</dd>
+    </div>
+  );
+}
