@@ -18,6 +18,7 @@ from artelier.ids import VERSION
 from artelier.server import errors, pages, routes
 from artelier.server.attempts import Attempts
 from artelier.server.driver import Driver
+from artelier.server.errands import errands_of
 from artelier.server.guard import Guard
 from artelier.server.hub import Hub
 from artelier.server.identity import Gate
@@ -64,5 +65,6 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
         yield
     finally:
         app.state.hub.close()
+        await errands_of(app).close()
         if app.state.driver is not None:
             await app.state.driver.stop()

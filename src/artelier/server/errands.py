@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("artelier.server")
 AT_ONCE_MAX = 64
 """Errands of one server (guess: far more than two cores serve)."""
 ENDED_MAX = 256
-"""Failures that are remembered, to be shown once."""
+"""Failures that are remembered."""
 
 Key = tuple[str, ...]
 
@@ -30,10 +30,9 @@ Key = tuple[str, ...]
 class Errand:
     """One of them, while it is on its way."""
 
-    task: asyncio.Task[Any]
-    asked: int = 0
-    """How often it is to do its thing; 0 if that is not counted."""
-    done: int = 0
+    task: asyncio.Task[None]
+    about: Any = None
+    """What whoever sent it wants to be told of it."""
 
 
 @dataclass(slots=True)
@@ -42,20 +41,16 @@ class Errands:
 
     _at_work: dict[Key, Errand] = field(default_factory=dict[Key, Errand])
     _failed: dict[Key, ArtelierError] = field(default_factory=dict[Key, ArtelierError])
-    _keepsakes: dict[Key, Any] = field(default_factory=dict[Key, Any])
-    _partings: list[Callable[[], Awaitable[None]]] = field(
-        default_factory=list[Callable[[], Awaitable[None]]]
-    )
 
-    def start(self, key: Key, work: Coroutine[Any, Any, Any], *, asked: int = 0) -> Errand:
+    def start(self, key: Key, work: Coroutine[Any, Any, Any], *, about: Any = None) -> Errand:
         """Let it run. Errors: `Conflict` if one about the same is on its way; `QueueFull`."""
         if key in self._at_work or len(self._at_work) >= AT_ONCE_MAX:
             work.close()
             if key in self._at_work:
-                raise Conflict(f"{' '.join(key[::2])} is being worked on already")
+                raise Conflict(f"{key[0]} {key[-1]} is being worked on already")
             raise QueueFull("the server has its hands full", hint="Try again in a moment.")
         self._failed.pop(key, None)
-        errand = Errand(asyncio.get_running_loop().create_task(self._run(key, work)), asked)
+        errand = Errand(asyncio.get_running_loop().create_task(self._run(key, work)), about)
         self._at_work[key] = errand
         errand.task.add_done_callback(lambda _: self._at_work.pop(key, None))
         return errand
@@ -75,26 +70,14 @@ class Errands:
         return self._at_work.get(key)
 
     def failure(self, key: Key) -> ArtelierError | None:
-        """Why the last one about this ended before its time."""
+        """Why the last one about this ended before its time; None if it did not."""
         return self._failed.get(key)
-
-    def keep(self, key: Key, make: Callable[[], Any]) -> Any:
-        """A value that lives as long as the app."""
-        if key not in self._keepsakes:
-            self._keepsakes[key] = make()
-        return self._keepsakes[key]
-
-    def at_end(self, parting: Callable[[], Awaitable[None]]) -> None:
-        """What to do when the app ends, once no errand is on its way."""
-        self._partings.append(parting)
 
     async def close(self) -> None:
         tasks = [one.task for one in self._at_work.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        while self._partings:
-            await self._partings.pop()()
 
 
 def errands_of(app: FastAPI) -> Errands:

@@ -36,7 +36,10 @@ from starlette.responses import Response
 from artelier.server.wire.shapes import ErrorAnswer
 
 PREFIX = "/api/v1"
-MODULES = ("auth", "events", "runs", "approvals")
+MODULES = (
+    "auth", "events", "runs", "approvals", "artifacts", "uploads", "sessions", "turns", "profiles",
+    "agents", "memory", "skills", "worlds", "world_figures", "market", "ledger", "tenants",
+)  # fmt: skip
 """Modules of this package with a `router`, in the order of the documentation."""
 
 REFUSALS: dict[int | str, dict[str, Any]] = {

@@ -1,0 +1,48 @@
+"""Ticks of a world as an errand: one at a time in each world, until they are done, held, or it is paused."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from artelier.errors import Conflict, RunSuspended
+from artelier.server.errands import Errand, Errands
+from artelier.server.wire.worlds import Held, Passing
+from artelier.world import World
+from artelier.world.genesis import shipped_policies
+
+
+def key_of(desk: Any, id: str) -> tuple[str, str, str]:
+    return ("world", desk.id, id)
+
+
+def world_of(desk: Any, id: str) -> World:
+    """A world with the rule agents that are shipped. Errors: `InvalidRequest` for what names none."""
+    return World.open(desk, id, policies=shipped_policies())
+
+
+async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Errand:
+    """Begin to pass ticks. Errors: `NotFound`; `Conflict` if the world is paused or its ticks are passing."""
+    world = world_of(desk, id)
+    if (await world.row())["paused"]:
+        raise Conflict(f"world {id} is paused", hint="Resume it first.")
+    about = Passing(asked=ticks)
+    return errands.start(key_of(desk, id), _pass(world, about), about=about)
+
+
+def _pass(world: World, about: Passing) -> Coroutine[Any, Any, None]:
+    async def work() -> None:
+        async with world:
+            while about.passed < about.asked and not (await world.row())["paused"]:
+                try:
+                    done = await world.tick()
+                except RunSuspended as stopped:
+                    about.held = Held(
+                        run_id=stopped.run_id, status=stopped.status, reason=stopped.reason
+                    )
+                    return
+                about.passed, about.tick = about.passed + 1, done.tick
+                about.acted += done.acted
+                about.rejected += done.rejected
+
+    return work()

@@ -1,0 +1,67 @@
+"""`/skills`: what agents can load, and what waits for a person's look."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from artelier.server.deps import Actor, Desk
+from artelier.server.routes import resource
+from artelier.server.wire import skills as wire
+from artelier.server.wire.forms import After, Limit, Page
+from artelier.tools.skills import Skills
+
+router = resource("skills")
+
+
+def _with_id(row: dict[str, Any]) -> dict[str, Any]:
+    return {"id": f"{row['source']}/{row['name']}", **row}
+
+
+@router.get("", operation_id="skills_list")
+async def list_(
+    desk: Desk,
+    status: Annotated[wire.Status | None, Query(description="Only those.")] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> Page[wire.SkillLine]:
+    """The skills that were ever seen in this tenant, by id."""
+    found = sorted(
+        (_with_id(one) for one in await Skills(desk.services, desk.id).list()),
+        key=lambda one: one["id"],
+    )
+    rest = [one for one in found if one["id"] > (after or "") and status in (None, one["status"])]
+    following = rest[limit - 1]["id"] if len(rest) > limit else None
+    return Page[wire.SkillLine].model_validate({"items": rest[:limit], "next": following})
+
+
+@router.get("/{id}", operation_id="skills_show")
+async def show(desk: Desk, id: str) -> wire.SkillShown:
+    """A skill's newest definition, and why it is parked."""
+    found = await Skills(desk.services, desk.id).show(id)
+    return wire.SkillShown.model_validate(_with_id(found))
+
+
+@router.get("/{id}/diff", operation_id="skills_diff")
+async def diff(desk: Desk, id: str) -> wire.SkillDiff:
+    """What changed since it could last be used."""
+    skills = Skills(desk.services, desk.id)
+    files = await skills.files_changed(id)
+    return wire.SkillDiff.model_validate({"diff": await skills.diff(id), "files": files})
+
+
+@router.post("/{id}/approve", operation_id="skills_approve")
+async def approve(desk: Desk, actor: Actor, id: str, body: wire.SkillDecision) -> wire.SkillLine:
+    """Let a parked or refused definition be used from the next listing on."""
+    skills = Skills(desk.services, desk.id)
+    found = await skills.approve(id, by=actor, note=body.note, hash=body.hash)
+    return wire.SkillLine.model_validate(_with_id(found))
+
+
+@router.post("/{id}/refuse", operation_id="skills_refuse")
+async def refuse(desk: Desk, actor: Actor, id: str, body: wire.SkillDecision) -> wire.SkillLine:
+    """Forbid a definition, also one in use: its next call is refused."""
+    skills = Skills(desk.services, desk.id)
+    found = await skills.refuse(id, by=actor, note=body.note, hash=body.hash)
+    return wire.SkillLine.model_validate(_with_id(found))

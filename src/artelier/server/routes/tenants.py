@@ -1,0 +1,32 @@
+"""`/tenants/me`: what the tenant of the request may do and spend, and what is left."""
+
+from __future__ import annotations
+
+from artelier.kernel import Tenants
+from artelier.kernel.bookkeeping import limits
+from artelier.money import parse_usd
+from artelier.server.deps import Desk
+from artelier.server.routes import resource
+from artelier.server.wire.ledger import TenantShown
+
+router = resource("tenants")
+
+
+@router.get("/me", operation_id="tenants_me")
+async def me(desk: Desk) -> TenantShown:
+    """Grants, budget, what is spent, held and left, and the tenant's other limits."""
+    found = await Tenants(desk.services).show(desk.id)
+    return TenantShown.model_validate(
+        {
+            **{name: found[name] for name in ("id", "grants", "allow_unknown_price")},
+            "budget_microusd": _micro(found["budget_usd"]),
+            "spent_microusd": _micro(found["spent_usd"]),
+            "held_microusd": _micro(found["held_usd"]),
+            "available_microusd": _micro(found["available_usd"]),
+            "limits": await limits(desk.services.store, desk.id, scope="tenant"),
+        }
+    )  # fmt: skip
+
+
+def _micro(amount: str | None) -> int | None:
+    return None if amount is None else parse_usd(amount)

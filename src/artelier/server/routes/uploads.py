@@ -1,0 +1,195 @@
+"""`POST /uploads`: files become artifacts of kind `document` or `dataset`, and nothing else.
+
+They are held in memory until the store has them: no file is written, whatever a name says.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+from fastapi import Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from artelier.artifacts import Artifact, Artifacts
+from artelier.artifacts.content import CONTENT_BYTES_MAX, check_json, encode_content
+from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, VersionConflict
+from artelier.server.deps import Actor, Desk
+from artelier.server.routes import resource
+from artelier.server.routes.hand import artifacts_of
+from artelier.server.wire.uploads import Uploaded, Uploads
+
+router = resource("uploads")
+
+FILES_MAX = 20
+FIELDS_MAX = 4
+NAME_CHARS_MAX = 80
+"""Of the last piece of the artifact's id."""
+KINDS = ("document", "dataset")
+DATASETS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".sqlite", ".db"))
+"""Files of rows."""
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "description": f"1 to {FILES_MAX} files.",
+                        },
+                        "kind": {
+                            "type": "string",
+                            "enum": list(KINDS),
+                            "description": "By default what the file's name says.",
+                        },
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+class _InMemory(MultiPartParser):
+    """Never spools to a disk: the guard has bounded the body before."""
+
+    spool_max_size = 2 * CONTENT_BYTES_MAX
+
+
+class File(NamedTuple):
+    """A file as it came."""
+
+    name: str
+    content: bytes
+    type: str
+
+
+@router.post("", status_code=201, operation_id="uploads_create", openapi_extra=_BODY)
+async def create(desk: Desk, actor: Actor, request: Request) -> Uploads:
+    """Store files as artifacts `uploads/<name>`; the same file again is the artifact that is there."""
+    form = await _form(request)
+    try:
+        kind = _kind(form)
+        files = [await _file(one) for one in form.getlist("file")]
+    finally:
+        await form.close()
+    if not files:
+        raise InvalidRequest("no file", expected=f"1 to {FILES_MAX} parts called file")
+    artifacts = artifacts_of(desk, actor)
+    return Uploads(items=[await _keep(artifacts, one, kind) for one in files])
+
+
+async def _form(request: Request) -> FormData:
+    """Errors: `InvalidRequest`."""
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise InvalidRequest("an upload", expected="multipart/form-data")
+    parser = _InMemory(
+        request.headers, request.stream(), max_files=FILES_MAX, max_fields=FIELDS_MAX
+    )
+    try:
+        return await parser.parse()
+    except MultiPartException as error:
+        raise InvalidRequest(
+            "this upload cannot be read", expected="multipart/form-data", got=error.message[:200]
+        ) from None
+
+
+def _kind(form: FormData) -> str:
+    kind = form.get("kind", "")
+    if not isinstance(kind, str) or kind not in ("", *KINDS):
+        raise InvalidRequest("kind of an upload", expected=" or ".join(KINDS), got=str(kind)[:60])
+    return kind
+
+
+async def _file(part: Any) -> File:
+    if not isinstance(part, UploadFile):
+        raise InvalidRequest("a part called file is no file", expected="one with a filename")
+    return File(part.filename or "", await part.read(), part.content_type or "")
+
+
+async def _keep(artifacts: Artifacts, file: File, kind: str) -> Uploaded:
+    """The artifact that holds a file. One name never hides another file: then a digest is added."""
+    name = slug(file.name)
+    chosen = kind or ("dataset" if _suffix(name) in DATASETS else "document")
+    content = content_of(file, name)
+    found = False
+    artifact = None
+    for id in (f"uploads/{name}", f"uploads/{_numbered(name, file.content)}"):
+        before = await _standing(artifacts, id)
+        # Encoded: to Python, 1 and true are the same.
+        if before is not None and encode_content(before.content) == encode_content(content):
+            artifact, found = before, True
+            break
+        if before is None:
+            with suppress(VersionConflict):  # somebody was faster with another file of that name
+                artifact = await artifacts.write(
+                    id, kind=chosen, content=content, expected_version=0,
+                    metadata={"name": file.name[:200], "type": file.type[:100]},
+                )  # fmt: skip
+                break
+    if artifact is None:
+        raise VersionConflict(f"an artifact uploads/{name} is there", hint="Rename the file.")
+    media, _ = encode_content(content)
+    return Uploaded.model_validate(
+        {
+            "id": artifact.id, "version": artifact.version, "kind": artifact.kind, "media": media,
+            "size_bytes": len(file.content), "name": name, "is_new": not found,
+        }
+    )  # fmt: skip
+
+
+async def _standing(artifacts: Artifacts, id: str) -> Artifact | None:
+    with suppress(NotFound):
+        return await artifacts.read(id, price_max=0)
+    return None
+
+
+def slug(name: str) -> str:
+    """A file's name as the last piece of an id: no folder, no path, no sign that means anything."""
+    last = re.split(r"[/\\]", name)[-1]
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")
+    stem, suffix = plain[: -len(_suffix(plain)) or None], _suffix(plain)
+    return f"{stem[: NAME_CHARS_MAX - len(suffix)].rstrip('-.') or 'file'}{suffix}"
+
+
+def _suffix(name: str) -> str:
+    """`.csv`; empty for none, and for what is no suffix any more."""
+    found = re.search(r"\.[A-Za-z0-9]{1,10}$", name)
+    return found.group().lower() if found and found.start() > 0 else ""
+
+
+def _numbered(name: str, content: bytes) -> str:
+    suffix = _suffix(name)
+    stem = name[: -len(suffix)] if suffix else name
+    return f"{stem}-{sha256(content).hexdigest()[:8]}{suffix}"
+
+
+def content_of(file: File, name: str) -> Any:
+    """JSON for a `.json` that is some, text for what is UTF-8, else the bytes. Errors: `InvalidArtifact`."""
+    if len(file.content) > CONTENT_BYTES_MAX:
+        raise InvalidArtifact(
+            f"{name} is too large", expected=f"at most {CONTENT_BYTES_MAX} bytes",
+            got=len(file.content),
+        )  # fmt: skip
+    try:
+        text = file.content.decode()
+    except UnicodeDecodeError:
+        return file.content
+    if "\0" in text:
+        return file.content
+    if name.endswith(".json"):
+        with suppress(msgspec.DecodeError, RecursionError, InvalidArtifact):
+            data: Any = msgspec.json.decode(text)
+            check_json(data)
+            return text if isinstance(data, str) else data
+    return text

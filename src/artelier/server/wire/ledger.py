@@ -1,0 +1,109 @@
+"""Money as the API shows it. USD is in micro-dollars, scrip in whole units."""
+
+from __future__ import annotations
+
+from artelier.server.wire.forms import Told
+
+
+class Account(Told):
+    """What an account holds."""
+
+    space: str
+    """`main`, or `world:<id>`."""
+    account: str
+    asset: str
+    """`usd` (in micro-dollars) or `scrip`."""
+    balance: int
+    """Negative for sources and mints, by what they have issued."""
+
+
+class Sum(Told):
+    """All accounts of an asset together."""
+
+    space: str
+    asset: str
+    accounts: int
+    sum: int
+    """Zero: each transfer has two sides."""
+    issued: int
+    """What sources and mints have put into circulation."""
+
+
+class Sums(Told):
+    """Whether money is conserved."""
+
+    items: list[Sum]
+    conserved: bool
+
+
+class PostingLine(Told):
+    """Money that went from one account to another."""
+
+    position: int
+    """Of its event in the log."""
+    space: str
+    stream: str
+    seq: int
+    kind: str
+    at_us: int
+    """In a world the tick."""
+    actor: str
+    step: str
+    """Key of the step of a run; empty for none."""
+    source: str
+    target: str
+    asset: str
+    amount: int
+
+
+class Spent(Told):
+    """What one agent has spent on one model in one day."""
+
+    agent: str
+    """Empty for runs of no agent."""
+    model: str
+    """Empty for what tools have cost."""
+    day_us: int
+    """Beginning of the day, UTC."""
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_microusd: int
+
+
+class Spending(Told):
+    """Costs by agent, model and day, the newest day first."""
+
+    items: list[Spent]
+    since_us: int
+    total_microusd: int
+    is_cut: bool
+    """Whether there are more rows than these."""
+
+
+class Limit(Told):
+    """A limit and what of it is used."""
+
+    scope: str
+    unit: str
+    """`usd` (micro-dollars), `tokens`, `steps` or `ms`."""
+    cap: int | None
+    """Null: only counted."""
+    reserved: int
+    used: int
+
+
+class TenantShown(Told):
+    """A tenant: what it may do and spend, and what it has spent."""
+
+    id: str
+    grants: list[str]
+    budget_microusd: int | None
+    """Null: no limit."""
+    spent_microusd: int
+    held_microusd: int
+    """Reserved for calls that are on their way."""
+    available_microusd: int | None
+    """Null: no limit."""
+    allow_unknown_price: bool
+    limits: list[Limit]

@@ -1,0 +1,246 @@
+"""Worlds as the API shows and takes them. Money is scrip, times are ticks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from artelier.server.wire.forms import Asked, Page, Told
+from artelier.server.wire.shapes import Fault
+
+TICKS_AT_ONCE = 100
+"""That one request waits for."""
+TICKS_MAX = 1_000_000
+TOML_CHARS_MAX = 1_000_000
+
+
+class WorldLine(Told):
+    """A world of a list."""
+
+    id: str
+    tick: int
+    """That passed last; 0 before the first."""
+    seed: int
+    paused: bool
+    parent: str | None
+    """The world that it is a fork of."""
+    forked_at: int | None
+    agents: int
+
+
+class WorldsPage(Page[WorldLine]):
+    """Worlds, and the names of those that are shipped."""
+
+    templates: list[str]
+
+
+class WorldNew(Asked):
+    """A new world: a shipped one, one that is described here, or (neither) an empty one."""
+
+    id: str = Field(max_length=128)
+    template: str | None = Field(default=None, max_length=64)
+    """Name of a shipped world."""
+    world: dict[str, Any] | None = None
+    """`{world, settle, agents, artifacts}` as in a world file, in which no file is named."""
+    toml: str | None = Field(default=None, max_length=TOML_CHARS_MAX)
+    """The text of a world file, in which no file is named."""
+    seed: int | None = Field(default=None, ge=0, le=2**53)
+    """Instead of that of the settings."""
+
+
+class Passing(Told):
+    """Ticks that are passed, or have been."""
+
+    asked: int
+    passed: int = 0
+    tick: int | None = None
+    """The newest that passed; null before the first of these."""
+    acted: int = 0
+    rejected: int = 0
+    held: Held | None = None
+    """Why the next tick cannot be passed yet; null if it can."""
+
+
+class Held(Told):
+    """An agent's run that waits for somebody: money, or an approval."""
+
+    run_id: str
+    status: str
+    reason: str | None
+
+
+class WorldShown(Told):
+    """How a world stands."""
+
+    id: str
+    tick: int
+    seed: int
+    paused: bool
+    parent: str | None
+    forked_at: int | None
+    agents: int
+    artifacts: int
+    scrip: int
+    """That principals have; what is set aside is in `held`."""
+    held: int
+    open_offers: int
+    sold: int
+    settings: dict[str, Any]
+    passing: Passing | None
+    """Ticks that this server passes at the moment."""
+    failed: Fault | None
+    """Why the last ticks that were asked for ended early."""
+
+
+class TickAsk(Asked):
+    """Ticks to pass while the answer is waited for."""
+
+    count: int = Field(default=1, ge=1, le=TICKS_AT_ONCE)
+
+
+class RunAsk(Asked):
+    """Ticks to pass in the server, until they are done or the world is paused."""
+
+    ticks: int = Field(ge=1, le=TICKS_MAX)
+
+
+class ForkAsk(Asked):
+    """Another world with the same history."""
+
+    at: int | None = Field(default=None, ge=0, le=2**53)
+    """Up to and including this tick: else the newest."""
+    id: str | None = Field(default=None, max_length=128)
+    """By default `<id>.fork-<n>`."""
+    artifacts: dict[str, Any] | None = None
+    """Other contents by id, right after that tick."""
+    settings: dict[str, Any] | None = None
+    """Other settings, by name."""
+
+
+class Injection(Asked):
+    """Something that happens to a world."""
+
+    text: str = Field(min_length=1, max_length=100_000)
+    to: list[str] = Field(default=[], max_length=10_000)
+    """Agents that learn of it: else all."""
+
+
+class WorldAgent(Told):
+    """Where an agent stands."""
+
+    id: str
+    balance: int
+    owns: int
+    """Artifacts."""
+    state: str
+    """Of its workflow."""
+    ticks_in_state: int
+    failures: int
+    last_tick: int | None
+    last_action: str | None
+    last_ok: bool | None
+    last_source: str | None
+    """What decided: a policy, a reflex, a workflow, a model."""
+
+
+class PriceFigures(Told):
+    """What was paid for one kind of artifact, sold in one way."""
+
+    kind: str
+    sells: str
+    """`ownership`, `copy` or `licence`."""
+    trades: int
+    volume: int
+    low: int
+    median: float
+    high: int
+
+
+class TickFigures(Told):
+    """One tick; money as it stands at its end."""
+
+    tick: int
+    gini: float
+    """Of the balances of agents: 0 if all have the same."""
+    median: float
+    richest: int
+    circulating: int
+    agents: int
+    """Scrip with agents that act; `services`, `others` and `held` are the rest."""
+    services: int
+    others: int
+    held: int
+    issued: int
+    minted: int
+    returned: int
+    trades: int
+    volume: int
+    prices: list[PriceFigures]
+    acted: int
+    rejected: int
+    rejections: dict[str, int]
+    """By code."""
+    tokens: int
+    cost_microusd: int
+    balances: dict[str, int]
+    """Of the agents that were named; without any of all, if they are few."""
+
+
+class WorldMetrics(Told):
+    """Figures of some ticks, in order."""
+
+    world: str
+    items: list[TickFigures]
+    next: int | None
+    """Give it as `from_tick` for more; null at the newest tick."""
+
+
+class Offer(Told):
+    """Something that is for sale, or was."""
+
+    offer: str
+    artifact: str
+    version: int | None
+    kind: str
+    seller: str
+    price: int
+    sells: str
+    to: str | None
+    """The only one who may buy."""
+    uses: int | None
+    ticks: int | None
+    royalty_percent: int
+    made: int
+    status: str
+    buyer: str | None
+    closed: int | None
+    sold: int
+
+
+class WorldEvent(Told):
+    """An event of a world with what was said in it."""
+
+    seq: int
+    tick: int
+    kind: str
+    actor: str
+    data: dict[str, Any]
+
+
+class Market(Told):
+    """The market of a world at a glance."""
+
+    world: str
+    tick: int
+    open: list[Offer]
+    """The newest first."""
+    closed: list[Offer]
+    """That are not open any more, or have sold something; the newest first."""
+    prices: list[PriceFigures]
+    """Of the last ticks together."""
+    from_tick: int
+    """The first of these ticks."""
+
+
+Passing.model_rebuild()

@@ -1,0 +1,122 @@
+"""A server over a real kernel for tests: clients that are signed in, through the whole application."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from artelier import Kernel, ModelRequest
+from artelier.server.app import create_app
+from artelier.server.settings import ServerSettings
+from artelier.server.users import Users
+from artelier.testing import ScriptedModel
+
+T = TypeVar("T")
+
+USERS = (("ada", "operator", "default"), ("vic", "viewer", "default"), ("eve", "operator", "other"))
+
+
+def play(scenario: Coroutine[Any, Any, T], *, within_s: float = 180.0) -> T:
+    """Run a scenario to its end; one that hangs is a failure."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(within_s):
+            return await scenario
+
+    return asyncio.run(bounded())
+
+
+def echo(request: ModelRequest) -> str:
+    said = next((one.text for one in reversed(request.messages) if one.role == "user"), "")
+    return f"re: {said}"
+
+
+class Served:
+    """The clients of one server, by user."""
+
+    def __init__(self, kernel: Kernel, app: Any) -> None:
+        self.kernel = kernel
+        self.app = app
+        self._clients: dict[str, httpx.AsyncClient] = {}
+
+    def client(self, user: str) -> httpx.AsyncClient:
+        if user not in self._clients:
+            self._clients[user] = httpx.AsyncClient(
+                transport=httpx.ASGITransport(app=self.app),
+                base_url="http://localhost/api/v1",
+                headers={"Authorization": f"Bearer {user}-token"},
+            )
+        return self._clients[user]
+
+    @property
+    def ada(self) -> httpx.AsyncClient:
+        """An operator of tenant `default`."""
+        return self.client("ada")
+
+    @property
+    def vic(self) -> httpx.AsyncClient:
+        """A viewer of tenant `default`."""
+        return self.client("vic")
+
+    @property
+    def eve(self) -> httpx.AsyncClient:
+        """An operator of tenant `other`."""
+        return self.client("eve")
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, answer: Callable[[ModelRequest], Any] = echo, **settings: Any
+) -> AsyncIterator[Served]:
+    """A server whose model `m` answers by a function. It ends as a server does, and then the kernel."""
+    kernel = Kernel.open(folder / "state.db", models={"m": ScriptedModel(answer)}, environ={})
+    app = create_app(kernel, settings=ServerSettings(users=_users(), **settings))
+    served = Served(kernel, app)
+    try:
+        async with app.router.lifespan_context(app):
+            yield served
+            await served.close()
+    finally:
+        await kernel.aclose()
+
+
+def _users() -> Users:
+    def token(name: str) -> str:
+        return f"sha256:{hashlib.sha256(f'{name}-token'.encode()).hexdigest()}"
+
+    rows = [
+        {"name": name, "role": role, "tenants": [tenant], "tokens": [token(name)]}
+        for name, role, tenant in USERS
+    ]
+    return Users.parse({"users": rows})
+
+
+def at(*pieces: object) -> str:
+    """An address: each piece is encoded whole, as ids are."""
+    return "/" + "/".join(quote(str(piece), safe="") for piece in pieces)
+
+
+def good(response: httpx.Response, status: int = 200) -> Any:
+    """The body of an answer that was expected."""
+    assert response.status_code == status, f"{response.status_code}: {response.text[:2000]}"
+    return response.json() if response.content else None
+
+
+def refused(response: httpx.Response, status: int, code: str = "") -> dict[str, Any]:
+    """The error of an answer, in the one shape."""
+    assert response.status_code == status, f"{response.status_code}: {response.text[:2000]}"
+    error = response.json()["error"]
+    assert set(error) == {"code", "message", "expected", "got", "hint"}
+    assert not code or error["code"] == code
+    return error
