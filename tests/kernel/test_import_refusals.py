@@ -12,7 +12,7 @@ import pytest
 
 from artelier import Kernel, Limits
 from artelier.artifacts import Access
-from artelier.artifacts.events import ArtifactDeleted, ArtifactWritten
+from artelier.artifacts.events import ArtifactDeleted, ArtifactWritten, GroupJoined, GroupLeft
 from artelier.errors import (
     Conflict,
     CorruptStore,
@@ -313,6 +313,12 @@ def _paid(*postings: Posting, counts: tuple[Count, ...] = ()) -> tuple[str, Any]
         ([_STARTED, ("control:s", ev.CommandGiven(verb="pause"))], "not in the file"),
         ([_STARTED, ("artifact:b", _WRITTEN)], "another artifact"),
         ([_STARTED, ("artifact:a", ArtifactDeleted(id="a"))], "no run of the file"),
+        ([_STARTED, ("run:r", GroupJoined(group="a", principal="eve"))], "does not belong"),
+        ([_STARTED, ("artifact:b", GroupJoined(group="a", principal="eve"))], "another artifact"),
+        ([_STARTED, ("artifact:a", GroupJoined(group="a", principal="membrane:b"))],
+         "invalid principal"),
+        ([_STARTED, ("artifact:a", GroupLeft(group="a", principal="a b"))], "invalid principal"),
+        ([_STARTED, ("artifact:a", GroupJoined(group="a", principal="eve"))], "no run of the file"),
         ([("run:r", ev.RunForked(origin="r", at=1))], "origin of a fork is missing"),
         ([("run:r", ev.RunForked(origin="s", at=0))], "origin of a fork is missing"),
         ([("run:r", ev.RunStarted(parent="r"))], "before its parent"),

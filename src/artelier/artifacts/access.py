@@ -160,16 +160,6 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(dict.fromkeys(name for name in listed if name.startswith(GROUP)))
 
     @staticmethod
-    def needs_groups(action: str, principal: str, target: Governed) -> bool:
-        """Whether `check` depends on which groups the principal is in, so that they must be looked up."""
-        access = target.access
-        return (
-            access is not None
-            and bool(access.groups(action))
-            and not Access.check(action, principal, target).allowed
-        )
-
-    @staticmethod
     def check(
         action: str, principal: str, target: Governed, groups: frozenset[str] = frozenset()
     ) -> Decision:

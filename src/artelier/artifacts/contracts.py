@@ -155,10 +155,10 @@ class _Question(NamedTuple):
 
 async def static_decision(stage: Stage, action: str, principal: str, target: Governed) -> Decision:
     """What a policy that asks no contract says; membership is looked up only where it matters."""
-    groups: frozenset[str] = frozenset()
-    if Access.needs_groups(action, principal, target):
-        groups = await stage.groups(principal)
-    return Access.check(action, principal, target, groups)
+    decision, access = Access.check(action, principal, target), target.access
+    if decision.allowed or access is None or not access.groups(action):
+        return decision
+    return Access.check(action, principal, target, await stage.groups(principal))
 
 
 class Gate:

@@ -279,7 +279,8 @@ class Artifacts:
         """All of `write` but the append, for a caller with a batch of its own (a run).
 
         `actor` (the principal unless said) and `cause` go into the event. The append builds on the
-        artifact's stream as it is now: if that moves first, the batch fails with `SequenceConflict`.
+        artifact's stream as it is now: if that moves first, the batch fails with `SequenceConflict`. A right
+        that rests on a contract or a group is that of this moment.
         """
         wish = Wish(
             id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,

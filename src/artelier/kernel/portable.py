@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from artelier.artifacts import GROUPING
+from artelier.artifacts import GROUPING, check_principal
 from artelier.artifacts import MOVING as ARTIFACT_EVENTS
 from artelier.errors import InvalidExport, InvalidRequest
 from artelier.ids import check_artifact_id, check_run_id
@@ -71,6 +71,11 @@ def check_place(
         raise InvalidExport(f"{where}: a run's stream begins with its start, and nowhere else")
     if type_ == "artifact" and getattr(data, ABOUT.get(kind, "id"), None) != id_:
         raise InvalidExport(f"{where} is about another artifact")
+    if isinstance(data, GROUPING):
+        try:
+            check_principal(getattr(data, "principal", None))
+        except InvalidRequest as error:
+            raise InvalidExport(f"{where}: {error}") from None
 
 
 def head_refs(content: bytes) -> Iterator[str]:
