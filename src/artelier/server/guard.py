@@ -187,8 +187,6 @@ class _Exchange:
         """Send an answer in place of the app's."""
         if self.has_begun:
             return
-        if self.refused is not None:
-            response.headers["Connection"] = "close"  # the rest of the body is not waited for
         self.refused = None
         await response(scope, self._receive, self.send)
 
