@@ -27,6 +27,7 @@ from artelier.models.offline.answer import parts_for
 from artelier.models.offline.conversation import Ask, Desk, Wanted, question_text
 from artelier.models.offline.excerpt import excerpt_of
 from artelier.models.offline.fitting import fitted, limit_of, noted
+from artelier.models.offline.missions import answer as mission
 from artelier.models.offline.parts import Part
 from artelier.models.offline.past import ENTRY
 from artelier.models.offline.question import clean, question_from
@@ -69,6 +70,8 @@ def reply_to(request: ModelRequest) -> ModelReply:
 
     Errors: `OfflineCannot` with the reason.
     """
+    if (found := mission.reply(request)) is not None:
+        return complete_reply(found, request)
     if world.is_wanted(request):
         return complete_reply(ModelReply(text=world.decide(request)), request)
     if (written := notebook.written(request)) is not None:

@@ -60,6 +60,7 @@ def _computed(parts: Sequence[Part], queries_shown: int | None) -> list[str]:
     for query in shown:
         lines += [figures.block(query, "sql"), ""]
     if left := len(asked) - len(shown):
-        verb = "queries that count rows and totals are" if shown else "queries are"
-        lines += [f"{left} {verb} left out here for length.", ""]
+        noun, verb = ("query", "is") if left == 1 else ("queries", "are")
+        what = " for rows and totals" if shown else ""
+        lines += [f"{left} {noun}{what} {verb} left out here for length.", ""]
     return lines

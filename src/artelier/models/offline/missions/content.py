@@ -1,0 +1,128 @@
+"""The content of an artifact: findings from what tools answered, or what is written from those of others.
+
+All figures and passages stand as they were found; nothing is rephrased.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from artelier.errors import OfflineCannot
+from artelier.models.offline import figures
+from artelier.models.offline.fitting import FORMS, limit_of
+from artelier.models.offline.missions import written
+from artelier.models.offline.missions.decision import is_written
+from artelier.models.offline.missions.findings import QUESTION
+from artelier.models.offline.missions.policy import Length
+from artelier.models.offline.missions.prompt import Prompt
+from artelier.models.offline.missions.work import Work, work_of
+from artelier.models.offline.parts import Part
+from artelier.models.offline.report import document
+
+TERSE_FORMS = ((10, 0), (5, 0))
+"""Rows of a table, and queries of a part."""
+
+_TYPE = re.compile(r"\btype\b[`*\"]*\s*[:=]?\s*[`*\"]*(markdown|json|text)\b", re.IGNORECASE)
+_TITLE = re.compile(r"\b(?:title|target)\b[`*\"]*\s*[:=]\s*[`*\"]*([^\n`\"]{1,300})", re.IGNORECASE)
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
+
+
+def write(prompt: Prompt) -> str:
+    """The content that the prompt asks for.
+
+    Errors: `OfflineCannot` if what it would be made of is not there, or it does not fit.
+    """
+    work = work_of(prompt, iterations_left=0)
+    if work.failure is not None:
+        raise work.failure
+    if not (work.parts or work.inputs):
+        raise OfflineCannot("nothing was found out yet that could be written")
+    length = work.policy.length
+    if any(is_written(turn) for turn in prompt.turns):
+        length = "thorough"
+    target = prompt.section("Target")
+    kind = match[1].lower() if (match := _TYPE.search(target)) else "markdown"
+    title = match[1].strip(" *`") if (match := _TITLE.search(target)) else ""
+    limit = limit_of(prompt.request)
+    if work.inputs:
+        forms = written.forms(work, title=title, length=length, agent=prompt.section("Agent"))
+        texts = [written.as_json(work)] if kind == "json" else forms
+    else:
+        grounded = _grounded(work, prompt)
+        texts = [_as_json(work)] if kind == "json" else _documents(work, grounded, title, length)
+    for text in texts:
+        if limit is None or len(text) <= limit:
+            return text
+    raise OfflineCannot(
+        "the content does not fit", expected=f"at most {limit} characters", got=len(texts[-1])
+    )
+
+
+def _documents(work: Work, parts: Sequence[Part], title: str, length: Length) -> list[str]:
+    """The findings, from the roomiest form to the tightest."""
+    forms = TERSE_FORMS if length == "terse" else FORMS
+    if length == "plain":
+        forms = ((20, None), *FORMS[2:])
+    shown = [part if length != "terse" else replace(part, notes=()) for part in parts]
+    heading = figures.escaped(title or work.goal.question)
+    found: list[str] = []
+    for rows, queries in forms:
+        text = document(shown, rows_shown=rows, queries_shown=queries)
+        lines = text.splitlines()
+        body = "\n".join(lines[1:]).lstrip("\n")
+        asked = f"{QUESTION}{' '.join(work.goal.question.split())}"
+        first = "" if len(shown) > 1 else f"## {figures.escaped(shown[0].title)}\n\n"
+        found.append(f"# {heading}\n\n{asked}\n\n{first}{body}\n")
+    return found
+
+
+def _grounded(work: Work, prompt: Prompt) -> list[Part]:
+    """The parts with those queries alone whose every number was asked for or answered."""
+    shown = "\n".join([prompt.section("Task"), *(turn.result for turn in prompt.turns)])
+    known = set(_DIGITS.findall(shown))
+    return [
+        replace(
+            part,
+            queries=tuple(query for query in part.queries if set(_DIGITS.findall(query)) <= known),
+        )
+        for part in (*work.parts, *work.looks)
+    ]
+
+
+def _as_json(work: Work) -> str:
+    """The answer as JSON: in words, as tables, with its sources."""
+    parts = (*work.parts, *work.looks)
+    value = {
+        "question": work.goal.question,
+        "title": " · ".join(part.title for part in parts),
+        "answer": [_plain(sentence) for part in parts for sentence in part.sentences],
+        "tables": [
+            {
+                "title": part.title,
+                "columns": list(grid.headings),
+                "rows": [[_cell(cell) for cell in row] for row in grid.rows],
+            }
+            for part in parts
+            for grid in part.grids
+        ],
+        "passages": [passage for part in parts for passage in part.passages],
+        "sources": list(dict.fromkeys(source for part in parts for source in part.sources)),
+    }
+    return json.dumps({name: one for name, one in value.items() if one}, ensure_ascii=False)
+
+
+def _cell(value: object) -> object:
+    """A cell as JSON, numbers rounded as a report shows them."""
+    number = figures.number_from(value)
+    if number is None:
+        return value if isinstance(value, str | bool) or value is None else str(value)
+    return int(number) if number == number.to_integral_value() else float(round(number, 6))
+
+
+def _plain(text: str) -> str:
+    """A sentence without the marks of Markdown."""
+    bare = re.sub(r"\*\*|(?<!\\)`", "", text)
+    return re.sub(r"\\([\\`*\[\]<>|_~])", r"\1", bare)

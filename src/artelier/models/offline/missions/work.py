@@ -1,0 +1,155 @@
+"""What a task has to go on by now: the answer to its question, or the call that is missing, or why there is none.
+
+The decision and the content of an artifact are made of the same, so that what was decided can be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from artelier.errors import OfflineCannot
+from artelier.models.offline import analysis
+from artelier.models.offline.conversation import Wanted
+from artelier.models.offline.missions.evidence import DESCRIBE, Evidence, Next
+from artelier.models.offline.missions.findings import Findings, findings_in
+from artelier.models.offline.missions.goal import Goal, goal_from
+from artelier.models.offline.missions.policy import Policy, policy_of
+from artelier.models.offline.missions.prompt import Prompt
+from artelier.models.offline.parts import Part
+from artelier.models.offline.question import question_from
+from artelier.models.offline.schema import tables_from
+
+TOOL_READER = "read_artifact"
+NOTE = "Note of a person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Where a task stands."""
+
+    goal: Goal
+    policy: Policy
+    parts: tuple[Part, ...] = ()
+    """The answer from tools."""
+    looks: tuple[Part, ...] = ()
+    """What other looks at the data gave."""
+    inputs: tuple[Findings, ...] = ()
+    """What others have written, if the task is to be done from that."""
+    next: Next | None = None
+    """The call that is needed now."""
+    why: str = ""
+    """Why it is needed, in one sentence."""
+    failure: OfflineCannot | None = None
+    """Why nothing can be done."""
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.parts or self.inputs) and self.next is None
+
+
+def work_of(prompt: Prompt, *, iterations_left: int) -> Work:
+    """Where the task of a prompt stands. `iterations_left` counts this one."""
+    goal = goal_from(prompt.section("Task", "Goal"))
+    policy = policy_of(prompt)
+    inputs = tuple(inputs_of(prompt))
+    evidence = Evidence(prompt)
+    if inputs and (goal.writes or not evidence.can_look):
+        return Work(goal=goal, policy=policy, inputs=inputs)
+    try:
+        parts = tuple(_answer(goal, prompt, evidence))
+    except Wanted as wanted:
+        return _wanting(goal, policy, evidence, wanted, question=goal.question, inputs=inputs)
+    except OfflineCannot as failure:
+        if inputs:
+            return Work(goal=goal, policy=policy, inputs=inputs)
+        return Work(goal=goal, policy=policy, failure=failure)
+    return _looked(Work(goal=goal, policy=policy, parts=parts), evidence, left=iterations_left)
+
+
+def inputs_of(prompt: Prompt) -> list[Findings]:
+    """The texts of others that the prompt shows."""
+    found = [findings_in(one) for one in prompt.shown("Inputs")]
+    return [one for one in found if not one.is_empty]
+
+
+def _answer(goal: Goal, prompt: Prompt, evidence: Evidence) -> list[Part]:
+    """The answer to the goal's question, and to what notes of people ask beside it.
+
+    Errors: `Wanted`; `OfflineCannot` for the question itself.
+    """
+    if not goal.question:
+        raise OfflineCannot("the goal does not say what it is about", got=goal.text[:200])
+    parts = evidence.parts(goal.question)
+    for note in prompt.notes(NOTE):
+        try:
+            parts += [part for part in evidence.parts(note) if part not in parts]
+        except OfflineCannot:
+            continue  # a remark rather than a question
+    return parts
+
+
+def _wanting(
+    goal: Goal,
+    policy: Policy,
+    evidence: Evidence,
+    wanted: Wanted,
+    *,
+    question: str,
+    inputs: Sequence[Findings] = (),
+) -> Work:
+    """The next call; or, if its tool is not listed, what can be done without it."""
+    call = evidence.next(question, wanted)
+    if evidence.has(call.tool):
+        return Work(goal=goal, policy=policy, next=call, why=evidence.why(call))
+    if inputs:
+        return Work(goal=goal, policy=policy, inputs=tuple(inputs))
+    failure = OfflineCannot(
+        f"{call.tool} is needed and cannot be used", hint="Enable it for this agent."
+    )
+    return Work(goal=goal, policy=policy, failure=failure)
+
+
+# Other looks at the data
+
+
+def _looked(work: Work, evidence: Evidence, *, left: int) -> Work:
+    """The same with what other looks gave; or with the call for one, if an iteration is left for it."""
+    looks: list[Part] = []
+    titles = {part.title for part in work.parts}
+    for question in _others(work, evidence):
+        if len(looks) >= work.policy.looks:
+            break
+        try:
+            found = [part for part in evidence.parts(question) if part.title not in titles]
+        except Wanted as wanted:
+            if left < 2:
+                continue
+            call = evidence.next(question, wanted)
+            if evidence.has(call.tool):
+                why = f"The answer is there; one more look at the data shows more: {question}"
+                return replace(work, next=call, why=f"{why.rstrip('.?')}.")
+        except OfflineCannot:
+            continue
+        else:
+            looks += found[:1]
+            titles |= {part.title for part in found}
+    return replace(work, looks=tuple(looks))
+
+
+def _others(work: Work, evidence: Evidence) -> list[str]:
+    """Plain questions beside the task's own: breakdowns of its tables, and what is missing in them."""
+    described = evidence.answer_of(DESCRIBE)
+    if described is None:
+        return []
+    sources = {source for part in work.parts for source in part.sources}
+    try:
+        tables = [table for table in tables_from(described) if table.source in sources]
+        asked = analysis.questions(question_from(work.goal.question), tables)
+    except OfflineCannot:
+        return []
+    breakdowns = [one for one in asked if " by " in one]
+    return [
+        *breakdowns,
+        *(f"Which columns of `{table.name}` have missing values?" for table in tables),
+    ]
