@@ -8,8 +8,6 @@ import { useRoute } from "@/shell/route";
 import { type PaletteEntry, paletteEntries } from "./paletteEntries";
 import { search } from "./search";
 
-const textOf = (entry: PaletteEntry): string => entry.text;
-
 /** All commands and all things, found by a few letters. */
 export function Palette() {
   const [query, setQuery] = useState("");
@@ -19,7 +17,7 @@ export function Palette() {
   const graph = useGraph();
   const route = useRoute();
   const entries = useMemo(() => paletteEntries({ ui, graph, route }), [ui, graph, route]);
-  const found = useMemo(() => search(query, entries, textOf), [query, entries]);
+  const found = useMemo(() => search(query, entries), [query, entries]);
   const current = found[Math.min(index, found.length - 1)];
   const close = () => setUi({ isPaletteOpen: false });
 

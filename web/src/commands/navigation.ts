@@ -22,23 +22,32 @@ const themes: readonly Command[] = (["system", "light", "dark"] as const).map((t
   run: () => setUi({ theme }),
 }));
 
+/** A panel that is not there has no command either. */
 const panels: readonly Command[] = [
-  {
-    id: "view.toggle_inspector",
-    label: "Show or hide the inspector",
-    group: "View",
-    shortcut: "mod+i",
-    enabled: () => (isPanelBuilt("inspector") ? YES : no("There is no inspector here.")),
-    run: () => setUi((state) => ({ isInspectorOpen: !state.isInspectorOpen })),
-  },
-  {
-    id: "view.toggle_console",
-    label: "Show or hide the console",
-    group: "View",
-    shortcut: "mod+j",
-    enabled: () => (isPanelBuilt("console") ? YES : no("There is no console here.")),
-    run: () => setUi((state) => ({ isConsoleOpen: !state.isConsoleOpen })),
-  },
+  ...(isPanelBuilt("inspector")
+    ? [
+        {
+          id: "view.toggle_inspector",
+          label: "Show or hide the inspector",
+          group: "View",
+          shortcut: "mod+i",
+          enabled: () => YES,
+          run: () => setUi((state) => ({ isInspectorOpen: !state.isInspectorOpen })),
+        },
+      ]
+    : []),
+  ...(isPanelBuilt("console")
+    ? [
+        {
+          id: "view.toggle_console",
+          label: "Show or hide the console",
+          group: "View",
+          shortcut: "mod+j",
+          enabled: () => YES,
+          run: () => setUi((state) => ({ isConsoleOpen: !state.isConsoleOpen })),
+        },
+      ]
+    : []),
   {
     id: "view.now",
     label: "Go back to now",

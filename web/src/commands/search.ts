@@ -24,11 +24,23 @@ function isBeginning(text: string, at: number): boolean {
   return at === 0 || /[\s/_.-]/.test(text.charAt(at - 1));
 }
 
+export const FOUND_MAX = 50;
+
+interface Searchable {
+  readonly text: string;
+  readonly enabled: { readonly ok: boolean };
+}
+
+/** Puts what cannot be run behind whatever matches well and can. */
+const DISABLED = -500;
+
 /** The best matches first; equal ones keep their order. */
-export function search<T>(query: string, items: readonly T[], textOf: (item: T) => string, most = 50): readonly T[] {
+export function search<T extends Searchable>(query: string, items: readonly T[], most = FOUND_MAX): readonly T[] {
   return items
-    .map((item) => ({ item, points: score(query, textOf(item)) }))
-    .filter((match): match is { item: T; points: number } => match.points !== null)
+    .flatMap((item) => {
+      const points = score(query, item.text);
+      return points === null ? [] : [{ item, points: points + (item.enabled.ok ? 0 : DISABLED) }];
+    })
     .sort((a, b) => b.points - a.points)
     .slice(0, most)
     .map((match) => match.item);

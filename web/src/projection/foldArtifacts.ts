@@ -29,6 +29,7 @@ function string(value: unknown): string {
 
 function written(draft: Draft, event: WireEvent): void {
   const id = text(event, "id");
+  if (id === "") return;
   const before = draft.get("artifacts", id);
   const content = parsed(event, "content");
   const metadata = parsed(event, "metadata");
@@ -152,6 +153,7 @@ function charged(draft: Draft, event: WireEvent): void {
 function membership(joins: boolean): Fold {
   return (draft, event) => {
     const group = text(event, "group");
+    if (group === "") return;
     const before = draft.get("membranes", group);
     const members = new Set(before?.members);
     if (joins) members.add(text(event, "principal"));

@@ -2,11 +2,13 @@ import { cx } from "@/ui/cx";
 import { Tooltip } from "@/ui/Tooltip";
 import { Link } from "./Link";
 import { useRoute } from "./route";
+import { useShownScreen } from "./useShownScreen";
 import { builtScreens, type Screen } from "./screens";
 
 /** The way to every screen: on the left, on a phone at the bottom. */
 export function Rail() {
   const route = useRoute();
+  const shown = useShownScreen();
   const screens = builtScreens().filter((screen) => screen.inRail);
   const settings = screens.filter((screen) => screen.id === "settings");
   return (
@@ -22,11 +24,11 @@ export function Rail() {
         A
       </span>
       {screens.filter((screen) => screen.id !== "settings").map((screen) => (
-        <RailLink key={screen.id} screen={screen} isCurrent={route.screen === screen.id} />
+        <RailLink key={screen.id} screen={screen} isCurrent={screen.id === route.screen || screen.id === shown} />
       ))}
       <span className="hidden flex-1 tablet:block" />
       {settings.map((screen) => (
-        <RailLink key={screen.id} screen={screen} isCurrent={route.screen === screen.id} />
+        <RailLink key={screen.id} screen={screen} isCurrent={screen.id === route.screen || screen.id === shown} />
       ))}
     </nav>
   );

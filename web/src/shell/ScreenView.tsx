@@ -3,19 +3,13 @@ import { EmptyState } from "@/ui/EmptyState";
 import { Skeleton } from "@/ui/Skeleton";
 import { Boundary } from "./Boundary";
 import { Link } from "./Link";
-import { HOME, type Route, useRoute } from "./route";
+import { useRoute } from "./route";
 import { screenComponent, screenOf } from "./screens";
-import { useIsPhone } from "./useIsPhone";
-
-/** The screen of an address. Where the canvas cannot be, its place is taken by lists. */
-function shownScreen(route: Route, isPhone: boolean): string {
-  if (route.screen === HOME && (isPhone || screenComponent(HOME) === undefined)) return "overview";
-  return route.screen;
-}
+import { useShownScreen } from "./useShownScreen";
 
 export function ScreenView() {
   const route = useRoute();
-  const id = shownScreen(route, useIsPhone());
+  const id = useShownScreen();
   const screen = screenOf(id);
   const Component = screenComponent(id);
   const main = useRef<HTMLElement>(null);
