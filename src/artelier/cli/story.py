@@ -255,7 +255,8 @@ async def _run_forked(story: Story, data: ev.RunForked, event: Event) -> list[Li
 
 @_tells(ev.RunResumed)
 async def _run_resumed(story: Story, data: ev.RunResumed, event: Event) -> list[Line]:
-    return [Line("waits for somebody to drive it" if data.queued else "resumed", "dim")]
+    goes = "waits for somebody to drive it" if data.queued else "resumed"
+    return [Line(f"{goes}, for one step" if data.stepping else goes, "dim")]
 
 
 @_tells(ev.RunPaused)

@@ -12,6 +12,8 @@ from functools import partial
 
 from artelier.clock import Clock
 from artelier.errors import Exhausted
+from artelier.kernel.events import CycleCompleted
+from artelier.kernel.history import ends_step
 from artelier.log import Batch, Blob, Draft, EventData, Fence, Receipt, Store, Stream, StreamAppend
 
 SMALL_BYTES = 4096
@@ -48,6 +50,10 @@ class Actor:
         self._unconfirmed: set[asyncio.Future[Receipt]] = set()
         self._refusable: set[asyncio.Future[Receipt]] = set()
         """Of those: what a limit may refuse without harm to the run."""
+        self.cycles = 0
+        """Cycles of a built-in loop that were recorded as done."""
+        self.steps = 0
+        """Steps that were recorded as done."""
         self._stored: set[bytes] = set()
         """Names of small content that is durable: a batch that may be refused makes none of it so."""
         self.failure: BaseException | None = None
@@ -63,10 +69,17 @@ class Actor:
     ) -> None:
         """Record with the next batch."""
         self._drafts.append(Draft(data, self._clock.now_us(), actor or self.name, cause))
+        self._tally(data)
         self._blobs.extend(blobs)
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush_soon)
+
+    def _tally(self, data: EventData) -> None:
+        if isinstance(data, CycleCompleted):
+            self.cycles += 1
+        elif ends_step(data):
+            self.steps += 1
 
     def note_aside(self, append: StreamAppend, blobs: Sequence[Blob]) -> None:
         """Record in another stream (an artifact's) in the same batch as the notes."""
@@ -135,7 +148,9 @@ class Actor:
         self.check()
         notes = self._take() if refusable else None
         now = self._clock.now_us()
-        self._drafts.extend(Draft(item, now, actor or self.name, cause) for item in data)
+        for item in data:
+            self._drafts.append(Draft(item, now, actor or self.name, cause))
+            self._tally(item)
         self._blobs.extend(blobs)
         self._side.extend(aside)
         batch = self._take()

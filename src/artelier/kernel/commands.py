@@ -14,17 +14,20 @@ from typing import Any, cast
 
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
+from artelier.kernel.actor import Actor
 from artelier.kernel.ancestry import is_imported
 from artelier.kernel.budget import abandon
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import encoded
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.stepping import Stepping
 from artelier.ledger import Moving
 from artelier.log import (
     Batch,
     Blob,
     Draft,
+    Event,
     EventData,
     Fence,
     LeaseRequest,
@@ -40,6 +43,7 @@ VERBS = frozenset(
     (
         "pause",
         "resume",
+        "step",
         "cancel",
         "stop",
         "inject",
@@ -66,6 +70,8 @@ class Standing:
     """What the run and its children have used, per unit, for a cap that is set late."""
     failed: tuple[str, ...] = ()
     """Of a failed run: the steps whose failure ended it."""
+    stepping: bool = False
+    """Whether it goes on for one cycle only."""
 
 
 def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
@@ -78,8 +84,8 @@ def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
         return ev.RunPaused(command=seq, note=command.payload)
     if verb == "stop":
         return ev.RunPaused(command=seq, stopped=True, note=command.payload)
-    if verb == "resume":
-        return ev.RunResumed(command=seq, queued=queued)
+    if verb in ("resume", "step"):
+        return ev.RunResumed(command=seq, queued=queued, stepping=verb == "step")
     if verb == "cancel":
         return ev.RunCancelled(command=seq, note=command.payload)
     if verb == "retry":
@@ -119,7 +125,7 @@ def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
         return "no_such_approval"
     if verb == "reconcile" and command.key not in standing.unresolved:
         return "no_such_unknown_outcome"
-    if verb == "resume" and standing.driven and status != "paused":
+    if verb == "resume" and standing.driven and status != "paused" and not standing.stepping:
         return "not_paused"
     return ""
 
@@ -154,6 +160,8 @@ REFUSALS = {
 
 async def obey(core: RunCore) -> None:
     """Read new commands of a run that this process drives, and write their effects."""
+    if core.stepping.holding:
+        await _hold(core)
     events = await core.store.read(core.control, after=core.control_seq, limit=100)
     for given in events:
         writer = core.actor
@@ -170,29 +178,45 @@ async def obey(core: RunCore) -> None:
                 core.deciding.add(effect.key)
         if isinstance(effect, ev.LimitSet):
             _new_cap(core.services, core.tenant.id, effect, started_us=core.started_us)
-        told = await _to_children(
-            core.services, core.tenant.id, core.run_id, effect, by=given.actor
-        )
-        for append in told:
-            writer.note_aside(append, [])
-        seq = await writer.commit(
-            effect, actor=given.actor, cause=f"{core.control.local}@{given.seq}"
-        )
-        _take_effect(core, effect, seq=seq, by=given.actor)
-        await _wake(core.services, told)
-        await _tell_newborn(core, effect, told, by=given.actor)
+        await _write(core, writer, effect, command=given)
     if len(events) == 100:
         core.nudged = True
+
+
+async def _hold(core: RunCore) -> None:
+    """The cycle is done that a `step` asked for: the run is paused again, and so are its children."""
+    seq = core.stepping.holding
+    given = (await core.store.read(core.control, after=seq - 1, limit=1))[0]
+    writer = core.actor
+    # Somebody may have decided otherwise meanwhile.
+    if writer is not None and core.stepping.holding == seq and core.cancelled_reason is None:
+        await _write(core, writer, ev.RunPaused(command=seq), command=given)
+
+
+async def _write(core: RunCore, writer: Actor, effect: EventData, *, command: Event) -> None:
+    """Record what a command leads to, for the run and for its children, and let it take effect."""
+    by = command.actor
+    told = await _to_children(core.services, core.tenant.id, core.run_id, effect, by=by)
+    for append in told:
+        writer.note_aside(append, [])
+    seq = await writer.commit(effect, actor=by, cause=f"{core.control.local}@{command.seq}")
+    _take_effect(core, effect, seq=seq, by=by)
+    await _wake(core.services, told)
+    await _tell_newborn(core, effect, told, by=by)
 
 
 def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None:
     if isinstance(effect, ev.RunPaused):
         core.paused = True
+        core.stepping = Stepping()
         if effect.stopped:
             core.stopping = True
             core.interrupt(everything=True)
     elif isinstance(effect, ev.RunResumed):
         core.paused = core.stopping = False
+        core.stepping = Stepping()
+        if effect.stepping:
+            core.stepping = Stepping(command=effect.command, since=core.done)
     elif isinstance(effect, ev.RunCancelled):
         core.cancelled_reason = "cancelled"
         core.status = "cancelled"
@@ -237,7 +261,7 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
     return Standing(
         run_id=run_id,
         used=await _used(services, tenant, run_id),
-        status=row["status"], driven=driven,
+        status=row["status"], driven=driven, stepping=bool(row["stepping"]),
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
         failed=await _fatal_steps(services, row["id"]) if row["status"] == "failed" else (),
@@ -445,7 +469,7 @@ async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> Eve
         if row["control_seq"] >= seq:
             rows = await services.store.query(
                 "SELECT e.kind, e.version, e.data FROM events e WHERE e.stream = ? AND e.cause = ?"
-                " ORDER BY e.seq DESC LIMIT 1",
+                " ORDER BY e.seq LIMIT 1",
                 (row["id"], cause),
             )
             if rows:
@@ -476,13 +500,13 @@ async def _to_children(
     elif isinstance(effect, ev.RunCancelled):
         verb = "cancel"
     elif isinstance(effect, ev.RunResumed):
-        verb = "resume"
+        verb = "step" if effect.stepping else "resume"
     else:
         return []
     told: list[StreamAppend] = []
     for child, status, control_seq in await _open_children(services, tenant, run_id):
         stream = control_stream(tenant, child)
-        if verb == "resume" and status != "paused":
+        if verb in ("resume", "step") and status != "paused":
             head, _ = await services.store.head(stream)
             if head <= control_seq:
                 continue  # nothing is on its way that could pause it

@@ -32,6 +32,7 @@ from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.policy import granted, may_use_model
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
+from artelier.kernel.stepping import Stepping
 from artelier.kernel.tool_bounds import ToolBounds
 from artelier.ledger import Moving
 from artelier.log import (
@@ -193,6 +194,10 @@ class RunCore(ToolBounds):
     def _hear(self) -> None:
         """What commands have said, and what they led to."""
         self.paused = False
+        self.stepping = Stepping()
+        """Whether it goes on for one cycle only."""
+        self.is_hand_written = True
+        """Whether no built-in loop drives it."""
         self.stopping = False
         """Whether the pause was a stop: nothing in flight is to be finished."""
         self.interrupted: set[asyncio.Task[Any]] = set()
@@ -418,10 +423,19 @@ class RunCore(ToolBounds):
         if self.overrun:
             self.overrun = 0
             await self.exhaust(scope="tenant", unit="usd", reason="overrun")
+        if self.stepping.is_over(self.done):
+            self.paused = True
+            self.stepping = Stepping(holding=self.stepping.command)
+            await self.hear()  # the listener pauses the run: what others say is ordered with it
         if self.paused:
             await self.pause_over()
         if self.deadline_us is not None and self.clock.now_us() >= self.deadline_us:
             await self.out_of_time()
+
+    @property
+    def done(self) -> int:
+        """What `step` counts: cycles of a built-in loop, steps of a hand-written run, in this drive."""
+        return self.writer.steps if self.is_hand_written else self.writer.cycles
 
     @property
     def deadline_us(self) -> int | None:
@@ -639,6 +653,7 @@ RUN_COLUMNS = (
     "id", "tenant", "run", "status", "reason", "loop", "agent", "model", "parent", "parent_step",
     "origin", "origin_seq", "goal", "settings", "tools", "result", "message", "replay", "started_us",
     "ended_us", "steps", "input_tokens", "cached_input_tokens", "output_tokens", "cost", "control_seq",
+    "stepping",
 )  # fmt: skip
 
 

@@ -64,7 +64,10 @@ class RunForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("run.resumed")
 class RunResumed(Effect, frozen=True, kw_only=True, omit_defaults=True):
-    """A run goes on: after a pause, a wait in another process, or a crash."""
+    """A run goes on: after a pause, a wait in another process, or a crash. `stepping` tells that it pauses
+    again after its next cycle, or after its next step if no built-in loop drives it."""
+
+    stepping: bool = False
 
 
 @event("run.paused")
@@ -511,7 +514,7 @@ class CommandGiven(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """In a control stream: somebody wants something of a run."""
 
     verb: str
-    """`pause resume cancel stop inject answer signal reconcile retry limit`."""
+    """`pause resume step cancel stop inject answer signal reconcile retry limit`."""
     key: str = ""
     """The step or name that it is about."""
     choice: str = ""

@@ -176,6 +176,15 @@ def _outcome(data: EventData) -> tuple[str, str] | None:
     return _OUTCOMES.get(type(data))
 
 
+def ends_step(data: EventData) -> bool:
+    """Whether a step is done by this event, with or without success."""
+    if isinstance(data, ev.ModelFailed):
+        return data.family != "cancelled"
+    if isinstance(data, ev.ToolReconciled):
+        return data.answer != "retry"
+    return not isinstance(data, ev.ToolUnresolved) and _outcome(data) is not None
+
+
 _REQUESTS: dict[type[EventData], str] = {
     ev.ModelRequested: "model",
     ev.ToolRequested: "tool",

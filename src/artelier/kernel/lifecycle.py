@@ -43,6 +43,7 @@ from artelier.kernel.results import FINAL, Limits
 from artelier.kernel.run import Run
 from artelier.kernel.scopes import check_scopes, deadlines, limits_of, scopes_of
 from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.stepping import Stepping
 from artelier.kernel.tool_list import newest_list, note_tools, tool_list
 from artelier.kernel.waits import microseconds
 from artelier.ledger import Moving
@@ -162,12 +163,15 @@ class OpenRun:
 
     async def _catch_up(self, parent: RunCore) -> None:
         """Hear what the parent was told while this run was being opened, and was not there to be told."""
-        if parent.cancelled_reason is None and not parent.paused:
+        steps = bool(parent.stepping.command) and self.is_new
+        if parent.cancelled_reason is None and not parent.paused and not steps:
             return
-        verb = "stop" if parent.stopping else "pause"
+        verb = "stop" if parent.stopping else "pause" if parent.paused else "step"
         if parent.cancelled_reason is not None:
             verb = "cancel"
         await tell(self._services, self._tenant.id, self._opening.run_id, verb, by="kernel")
+        if verb == "step" and self._run is not None:
+            await self._run.core.hear()  # before its first cycle
 
     def _watch(self, telemetry: Telemetry, core: RunCore, row: dict[str, Any] | None) -> None:
         opening = self._opening
@@ -261,6 +265,7 @@ class OpenRun:
         self._attach(core, token)
         self.is_new = True
         core.started_us = now
+        core.is_hand_written = not opening.loop
         await self._count(core, started.scopes)
         self._services.at("run.started")
         return core
@@ -311,6 +316,8 @@ class OpenRun:
         core.row_id = row["id"]
         core.control_seq = row["control_seq"]
         core.started_us = row["started_us"]
+        core.is_hand_written = not row["loop"]
+        core.stepping = Stepping.restored(row["stepping"])
         await self._count(core, await scopes_of(self._services, places))
         core.signals = [
             (seq, name, data)

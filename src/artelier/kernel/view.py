@@ -19,7 +19,7 @@ SNAPSHOT_EVERY = 256
 
 kernel_view = View(
     name="kernel",
-    version=2,
+    version=3,
     tables=(
         "runs", "steps", "messages", "waits", "approvals", "signals", "controls", "snapshots",
         "imports", "tenants",
@@ -32,7 +32,8 @@ kernel_view = View(
             tools TEXT, result TEXT, message TEXT, replay TEXT NOT NULL, started_us INTEGER NOT NULL,
             ended_us INTEGER, steps INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
             cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
-            cost INTEGER NOT NULL, control_seq INTEGER NOT NULL, UNIQUE(tenant, run)) STRICT""",
+            cost INTEGER NOT NULL, control_seq INTEGER NOT NULL, stepping INTEGER NOT NULL,
+            UNIQUE(tenant, run)) STRICT""",
         "CREATE INDEX runs_by_parent ON runs(tenant, parent) WHERE parent IS NOT NULL",
         """CREATE TABLE steps(
             run INTEGER NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
@@ -130,6 +131,8 @@ def _close(tx: Tx, event: Applied, key: str, status: str) -> None:
         "UPDATE steps SET status = ?, completed = ? WHERE run = ? AND key = ?",
         (status, event.seq, event.stream_id, key),
     )
+    if status in ("completed", "failed"):
+        _step_done(tx, event, hand_written=True)
 
 
 def _record(tx: Tx, event: Applied, key: str, kind: str, status: str) -> None:
@@ -142,6 +145,7 @@ def _record(tx: Tx, event: Applied, key: str, kind: str, status: str) -> None:
     ).rowcount
     if not done:
         raise StepConflict(f"step {key} of {event.stream.id} is already recorded", key=key)
+    _step_done(tx, event, hand_written=True)
 
 
 @kernel_view.on(ev.RunStarted)
@@ -149,7 +153,7 @@ def _run_started(event: Applied, tx: Tx) -> None:
     data = cast(ev.RunStarted, event.data)
     tx.execute(
         "INSERT INTO runs VALUES (?, ?, ?, 'running', '', ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, NULL,"
-        " NULL, ?, ?, NULL, 0, 0, 0, 0, 0, 0)",
+        " NULL, ?, ?, NULL, 0, 0, 0, 0, 0, 0, 0)",
         (
             event.stream_id, event.stream.tenant, event.stream.id, data.loop, data.agent, data.model,
             data.parent, data.parent_step, data.goal, data.settings, data.tools, data.replay,
@@ -163,7 +167,7 @@ def _run_forked(event: Applied, tx: Tx) -> None:
     data = cast(ev.RunForked, event.data)
     tx.execute(
         "INSERT INTO runs SELECT ?, tenant, ?, 'pending', '', loop, agent, model, NULL, NULL, ?, ?,"
-        " goal, settings, tools, NULL, NULL, replay, ?, NULL, 0, 0, 0, 0, 0, 0"
+        " goal, settings, tools, NULL, NULL, replay, ?, NULL, 0, 0, 0, 0, 0, 0, 0"
         " FROM runs WHERE tenant = ? AND run = ?",
         (
             event.stream_id, event.stream.id, data.origin, data.at, event.at_us,
@@ -178,7 +182,21 @@ def _run_resumed(event: Applied, tx: Tx) -> None:
     if status == "running":
         status, reason = _waits_for(tx, event.stream_id) or (status, reason)
     _by_command(tx, event, status, reason)
+    if command := cast(ev.RunResumed, event.data).command:
+        _step_on(tx, event, command if cast(ev.RunResumed, event.data).stepping else 0)
     _handled(tx, event)
+
+
+def _step_on(tx: Tx, event: Applied, command: int) -> None:
+    """The `step` that is in force from here on, 0 for none. Its number turns negative when it is done."""
+    tx.execute("UPDATE runs SET stepping = ? WHERE id = ?", (command, event.stream_id))
+
+
+def _step_done(tx: Tx, event: Applied, *, hand_written: bool) -> None:
+    tx.execute(
+        "UPDATE runs SET stepping = -stepping WHERE id = ? AND stepping > 0 AND (loop = '') = ?",
+        (event.stream_id, hand_written),
+    )
 
 
 def _waits_for(tx: Tx, run: int) -> tuple[str, str] | None:
@@ -196,6 +214,7 @@ def _waits_for(tx: Tx, run: int) -> tuple[str, str] | None:
 def _run_paused(event: Applied, tx: Tx) -> None:
     stopped = cast(ev.RunPaused, event.data).stopped
     _by_command(tx, event, "paused", "stopped" if stopped else "")
+    _step_on(tx, event, 0)
     _handled(tx, event)
 
 
@@ -242,7 +261,8 @@ def _run_cancelled(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.RunReopened)
 def _run_reopened(event: Applied, tx: Tx) -> None:
     tx.execute(
-        "UPDATE runs SET status = 'pending', reason = '', ended_us = NULL, message = NULL WHERE id = ?",
+        "UPDATE runs SET status = 'pending', reason = '', ended_us = NULL, message = NULL, stepping = 0"
+        " WHERE id = ?",
         (event.stream_id,),
     )
     for key in cast(ev.RunReopened, event.data).steps:
@@ -269,6 +289,7 @@ def _cycle_completed(event: Applied, tx: Tx) -> None:
         "INSERT INTO snapshots VALUES (?, ?, ?, ?)",
         (event.stream_id, data.cycle, event.seq, _json.encode(data.state).decode()),
     )
+    _step_done(tx, event, hand_written=False)
     _add_messages(tx, event, data.added)
 
 

@@ -44,6 +44,15 @@ class CommandsHandle:
         """Let a paused run go on; one that nobody drives becomes `pending`."""
         return await _give(self, run_id, "resume", by=by)
 
+    async def step(self: Desk, run_id: str, *, by: str = "operator") -> EventData:
+        """Let a paused run go on for one cycle, and pause it again; a run of hand-written code for one step.
+
+        One that is at work is paused after the cycle at hand, one that nobody drives becomes `pending` and
+        holds after a cycle of whoever drives it next; a run that ends with the cycle just ends. Paused children
+        take a step each: a parent that waits for one is done with its cycle when the child has ended.
+        """
+        return await _give(self, run_id, "step", by=by)
+
     async def cancel(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
         return await _give(self, run_id, "cancel", by=by, payload=note or None)

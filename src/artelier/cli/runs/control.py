@@ -1,4 +1,4 @@
-"""Steering runs: resume, retry, cancel, pause, stop, inject, approve, reconcile."""
+"""Steering runs: resume, retry, cancel, pause, step, stop, inject, approve, reconcile."""
 
 from __future__ import annotations
 
@@ -161,6 +161,16 @@ async def cancel(call: Call, run: RunId, note: Note = "") -> None:
 async def pause(call: Call, run: RunId, note: Note = "") -> None:
     """Let a run hold after its step at hand, until it is resumed."""
     await give(call, run, "paused", lambda runs: runs.pause(run, by=call.person, note=note))
+
+
+@command(app, name="step", example="artelier step q3-report")
+async def step(call: Call, run: RunId) -> None:
+    """Let a paused run take one step, and hold again.
+
+    An agent takes one cycle: a prompt, a reply, what it asked for. A run that nobody drives waits for
+    `artelier worker` or `artelier resume`, and holds after the step.
+    """
+    await give(call, run, "steps", lambda runs: runs.step(run, by=call.person))
 
 
 @command(app, name="stop", example="artelier runs stop q3-report")

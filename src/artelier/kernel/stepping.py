@@ -1,0 +1,30 @@
+"""One more cycle, then hold: what the command `step` asks of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """Where a run at work stands with a `step`; the default is that nobody has asked for one.
+
+    A run of a built-in loop holds after its next cycle, a hand-written one after its next step. It holds at
+    the boundary that follows, so that a run which ends with that cycle just ends.
+    """
+
+    command: int = 0
+    """Seq of the command in force; 0 for none."""
+    since: int = 0
+    """Cycles or steps that this drive had done when it took effect."""
+    holding: int = 0
+    """Seq of the command whose cycle is done: the run is to be paused."""
+
+    @classmethod
+    def restored(cls, stored: int) -> Stepping:
+        """As the view has it: the seq of a command, negative if its cycle is done already."""
+        return cls(command=abs(stored), since=-1 if stored < 0 else 0)
+
+    def is_over(self, done: int) -> bool:
+        """Whether the cycle that was asked for is done."""
+        return bool(self.command) and done > self.since
