@@ -22,6 +22,7 @@ from artelier.kernel import (
     CAPPING,
     COUNTING,
     MOVING,
+    AgentResult,
     Drive,
     Limits,
     Manifest,
@@ -56,7 +57,7 @@ from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
-from artelier.missions.handle import MissionsHandle
+from artelier.missions.handle import MissionsHandle, check_fork
 from artelier.missions.view import missions_view
 from artelier.models.registry import ModelRegistry
 from artelier.operations.commands_handle import CommandsHandle
@@ -75,6 +76,8 @@ from artelier.world.view import world_view
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+
+    from artelier.missions.tasks import Tasks
 
     Providers = tuple[TracerProvider, MeterProvider]
 
@@ -177,6 +180,17 @@ class Kernel:
         `allow_prompt_drift`; `limits` caps the run; `grants` narrows the tenant's.
         """
         return self.for_tenant(tenant).run(run_id, **opening)
+
+    @property
+    def tasks(self) -> Tasks:
+        """The tasks of the default tenant; of another: `kernel.for_tenant(tenant).tasks`."""
+        return self.for_tenant().tasks
+
+    async def run_agent(
+        self, agent_id: str, *, tenant: Tenant | str | None = None, on_wait: str = "await"
+    ) -> list[AgentResult]:
+        """See `TenantKernel.run_agent`."""
+        return await self.for_tenant(tenant).run_agent(agent_id, on_wait=on_wait)
 
     async def step_model(
         self, *, run_id: str, tenant: Tenant | str | None = None, **call: Any
@@ -482,6 +496,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         `run.core.changes`. Without `new_id` it is called `<run>.fork-<n>`.
         Errors: `NotFound`; `InvalidRequest`; `UnknownModel`; `Conflict` if a run has this id.
         """
+        await check_fork(self, run_id, at=at)
         return await fork(
             self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id, by=by
         )

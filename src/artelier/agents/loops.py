@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from artelier.agents.autonomous import LOOP, AutonomousAgent, Kernels, slug
+from artelier.agents.autonomous import LOOP, AutonomousAgent, Kernels, TenantRuns, slug
 from artelier.agents.finish import agent_result
 from artelier.agents.job import Job
 from artelier.agents.loop import AgentLoop
@@ -24,6 +24,34 @@ from artelier.operations.needing import check_tools
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 from artelier.tools.workspace import workspace_tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIn:
+    """A loop of a package that this one must not import, as far as going on with its runs needs it."""
+
+    resume: Callable[[Kernels, Any, str, str], Awaitable[AgentResult]]
+    """`(kernel, tenant, run_id, on_wait)`: drive a run that has not ended."""
+    replay: Callable[[Run, dict[str, Any]], Awaitable[None]]
+    """`(run, settings)`: drive a replay."""
+    needs: Callable[[Kernels, Any, str], Awaitable[InvalidRequest | None]]
+    """`(kernel, tenant, run_id)`: why only the program that started a run can go on with it, if so."""
+    due: Callable[[Services, int], Awaitable[list[tuple[str, str]]]] | None = None
+    """`(services, limit)`: runs as (tenant, run id) that `Worker.DUE` does not find, begun or not."""
+    begin: Callable[[Kernels, Any, str, str], Awaitable[AgentResult | None]] | None = None
+    """As `resume`, for what has not begun; None if there is no such thing."""
+
+
+_LOOPS: dict[str, BuiltIn] = {}
+
+
+def register_loop(name: str, loop: BuiltIn) -> None:
+    """Make runs of a loop known to `resume_run`, `replay_run` and workers."""
+    _LOOPS[name] = loop
+
+
+def registered_loops() -> Mapping[str, BuiltIn]:
+    return _LOOPS
 
 
 def tools_of(services: Services, workspace: str) -> list[ToolPort] | None:
@@ -53,7 +81,7 @@ def workspace_agent(
 
 
 async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, Any]:
-    """What the agent loop was asked to do. Errors: `NotFound`; `InvalidRequest` for other runs."""
+    """What a loop was asked to do. Errors: `NotFound`; `InvalidRequest` for other runs."""
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
     if row["loop"] == TURN:
@@ -61,7 +89,7 @@ async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, An
             f"run {run_id!r} is a turn of chat {chat_of(run_id)!r}",
             hint=f"Go on with the chat: `artelier chat {chat_of(run_id)}`.",
         )
-    if row["loop"] != LOOP:
+    if row["loop"] != LOOP and row["loop"] not in _LOOPS:
         raise InvalidRequest(
             f"run {run_id!r} is driven by code of its own",
             hint="Run that code again: `artelier run FILE:FUNCTION --run-id RUN`.",
@@ -89,19 +117,22 @@ async def resume_run(
 ) -> AgentResult:
     """Drive a run of a built-in loop to its end, or return its result if it has ended.
 
-    Errors: `NotFound`; `InvalidRequest` for a hand-written run, a child, and where code is needed.
+    Errors: `NotFound`; `InvalidRequest` for a hand-written run, a child of a run that has not ended, and
+    where code is needed.
     """
+    if (begun := await _begun(kernel, tenant, run_id, on_wait)) is not None:
+        return begun
     if await _is_turn(kernel, tenant, run_id):
         return await _resumed_turn(kernel, tenant, run_id, on_wait=on_wait)
-    job = Job.restored(await settings_of(kernel, tenant, run_id))
+    settings = await settings_of(kernel, tenant, run_id)
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
     if is_final(row["status"]):
         return await agent_result(runs.services, runs.id, run_id)
-    if row["parent"] is not None:
-        raise InvalidRequest(
-            f"run {run_id!r} is a child", hint=f"Resume its parent: artelier resume {row['parent']}"
-        )
+    await _check_own(runs, row)
+    if (built_in := _LOOPS.get(row["loop"])) is not None:
+        return await built_in.resume(kernel, tenant, run_id, on_wait)
+    job = Job.restored(settings)
     await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
     builder = ContextBuilder.restored(
         job.context, memory_store=memory_of(kernel, job.context.get("memory"))
@@ -117,6 +148,33 @@ async def resume_run(
         artifact=_artifact_of(job.artifact, run_id, is_fork=row["origin"] is not None),
         workspace=job.workspace,
     )  # fmt: skip
+
+
+async def _begun(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
+    """The result of what a registered loop can begin under this id; None if the run exists."""
+    runs = kernel.for_tenant(tenant)
+    try:
+        await run_row(runs.services, runs.id, run_id)
+    except NotFound:
+        for loop in _LOOPS.values():
+            if loop.begin is not None and (
+                result := await loop.begin(kernel, tenant, run_id, on_wait)
+            ):
+                return result
+        raise
+    return None
+
+
+async def _check_own(runs: TenantRuns, row: Mapping[str, Any]) -> None:
+    """Errors: `InvalidRequest` if the run is its parent's to drive."""
+    if row["parent"] is None:
+        return
+    parent = await run_row(runs.services, runs.id, row["parent"])
+    if row["loop"] not in _LOOPS or not is_final(parent["status"]):
+        raise InvalidRequest(
+            f"run {row['run']!r} is a child",
+            hint=f"Resume its parent: artelier resume {row['parent']}",
+        )
 
 
 async def _is_turn(kernel: Kernels, tenant: Any, run_id: str) -> bool:
@@ -149,6 +207,9 @@ async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidReque
     """
     runs = kernel.for_tenant(tenant)
     is_turn = await _is_turn(kernel, tenant, run_id)
+    loop = (await run_row(runs.services, runs.id, run_id))["loop"]
+    if (built_in := _LOOPS.get(loop)) is not None:
+        return await built_in.needs(kernel, tenant, run_id)
     job = None if is_turn else Job.restored(await settings_of(kernel, tenant, run_id))
     row = await run_row(runs.services, runs.id, run_id)
     try:
@@ -238,7 +299,10 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
 
     Errors: `InvalidRequest` if the context of the run was built by code.
     """
-    if (await run_row(run.core.services, run.tenant_id, run.id))["loop"] == TURN:
+    loop = (await run_row(run.core.services, run.tenant_id, run.id))["loop"]
+    if (built_in := _LOOPS.get(loop)) is not None:
+        return await built_in.replay(run, settings)
+    if loop == TURN:
         from artelier.operations.turn import replay_turn
 
         return await replay_turn(run, settings)

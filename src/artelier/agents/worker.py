@@ -7,13 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from artelier.agents.autonomous import Kernels
-from artelier.agents.loops import resume_run
+from artelier.agents.loops import registered_loops, resume_run
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
 from artelier.kernel.services import Services
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""
+
+DUE_MAX = 1000
+"""Runs of one look."""
 
 AT_ONCE_MAX = 16
 """Runs that one worker drives side by side."""
@@ -56,15 +59,19 @@ class Worker:
         """Runs that somebody should drive now, as (tenant, run id), oldest first.
 
         A child is its parent's to drive: for one that could go on, the run at the top of its tree is due.
+        Other packages know of more: tasks that wait to be begun, children of runs that have ended.
         """
         now_us = self._services.clock.now_us()
         rows = await self._services.store.query(DUE, (now_us,))
-        return [
+        found = [
             (tenant, run)
             for tenant, run, holder, expires_us in rows
-            if (self._tenant is None or tenant == self._tenant)
-            and (holder is None or expires_us <= now_us or self._services.is_dead(holder))
+            if holder is None or expires_us <= now_us or self._services.is_dead(holder)
         ]
+        for loop in registered_loops().values():
+            if loop.due is not None:
+                found += await loop.due(self._services, DUE_MAX)
+        return [key for key in found if self._tenant is None or key[0] == self._tenant]
 
     async def once(self) -> int:
         """Start driving what is due and wait until it has ended; the number of runs driven."""

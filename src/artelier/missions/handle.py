@@ -1,7 +1,153 @@
-"""What the kernel of a tenant does with missions: tasks, membranes, steering."""
+"""What the kernel of a tenant does with missions: plans, launches, tasks, the agents of missions."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from artelier.missions.registering import register
+
+if TYPE_CHECKING:
+    from artelier.kernel import AgentResult, Limits
+    from artelier.missions.membranes import Membranes
+    from artelier.missions.tasks import Tasks
+
+register()
 
 
 class MissionsHandle:
     """Methods of `TenantKernel`."""
+
+    # Missions
+
+    async def plan(
+        self,
+        goal: str,
+        *,
+        mission_id: str | None = None,
+        model: str | None = None,
+        workspace: str = "",
+        auto_launch: bool = False,
+        budget_usd: str | None = None,
+        plan: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        by: str = "operator",
+    ) -> dict[str, Any]:
+        """Take a goal apart: `{mission, status, plan, estimate}`, where nothing is launched yet.
+
+        With `auto_launch` it is launched and driven to its end. `plan` is one of your own, which no model
+        is asked for. `budget_usd` caps the mission with all that belongs to it.
+        Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
+        a run has this id.
+        """
+        from artelier.missions.planning import plan_mission
+
+        return await plan_mission(
+            self, goal, mission_id=mission_id, model=model, workspace=workspace,
+            auto_launch=auto_launch, budget_usd=budget_usd, plan=plan, limits=limits, by=by,
+        )  # fmt: skip
+
+    async def launch(
+        self, mission_id: str, plan: Mapping[str, Any] | None = None, *, by: str = "operator"
+    ) -> dict[str, Any]:
+        """Say yes to a mission's plan, or to an edited one; what `mission` says of it. Whoever drives runs
+        (`drive_mission`, `artelier resume`, a worker) then goes on with it.
+
+        Errors: `InvalidRequest` that names all mistakes of an edited plan; `Conflict` if it was launched or
+        has ended; `NotFound`.
+        """
+        from artelier.missions.planning import launch_mission
+
+        return await launch_mission(self, mission_id, plan, by=by)
+
+    async def drive_mission(self, mission_id: str, *, on_wait: str = "await") -> AgentResult:
+        """Go on with a mission until it ends or waits; of one that has ended, its result.
+
+        Errors: `NotFound`; `LeaseHeld` if another process drives it; `InvalidRequest` where code is needed.
+        """
+        from artelier.missions.conduct import conduct
+
+        return await conduct(self, mission_id, on_wait=on_wait)
+
+    async def missions(
+        self, *, status: str | None = None, after: int = 0, limit: int = 100
+    ) -> dict[str, Any]:
+        """`{items, next}` in the order of their start; see `reading.mission_page`."""
+        from artelier.missions.reading import mission_page
+
+        return await mission_page(self, status=status, after=after, limit=limit)
+
+    async def mission(self, mission_id: str) -> dict[str, Any]:
+        """A mission with its plan, agents, tasks, membranes and what it came to; see
+        `reading.mission_object`. Errors: `NotFound`."""
+        from artelier.missions.reading import mission_object
+
+        return await mission_object(self, mission_id)
+
+    # Tasks and agents
+
+    @property
+    def tasks(self) -> Tasks:
+        """Making tasks, looking at them, working on them: `desk.tasks.create(...)`."""
+        from artelier.missions.tasks import Tasks
+
+        return Tasks(self)
+
+    @property
+    def membranes(self) -> Membranes:
+        """Shared pools of context: `desk.membranes.join(...)`."""
+        from artelier.missions.membranes import Membranes
+
+        return Membranes(self)  # pyright: ignore[reportArgumentType] - a TenantKernel is such a desk
+
+    async def run_agent(self, agent_id: str, *, on_wait: str = "await") -> list[AgentResult]:
+        """Work on the pending tasks of an agent that can begin, in order; their results.
+
+        Errors: `NotFound`.
+        """
+        from artelier.missions.agents import run_agent
+
+        return await run_agent(self, agent_id, on_wait=on_wait)
+
+    async def create_agent(
+        self,
+        id: str,
+        *,
+        name: str,
+        role: str = "",
+        model: str | None = None,
+        tools: Sequence[str] = (),
+        budget_usd: str | None = None,
+        by: str = "operator",
+    ) -> dict[str, Any]:
+        """Make an agent that tasks can be assigned to; what `mission_agent` says of it.
+
+        Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
+        """
+        from artelier.missions.agents import create_agent
+
+        return await create_agent(
+            self, id, name=name, role=role, model=model, tools=tools, budget_usd=budget_usd, by=by
+        )
+
+    async def agents_of(self, mission_id: str) -> list[dict[str, Any]]:
+        """The agents of a mission; see `agents.agent_line`."""
+        from artelier.missions.agents import agents_of
+
+        return await agents_of(self, mission_id)
+
+    async def mission_agent(self, agent_id: str) -> dict[str, Any]:
+        """An agent with its tools, steering, membranes and budget; see `agents.agent_object`.
+
+        Errors: `NotFound`.
+        """
+        from artelier.missions.agents import agent_object
+
+        return await agent_object(self, agent_id)
+
+
+async def check_fork(desk: MissionsHandle, run_id: str, *, at: int | None) -> None:
+    """Errors: `Conflict` for a mission from after its launch: its tasks are runs that no fork shares."""
+    from artelier.missions.planning import check_fork as check
+
+    await check(desk, run_id, at=at)

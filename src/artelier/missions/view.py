@@ -244,9 +244,9 @@ def _evaluated(event: Applied, tx: Tx) -> None:
 def _ended(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEnded, event.data)
     tx.execute(
-        "UPDATE tasks SET ended = ?, reason = ?, outputs = ?, iterations = ?, changed_us = ?"
-        " WHERE tenant = ? AND task = ?",
-        (data.status, data.reason, _text(data.outputs), data.iterations, event.at_us,
+        "UPDATE tasks SET ended = ?, reason = ?, blocked_by = ?, outputs = ?, iterations = ?,"
+        " changed_us = ? WHERE tenant = ? AND task = ?",
+        (data.status, data.reason, data.by, _text(data.outputs), data.iterations, event.at_us,
          event.stream.tenant, event.stream.id),
     )  # fmt: skip
 
@@ -275,6 +275,13 @@ def _reopened(event: Applied, tx: Tx) -> None:
 def _forked(event: Applied, tx: Tx) -> None:
     """A fork of a task's run is a task of its own, with the iterations of the history that it shares."""
     data = cast(kernel_events.RunForked, event.data)
+    tx.execute(  # of a mission: a plan that is not launched yet
+        "INSERT INTO missions SELECT m.tenant, ?, plan, calls, cost, planned_us, NULL, '[]', '[]', 0"
+        " FROM missions m JOIN runs r ON r.tenant = m.tenant AND r.run = m.mission"
+        " JOIN events e ON e.stream = r.id AND e.kind = 'mission.planned' AND e.seq <= ?"
+        " WHERE m.tenant = ? AND m.mission = ? ORDER BY e.seq DESC LIMIT 1",
+        (event.stream.id, data.at, event.stream.tenant, data.origin),
+    )
     done = tx.execute(
         "INSERT INTO tasks SELECT ?, tenant, ?, mission, agent, parent, inputs, max_iterations, 0, '', '',"
         " '', '[]', ?, ?, 0 FROM tasks WHERE tenant = ? AND task = ?",

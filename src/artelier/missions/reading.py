@@ -1,0 +1,288 @@
+"""Missions and tasks as objects of the API: facts of the log, put together for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import ArtelierError, InvalidRequest, NotFound
+from artelier.kernel import run_row
+from artelier.kernel.family import asked_below, totals
+from artelier.kernel.queries import approvals, blob_json
+from artelier.missions.definition import checked
+from artelier.missions.membranes import OPERATOR, Membranes
+from artelier.missions.plan import LOOP
+from artelier.missions.standing import reason_of
+from artelier.missions.view import status_of
+
+PAGE_MAX = 1_000
+STATUSES = ("pending", "active", "blocked", "done", "failed", "cancelled")
+TASKS_SHOWN = 500
+
+_TASKS = (
+    "SELECT t.position, t.task, t.mission, t.agent, t.parent, t.inputs, t.max_iterations,"
+    " t.iterations, t.ended, t.reason, t.blocked_by, t.outputs, t.created_us, t.changed_us,"
+    " r.status, r.reason, m.status FROM tasks t"
+    " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
+    " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
+)
+
+_STATUS = """CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status = 'cancelled')
+ THEN 'cancelled' WHEN t.ended <> '' THEN t.ended WHEN r.status IS NULL THEN 'pending'
+ WHEN r.status = 'budget_exhausted' THEN 'blocked' WHEN r.status IN ('failed', 'completed') THEN 'failed'
+ ELSE 'active' END"""
+"""As `status_of`, for a filter."""
+
+
+# Tasks
+
+
+async def task_page(
+    desk: Any, *, mission: str | None, agent: str | None, status: str | None, after: int, limit: int
+) -> dict[str, Any]:
+    """`{items, next}`; an item is a task without its definition and iterations: see `_item`."""
+    if status is not None and status not in STATUSES:
+        raise InvalidRequest("status of a task", expected=", ".join(STATUSES), got=status[:80])
+    limit = max(1, min(limit, PAGE_MAX))
+    where, values = "t.tenant = ? AND t.position > ?", [desk.id, after]
+    for column, value in (("t.mission", mission), ("t.agent", agent), (_STATUS, status)):
+        if value is not None:
+            where, values = f"{where} AND {column} = ?", [*values, value]
+    rows = await desk.services.store.query(
+        f"{_TASKS} WHERE {where} ORDER BY t.position LIMIT ?", (*values, limit + 1)
+    )
+    page = rows[:limit]
+    return {
+        "items": await _items(desk, page),
+        "next": page[-1][0] if len(rows) > limit else None,
+    }
+
+
+async def _items(desk: Any, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    sums = await totals(desk.services, desk.id, [row[1] for row in rows if row[14] is not None])
+    goals = await _goals(desk, [row[1] for row in rows])
+    needed = await _dependencies(desk, [row[1] for row in rows])
+    return [_item(row, goals=goals, sums=sums, needed=needed) for row in rows]
+
+
+def _item(
+    row: Sequence[Any], *, goals: dict[str, str], sums: dict[str, Any], needed: dict[str, list[str]]
+) -> dict[str, Any]:
+    """`{id, goal, status, reason, blocked_by, mission, assigned_agent_id, parent, inputs, depends_on,
+    outputs, iteration_count, max_iterations, run_status, cost_microusd, created_us, changed_us}`."""
+    (_, task, mission, agent, parent, inputs, most, iterations, ended, reason, blocked_by, outputs,
+     created_us, changed_us, run_status, run_reason, mission_status) = row  # fmt: skip
+    status = status_of(ended, run_status)
+    why = reason_of(reason, run_status, run_reason)
+    if run_status is None and mission_status == "cancelled" and status in ("pending", "blocked"):
+        status, why = "cancelled", "mission_cancelled"
+    return {
+        "id": task, "goal": goals.get(task, ""), "status": status, "reason": why,
+        "blocked_by": blocked_by, "mission": mission, "assigned_agent_id": agent or None,
+        "parent": parent or None, "inputs": msgspec.json.decode(inputs),
+        "depends_on": needed.get(task, []), "outputs": msgspec.json.decode(outputs),
+        "iteration_count": iterations, "max_iterations": most, "run_status": run_status,
+        "cost_microusd": sums.get(task, {}).get("total_cost_microusd", 0),
+        "created_us": created_us, "changed_us": changed_us,
+    }  # fmt: skip
+
+
+async def _goals(desk: Any, tasks: Sequence[str]) -> dict[str, str]:
+    artifacts = desk.as_principal(OPERATOR).artifacts
+    found: dict[str, str] = {}
+    for task in tasks:
+        try:
+            content = (await artifacts.read(task)).content
+        except ArtelierError:
+            continue  # of an imported run, or erased
+        found[task] = str(cast("dict[str, Any]", content).get("goal", ""))
+    return found
+
+
+async def _dependencies(desk: Any, tasks: Sequence[str]) -> dict[str, list[str]]:
+    rows = await desk.services.store.query(
+        "SELECT task, before FROM task_dependencies WHERE tenant = ?"
+        " AND task IN (SELECT value FROM json_each(?)) ORDER BY task, before",
+        (desk.id, msgspec.json.encode(list(tasks)).decode()),
+    )
+    found: dict[str, list[str]] = {}
+    for task, before in rows:
+        found.setdefault(task, []).append(before)
+    return found
+
+
+async def task_object(desk: Any, task: str) -> dict[str, Any]:
+    """An item of `task_page` with `success_criteria, checks, only_checks, version, iterations`.
+
+    An iteration: `{iteration, at_us, action, reason, tool, decision, step, artifact, is_error, code, passed,
+    verdict, void, steering}`; `decision` and `verdict` are JSON. Errors: `NotFound`.
+    """
+    rows = await desk.services.store.query(
+        f"{_TASKS} WHERE t.tenant = ? AND t.task = ?", (desk.id, task)
+    )
+    if not rows:
+        raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
+    shown = (await _items(desk, rows))[0]
+    try:
+        stored = await desk.as_principal(OPERATOR).artifacts.read(task)
+        content = cast("dict[str, Any]", stored.content)
+        shown["version"] = stored.version
+    except ArtelierError:
+        content = {}
+        shown["version"] = 0
+    shown["success_criteria"] = content.get("success_criteria", "")
+    shown["checks"] = content.get("checks", [])
+    shown["only_checks"] = content.get("only_checks", False)
+    shown["iterations"] = await iterations_of(desk, task)
+    shown["approvals"] = await approvals(desk.services, desk.id, run_id=task)
+    return shown
+
+
+async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
+    """What was decided and what came of it, in order."""
+    services = desk.services
+    rows = await services.store.query(
+        "SELECT i.iteration, i.at_us, i.decision, i.action, i.tool, i.step, i.artifact, i.is_error,"
+        " i.code, i.passed, i.verdict, i.void, e.data FROM task_iterations i"
+        " LEFT JOIN runs r ON r.tenant = i.tenant AND r.run = i.task"
+        " LEFT JOIN events e ON e.stream = r.id AND e.seq = i.seq AND e.kind = 'decision.taken'"
+        " WHERE i.tenant = ? AND i.task = ? ORDER BY i.iteration",
+        (desk.id, task),
+    )
+    found: list[dict[str, Any]] = []
+    for (number, at_us, decision, action, tool, step, artifact, is_error, code, passed, verdict, void,
+         data) in rows:  # fmt: skip
+        said: Any = await blob_json(services, desk.id, decision)
+        fields: dict[str, Any] = msgspec.json.decode(data) if data else {}
+        found.append({
+            "iteration": number, "at_us": at_us, "action": action, "tool": tool or None,
+            "reason": cast("dict[str, Any]", said).get("reason", "") if isinstance(said, dict) else "",
+            "decision": said, "step": step, "artifact": artifact or None, "is_error": bool(is_error),
+            "code": code, "passed": None if passed is None else bool(passed),
+            "verdict": await blob_json(services, desk.id, verdict), "void": void,
+            "steering": fields.get("steering", "") or None,
+        })  # fmt: skip
+    return found
+
+
+# Missions
+
+
+async def mission_page(
+    desk: Any, *, status: str | None = None, after: int = 0, limit: int = 100
+) -> dict[str, Any]:
+    """`{items: [{id, goal, status, reason, model, launched_us, started_us, ended_us, tasks, done,
+    cost_microusd}], next}`, in the order of their start; `tasks` and `done` are numbers."""
+    limit = max(1, min(limit, PAGE_MAX))
+    where, values = "r.tenant = ? AND r.loop = ? AND r.id > ?", [desk.id, LOOP, after]
+    if status is not None:
+        where, values = f"{where} AND r.status = ?", [*values, status]
+    rows = await desk.services.store.query(
+        "SELECT r.id, r.run, r.goal, r.status, r.reason, r.model, m.launched_us, r.started_us,"
+        " r.ended_us, (SELECT count(*) FROM tasks t WHERE t.tenant = r.tenant AND t.mission = r.run),"
+        " (SELECT count(*) FROM tasks t WHERE t.tenant = r.tenant AND t.mission = r.run"
+        "  AND t.ended = 'done') FROM runs r"
+        " LEFT JOIN missions m ON m.tenant = r.tenant AND m.mission = r.run"
+        f" WHERE {where} ORDER BY r.id LIMIT ?",
+        (*values, limit + 1),
+    )
+    page = rows[:limit]
+    sums = await totals(desk.services, desk.id, [row[1] for row in page])
+    items = [
+        {
+            "id": run, "goal": await blob_json(desk.services, desk.id, goal), "status": state,
+            "reason": reason, "model": model, "launched_us": launched_us, "started_us": started_us,
+            "ended_us": ended_us, "tasks": tasks, "done": done,
+            "cost_microusd": sums[run]["total_cost_microusd"],
+        }
+        for _, run, goal, state, reason, model, launched_us, started_us, ended_us, tasks, done in page
+    ]  # fmt: skip
+    return {"items": items, "next": page[-1][0] if len(rows) > limit else None}
+
+
+async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
+    """`{id, goal, status, reason, model, workspace, plan, estimate, edited, launched_us, started_us,
+    ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
+    budget_microusd}`.
+
+    Errors: `NotFound`, also for a run that is no mission.
+    """
+    services = desk.services
+    row = await run_row(services, desk.id, mission)
+    if row["loop"] != LOOP:
+        raise NotFound(f"no mission {mission!r}", got=f"a run of loop {row['loop'] or 'own code'}")
+    settings: dict[str, Any] = await blob_json(services, desk.id, row["settings"]) or {}
+    result: Any = await blob_json(services, desk.id, row["result"])
+    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    found = await services.store.query(
+        "SELECT plan, calls, cost, planned_us, launched_us, edited FROM missions"
+        " WHERE tenant = ? AND mission = ?",
+        (desk.id, mission),
+    )
+    plan, calls, cost, planned_us, launched_us, edited = (
+        found[0] if found else (None, 0, None, None, None, 0)
+    )
+    tasks = await task_page(
+        desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN
+    )
+    sums = (await totals(services, desk.id, [mission]))[mission]
+    asked = [
+        mission,
+        *dict.fromkeys(run for run, _ in await asked_below(services, desk.id, mission)),
+    ]
+    message = await blob_json(services, desk.id, row["message"])
+    return {
+        "id": mission, "goal": await blob_json(services, desk.id, row["goal"]),
+        "status": row["status"], "reason": row["reason"], "message": message or "",
+        "model": row["model"], "workspace": settings.get("workspace", ""),
+        "plan": await blob_json(services, desk.id, plan),
+        "estimate": None if plan is None else {"calls": calls, "cost_microusd": cost},
+        "edited": bool(edited), "planned_us": planned_us, "launched_us": launched_us,
+        "started_us": row["started_us"], "ended_us": row["ended_us"],
+        "agents": [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
+        if launched_us is not None else [],
+        "tasks": tasks["items"],
+        "membranes": await Membranes(desk).list(mission) if launched_us is not None else [],
+        "cost_microusd": sums["total_cost_microusd"], "usage": sums["total_usage"],
+        "budget_microusd": await _cap(desk, f"run:{mission}"),
+        "outputs": fields.get("outputs", []), "text": fields.get("text", ""),
+        "artifact": fields.get("artifact") or None,
+        "approvals": [
+            one for run in asked for one in await approvals(services, desk.id, run_id=run)
+        ],
+    }  # fmt: skip
+
+
+async def agent_ids(desk: Any, mission: str) -> list[str]:
+    """Agents below a mission's name, in the order of their ids."""
+    from artelier.ids import MAIN_SPACE
+
+    rows = await desk.services.store.query(
+        "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND id > ? AND id < ?"
+        " AND kind = 'agent' AND deleted = 0 ORDER BY id LIMIT ?",
+        (desk.id, MAIN_SPACE, f"{mission}/", f"{mission}0", PAGE_MAX),
+    )
+    return [row[0] for row in rows]
+
+
+async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
+    """An agent in a list; see `agents.agent_line`."""
+    from artelier.missions.agents import agent_line as line
+
+    return await line(desk, agent)
+
+
+async def _cap(desk: Any, scope: str) -> int | None:
+    rows = await desk.services.store.query(
+        "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'", (desk.id, scope)
+    )
+    return rows[0][0] if rows else None
+
+
+def checked_plan(value: Any) -> dict[str, Any]:
+    """A plan as JSON data with its defaults. Errors: `InvalidRequest`."""
+    from artelier.missions.definition import Plan
+
+    return checked(Plan, value, what="the plan").model_dump(mode="json")
