@@ -332,6 +332,36 @@ def test_nobody_of_the_tenant_acts_as_a_membrane(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
+def test_a_memory_that_a_membrane_shares_with_its_agent_is_there_while_it_is_a_member(
+    tmp_path: Path,
+) -> None:
+    """The memory's own way to its artifact asks for members too."""
+
+    async def story(desk: TenantKernel, membranes: Membranes) -> None:
+        memory = desk.memory.for_agent(desk.id, "ana")
+        await memory.remember(CANARY, key="1")
+        operator = desk.as_principal("operator").artifacts
+        agent = desk.as_principal("agent:ana").artifacts
+        (store,) = await agent.list(kind="memory_store")
+        await agent.transfer(store.id, "operator")
+        kept = (await operator.read(store.id)).content
+        rights = {right: ["membrane:club"] for right in ("read", "write")}
+        await operator.write(store.id, content=kept, access={"allow": rights})
+        with pytest.raises(AccessDenied):
+            await memory.search("canary")
+
+        await membranes.create("club", name="Club", members=["agent:ana"])
+        assert [one.text for one in await memory.search("canary")] == [CANARY]
+
+        await membranes.leave("club", "agent:ana")
+        for way in (memory.search("canary"), memory.remember("more", key="2")):
+            with pytest.raises(AccessDenied) as caught:
+                await way
+            assert CANARY not in str(caught.value)
+
+    told(tmp_path, story)
+
+
 def test_an_export_of_the_run_that_made_a_membrane_brings_its_members(tmp_path: Path) -> None:
     """I14. Members who joined and left after the run's batch are in it as well."""
     path = tmp_path / "run.artelier"
