@@ -15,8 +15,8 @@ LIMIT_MAX = 20_000
 """Characters of one answer: well below what becomes an artifact itself."""
 
 
-def read_artifact_tool(services: Services) -> Tool[..., Any]:
-    """`read_artifact(ref, offset, limit)` as the run that calls it; access is the run's."""
+def read_artifact_tool(services: Services, *, principal: str = "") -> Tool[..., Any]:
+    """`read_artifact(ref, offset, limit)`; access is that of the principal, the calling run unless said."""
 
     @tool(side_effect=False, name="read_artifact")
     async def read_artifact(
@@ -24,8 +24,9 @@ def read_artifact_tool(services: Services) -> Tool[..., Any]:
     ) -> dict[str, Any]:
         """Read a part of an artifact (a large tool result, a report) by its ref."""
         space = Artifacts(
-            services.store, services.clock, ctx.tenant_id, MAIN_SPACE, f"run:{ctx.run_id}"
-        )
+            services.store, services.clock, ctx.tenant_id, MAIN_SPACE,
+            principal or f"run:{ctx.run_id}",
+        )  # fmt: skip
         try:
             artifact = await space.read(ref)
         except ArtelierError as error:

@@ -98,6 +98,8 @@ class TaskBegun(Receipt, frozen=True, kw_only=True, omit_defaults=True):
     inputs: tuple[str, ...] = ()
     """Refs with versions, as they were found: those of the task, and what it depends on has made."""
     max_iterations: int
+    missing: str = ""
+    """The first input (or task that should have made one) that is not there or not to be read."""
 
 
 @event("decision.taken")
@@ -171,3 +173,5 @@ class TaskEnded(Receipt, frozen=True, kw_only=True, omit_defaults=True):
     """Of the others: `max_iterations`, `stuck`, `decision_invalid`, `missing_input`, an error's code, ..."""
     iterations: int = 0
     outputs: tuple[str, ...] = ()
+    by: str = ""
+    """Of a blocked one: what is missing."""

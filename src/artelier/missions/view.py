@@ -276,7 +276,7 @@ def _forked(event: Applied, tx: Tx) -> None:
     """A fork of a task's run is a task of its own, with the iterations of the history that it shares."""
     data = cast(kernel_events.RunForked, event.data)
     tx.execute(  # of a mission: a plan that is not launched yet
-        "INSERT INTO missions SELECT m.tenant, ?, plan, calls, cost, planned_us, NULL, '[]', '[]', 0"
+        "INSERT INTO missions SELECT m.tenant, ?, m.plan, m.calls, m.cost, m.planned_us, NULL, '[]', '[]', 0"
         " FROM missions m JOIN runs r ON r.tenant = m.tenant AND r.run = m.mission"
         " JOIN events e ON e.stream = r.id AND e.kind = 'mission.planned' AND e.seq <= ?"
         " WHERE m.tenant = ? AND m.mission = ? ORDER BY e.seq DESC LIMIT 1",

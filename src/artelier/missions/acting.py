@@ -1,0 +1,88 @@
+"""What a decision leads to: a thought, a call of a tool, a claim. Writing is in `content.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, cast
+
+from artelier.context import fenced
+from artelier.errors import ArtelierError
+from artelier.kernel import Run, ToolResult
+from artelier.kernel.manifest import encoded
+from artelier.missions.definition import Decision
+from artelier.missions.state import Output, Source
+from artelier.missions.wording import template
+
+CODE_CHARS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acted:
+    """What came of a decision."""
+
+    said: tuple[str, ...]
+    """Of the message that shows it."""
+    led_to: str
+    """Digest of it: equal for what brings nothing new."""
+    step: str = ""
+    is_error: bool = False
+    code: str = ""
+    source: Source | None = None
+    output: Output | None = None
+
+
+def digest(*parts: str | bytes) -> str:
+    found = sha256()
+    for part in parts:
+        content = part if isinstance(part, bytes) else part.encode("utf-8", "replace")
+        found.update(f"{len(content)}:".encode() + content)
+    return found.hexdigest()[:32]
+
+
+def equal_mark(decision: Decision) -> str:
+    """Two decisions are equal if action, tool, input and target are; the reason may differ."""
+    input_ = encoded(decision.input) if decision.input is not None else b""
+    return digest(decision.action, decision.tool or "", input_, decision.target or "")
+
+
+def analyzed() -> Acted:
+    return Acted(said=(template("analyzed-1"),), led_to=digest("analyzed"))
+
+
+def claimed() -> Acted:
+    return Acted(said=(template("claimed-1"),), led_to=digest("claimed"))
+
+
+async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
+    """Call the tool of a decision, if it is one that is on; what it says is data.
+
+    Errors: Flow; whatever is wrong with the call is a result that the model reads.
+    """
+    name = decision.tool or ""
+    result = await run.step_tool(name, decision.input or {}, key=key)
+    shown = (result.shown or result.content).decode("utf-8", "replace")
+    told = template("tool-failed-1" if result.is_error else "tool-said-1")
+    source = None
+    if not result.is_error:
+        source = Source(name[:200], result.key, run.core.keep(result.content)[0])
+    return Acted(
+        said=(told, fenced(shown, source=name, trust=trust)), led_to=digest(name, result.content),
+        step=result.key, is_error=result.is_error, code=_code(result) if result.is_error else "",
+        source=source,
+    )  # fmt: skip
+
+
+def _code(result: ToolResult) -> str:
+    value: Any = result.value
+    error: Any = cast("dict[str, Any]", value).get("error") if isinstance(value, dict) else None
+    code: Any = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+    return str(code or "error")[:CODE_CHARS_MAX]
+
+
+def refused(error: ArtelierError) -> Acted:
+    """A decision that could not be carried out, in words for the model."""
+    return Acted(
+        said=(template("not-written-1"), fenced(str(error), source="task")), is_error=True,
+        led_to=digest(error.code, str(error)), code=error.code,
+    )  # fmt: skip

@@ -1,0 +1,218 @@
+"""Bringing a task's run to its end, in whatever process, and what came of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from artelier.agents.loops import tools_of
+from artelier.agents.reading import read_artifact_tool
+from artelier.artifacts import Provenance
+from artelier.errors import (
+    AccessDenied,
+    ArtelierError,
+    InvalidRequest,
+    NotFound,
+    RunStopped,
+    RunSuspended,
+)
+from artelier.ids import fresh_secret
+from artelier.kernel import Limits, Run, RunCore, result_id, run_row
+from artelier.kernel.ancestry import is_imported, lineage
+from artelier.kernel.core import is_final
+from artelier.kernel.queries import blob_json
+from artelier.missions.job import LOOP, TaskJob
+from artelier.missions.loop import TaskLoop
+from artelier.missions.membranes import OPERATOR
+from artelier.missions.view import status_of
+from artelier.ports.tool import ToolPort
+
+OWN_TOOLS = frozenset(("read_artifact",))
+"""Tools that the loop brings itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """How a task stands after a drive."""
+
+    task: str
+    status: str
+    """Of the task: `done`, `failed`, `blocked`, `cancelled`, or `active` if its run can be resumed."""
+    reason: str = ""
+    run_status: str = ""
+    outputs: tuple[str, ...] = ()
+    """Refs with versions."""
+    iterations: int = 0
+    text: str = ""
+    """Content of the newest output; of a task that failed without one, why."""
+
+
+async def drive_task(
+    desk: Any, task_id: str, job: TaskJob | None = None, *, on_wait: str = "await",
+    parent: Run | None = None, parent_step: str | None = None, limits: Limits | None = None,
+) -> TaskResult:  # fmt: skip
+    """Start a task's run, or go on where it stopped; one that has ended just gives its result.
+
+    `desk` is the kernel bound to the tenant, `task_id` also the id of a fork of a task's run. `job` is for a
+    run that may not have begun: what is recorded comes first.
+    Errors: `LeaseHeld` if another process drives it; `NotFound`; `InvalidRequest` where code is needed that
+    is not here; `RunSuspended` and `RunStopped` if it has a parent, which waits with it;
+    `StoreUnavailable`. What goes wrong with the task is the result's `reason`.
+    """
+    recorded = await recorded_job(desk, task_id)
+    if (job := recorded or job) is None:
+        raise NotFound(f"no run works on task {task_id!r}", hint="Give it to its agent first.")
+    if not await _has_ended(desk, task_id):
+        if recorded is not None and (needed := await code_needed(desk, task_id)) is not None:
+            raise needed
+        try:
+            await _driven(
+                desk, task_id, job, on_wait=on_wait, parent=parent, parent_step=parent_step,
+                limits=limits, is_new=recorded is None,
+            )  # fmt: skip
+        except (RunSuspended, RunStopped):
+            if parent is not None:
+                raise
+        except ArtelierError:
+            if not await _has_ended(desk, task_id):
+                raise
+    return await result_of(desk, task_id)
+
+
+async def _driven(
+    desk: Any, task_id: str, job: TaskJob, *, on_wait: str, parent: Run | None,
+    parent_step: str | None, limits: Limits | None, is_new: bool,
+) -> None:  # fmt: skip
+    if is_new:
+        desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
+    opened = desk.run(
+        task_id, loop=LOOP, agent=job.agent, model=job.model, goal=job.content().goal,
+        settings=job.settings(), from_snapshot=True, tools=kit(desk, job), limits=limits,
+        on_wait="suspend" if on_wait == "return" else on_wait, principal=job.agent, parent=parent,
+        parent_step=parent_step, scopes=job.scopes,
+    )  # fmt: skip
+    async with opened as run:
+        if is_final(run.status):
+            return
+        run.core.store_result = _results_of(desk, job)
+        row = await run_row(desk.services, desk.id, task_id)
+        loop = TaskLoop(run, job, desk=desk, is_fork=row["origin"] is not None)
+        await loop.drive(opened.snapshot)
+
+
+def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
+    """The tools of a task's run by name: the workspace's, else the kernel's, and its own.
+
+    Errors: `NotFound` if the workspace is gone.
+    """
+    services = desk.services
+    given = tools_of(services, job.workspace)
+    own = read_artifact_tool(services, principal=job.agent)
+    table: dict[str, ToolPort] = {}
+    for tool in [*(services.tools.values() if given is None else given), own]:
+        table.setdefault(tool.name, tool)
+    return table
+
+
+def _results_of(desk: Any, job: TaskJob) -> Any:
+    """Keeps large tool results as artifacts that nobody but the agent and people may read."""
+
+    async def store(core: RunCore, key: str, content: bytes) -> str:
+        artifacts = desk.as_principal(job.agent).artifacts
+        id_ = result_id(core.run_id, key)
+        wish: dict[str, Any] = {
+            "kind": "document", "content": content.decode(),
+            "access": {"allow": {"read": [OPERATOR]}},
+            "provenance": Provenance(run_id=core.run_id, step=key),
+        }  # fmt: skip
+        try:
+            append, blobs, artifact = await artifacts.plan_write(id_, **wish)
+        except (AccessDenied, NotFound):  # somebody else has or had the name: take another
+            id_ = f"{id_}.{fresh_secret(6).hex()}"
+            append, blobs, artifact = await artifacts.plan_write(id_, **wish)
+        core.writer.note_aside(append, blobs)
+        return f"{artifact.id}@{artifact.version}"
+
+    return store
+
+
+async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
+    """What a task's run was asked to do; None if it never began. Errors: `InvalidRequest` for others."""
+    try:
+        row = await run_row(desk.services, desk.id, run_id)
+    except NotFound:
+        return None
+    if row["loop"] != LOOP:
+        raise InvalidRequest(
+            f"run {run_id!r} works on no task", got=row["loop"] or "a run of own code",
+            hint="Give the task another id.",
+        )  # fmt: skip
+    return TaskJob.restored(await blob_json(desk.services, desk.id, row["settings"]))
+
+
+async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
+    """Why only the program that started a task's run can go on with it; None if anybody can.
+
+    Errors: `NotFound`.
+    """
+    services = desk.services
+    job = await recorded_job(desk, run_id)
+    if job is None:
+        raise NotFound(f"no run {run_id!r}")
+    if job.workspace:
+        for place in await lineage(services, desk.id, run_id):
+            if await is_imported(services, desk.id, place.run_id):
+                return InvalidRequest(
+                    f"task {run_id!r} comes from an imported file, which names files of this machine",
+                    hint="Make the task anew here, with a workspace of this machine.",
+                )
+        return None
+    row = await run_row(services, desk.id, run_id)
+    listed: list[dict[str, Any]] = await blob_json(services, desk.id, row["tools"]) or []
+    here = {*services.tools, *OWN_TOOLS}
+    missing = [str(item["name"]) for item in listed if item["name"] not in here]
+    if missing and not services.tools:
+        return InvalidRequest(
+            f"the tools of task {run_id!r} come from code that is not loaded here",
+            got=", ".join(missing)[:300], hint="Resume it from the program that started it.",
+        )  # fmt: skip
+    return None
+
+
+async def result_of(desk: Any, task_id: str) -> TaskResult:
+    """How a task stands, from the log. Errors: `NotFound`."""
+    services = desk.services
+    row = await run_row(services, desk.id, task_id)
+    rows = await services.store.query(
+        "SELECT ended, reason, outputs, iterations FROM tasks WHERE tenant = ? AND task = ?",
+        (desk.id, task_id),
+    )
+    ended, reason, outputs, iterations = rows[0] if rows else ("", "", "[]", 0)
+    stored: Any = await blob_json(services, desk.id, row["result"])
+    result = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
+    message = await blob_json(services, desk.id, row["message"])
+    text = result.get("text") or (message if isinstance(message, str) else "")
+    return TaskResult(
+        task=task_id, status=status_of(ended, row["status"]), run_status=row["status"],
+        reason=reason or row["reason"] or "", outputs=tuple(_refs(outputs)), iterations=iterations,
+        text=text,
+    )  # fmt: skip
+
+
+def _refs(outputs: str) -> list[str]:
+    import msgspec
+
+    return msgspec.json.decode(outputs, type=list[str])
+
+
+async def replay_task(run: Run, settings: dict[str, Any]) -> None:
+    """Drive a replay: every step returns what was recorded, nothing is called."""
+    row = await run_row(run.core.services, run.tenant_id, run.id)
+    await TaskLoop(run, TaskJob.restored(settings), is_fork=row["origin"] is not None).drive()
+
+
+async def _has_ended(desk: Any, run_id: str) -> bool:
+    with suppress(NotFound):
+        return is_final((await run_row(desk.services, desk.id, run_id))["status"])
+    return False

@@ -1,0 +1,167 @@
+"""Figures of a text: whether each of them stands in what the text was made from.
+
+A figure counts as found if it is a source's, to as many places as it shows, or if a reader can work it out
+from two found ones beside it: their sum, difference, product, share or change in percent.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
+
+SMALL_MAX = 12
+"""Whole numbers up to here count things, and number lists."""
+
+FIGURES_MAX = 20_000
+"""Of all sources; more are not looked at."""
+
+BESIDE_MAX = 16
+"""Found figures of one paragraph from which others are worked out; of more, only those of the same line."""
+
+CHARS_MAX = 400_000
+DIGITS_MAX = 40
+"""Of a number; longer runs of digits are names."""
+
+WORKED_OUT_MAX = 500
+"""Figures of one text for which it is tried; a text with more of its own brings its own evidence."""
+
+_NUMBER = re.compile(
+    r"(?<![\w.,#@/-])[-+\u2212]?\$?(?P<digits>\d{1,3}(?:[,\u202f\u00a0' ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?P<exponent>[eE][-+]?\d{1,3})?(?P<unit> ?(?:%|[kKmM](?:illion|n)?\b|bn\b))?(?![\w@])"
+)
+"""A number that stands by itself: not within a name, a ref, a date or a version."""
+_LOOSE = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
+"""Any run of digits: sources are read with good will."""
+_GROUPED = re.compile(r"\d{1,3}(?:[,\u202f\u00a0' ]\d{3})+(?:\.\d+)?")
+_DATE = re.compile(
+    r"\b\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}(?::\d{2})?)?\b|\b\d{1,2}:\d{2}\b"
+    r"|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"
+)
+_ITEM = re.compile(r"^\s*(?:#+\s*)?\d{1,3}[.)]\s", re.MULTILINE)
+_UNITS = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+
+
+class Figure(NamedTuple):
+    """A number of a text."""
+
+    text: str
+    value: Decimal
+    """Without its sign: which way it goes is said in words as often."""
+    places: int
+    """Decimal places as it is shown; negative for `1.2 million`."""
+
+
+class Found:
+    """The figures of all sources, ready to be looked up."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        values: set[Decimal] = set()
+        for text in texts:
+            for value in _loose(text[:CHARS_MAX]):
+                values.add(value)
+                if len(values) >= FIGURES_MAX:
+                    break
+        self._values = sorted(values)
+
+    def has(self, figure: Figure) -> bool:
+        """Whether some source figure is this one, to the places that it shows."""
+        half = Decimal(1).scaleb(-figure.places) / 2
+        at = bisect_left(self._values, figure.value - half)
+        if at < len(self._values) and self._values[at] <= figure.value + half:
+            return True
+        share = figure.value / 100  # a share of 0.125 that is shown as 12.5 %
+        at = bisect_left(self._values, share - half / 100)
+        is_percent = figure.text.rstrip().endswith("%")
+        return is_percent and at < len(self._values) and self._values[at] <= share + half / 100
+
+
+def unfounded(text: str, found: Found) -> list[str]:
+    """The figures of a text that are in no source and cannot be worked out from those that are."""
+    missing: list[str] = []
+    tries = WORKED_OUT_MAX
+    text = _ITEM.sub(lambda match: " " * len(match[0]), text[:CHARS_MAX])
+    for paragraph in re.split(r"\n\s*\n", text):
+        dates = _DATE.findall(paragraph)
+        missing += [date for date in dates if not all(map(found.has, _whole(date)))]
+        lines = [list(_figures(_DATE.sub(" ", line))) for line in paragraph.splitlines()]
+        known = [[one for one in line if _counts(one) or found.has(one)] for line in lines]
+        beside = [one for line in known for one in line if not _counts(one)]
+        for line, good in zip(lines, known, strict=True):
+            near = (
+                beside if len(beside) <= BESIDE_MAX else [one for one in good if not _counts(one)]
+            )
+            for one in line:
+                if one in good:
+                    continue
+                tries -= 1
+                if tries < 0 or not _follows(one, near[:BESIDE_MAX]):
+                    missing.append(one.text)
+    return list(dict.fromkeys(missing))
+
+
+def _counts(figure: Figure) -> bool:
+    whole = figure.places <= 0 and not figure.text.rstrip().endswith("%")
+    return whole and figure.value <= SMALL_MAX
+
+
+def _follows(figure: Figure, near: list[Figure]) -> bool:
+    """Whether a reader gets this figure from two that stand beside it."""
+    half = Decimal(1).scaleb(-figure.places) / 2
+
+    def is_it(value: Decimal) -> bool:
+        return abs(abs(value) - figure.value) <= half
+
+    if len(near) > 2 and is_it(sum((one.value for one in near), Decimal(0))):
+        return True
+    for first in near:
+        for second in near:
+            if first is second:
+                continue
+            a, b = first.value, second.value
+            if is_it(a - b) or is_it(a + b) or is_it(a * b):
+                return True
+            if b and (is_it(a / b) or is_it(100 * a / b) or is_it(100 * (a - b) / b)):
+                return True
+            if a + b and is_it(100 * a / (a + b)):
+                return True
+    return False
+
+
+def _figures(line: str) -> Iterator[Figure]:
+    for match in _NUMBER.finditer(line):
+        figure = _figure(match["digits"], match["exponent"] or "", (match["unit"] or "").strip())
+        if figure is not None:
+            yield figure._replace(text=match[0].strip())
+
+
+def _figure(digits: str, exponent: str, unit: str) -> Figure | None:
+    plain = re.sub(r"[,\u202f\u00a0' ]", "", digits)
+    if len(plain) > DIGITS_MAX:
+        return None
+    places = len(plain.partition(".")[2])
+    try:
+        value = Decimal(plain + exponent)
+    except InvalidOperation:
+        return None
+    if exponent:
+        places -= int(exponent[1:])
+    if unit and unit != "%":
+        factor = _UNITS[unit[0].lower()]
+        value, places = value * factor, places - len(str(factor)) + 1
+    return Figure(text=digits, value=value, places=places)
+
+
+def _whole(date: str) -> list[Figure]:
+    """The numbers of a date, one by one."""
+    return [Figure(text=part, value=Decimal(part), places=0) for part in re.findall(r"\d+", date)]
+
+
+def _loose(text: str) -> Iterator[Decimal]:
+    for pattern in (_LOOSE, _GROUPED):
+        for match in pattern.finditer(text):
+            digits = re.sub(r"[,\u202f\u00a0' ]", "", match[0])
+            if len(digits) <= DIGITS_MAX:
+                yield Decimal(digits)

@@ -1,0 +1,474 @@
+"""The decision loop of a task: decide, act, evaluate; one iteration a cycle, until it passes or has ended.
+
+Whatever a part decides is a pure function of the state, or recorded before anything depends on it. A task is
+done by a passed evaluation and by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from artelier.context import Section, assemble
+from artelier.cycle import Outcome, Parts, cycle
+from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
+from artelier.kernel import ModelResult, Prompt, Renderer, Run
+from artelier.kernel.manifest import decode_reply
+from artelier.log import Blob
+from artelier.missions import acting, content, gathering, prompts
+from artelier.missions import events as ev
+from artelier.missions.acting import Acted
+from artelier.missions.decide import Asked, ask, read_as
+from artelier.missions.definition import Decision, TaskContent
+from artelier.missions.ending import Ended, Endings, failed_by
+from artelier.missions.evaluate import Judgement, evaluate
+from artelier.missions.faults import Grounds, Judged
+from artelier.missions.guidance import Guidance, listed
+from artelier.missions.job import TaskJob
+from artelier.missions.sight import Sight
+from artelier.missions.state import STUCK_AFTER, Output, TaskState
+from artelier.missions.steered import guidance_of
+from artelier.missions.wording import template
+from artelier.ports.model import ModelReply
+
+DECISION_TOKENS_MAX = 4_000
+NOTES_MAX = 20
+"""Notes of people shown of one iteration; of more, the newest."""
+
+
+class TaskLoop:
+    """One run that works on a task."""
+
+    def __init__(self, run: Run, job: TaskJob, *, desk: Any = None, is_fork: bool = False) -> None:
+        """`desk` is the kernel bound to the tenant; None in a replay."""
+        self.run = run
+        self.job = job
+        self.task: TaskContent = job.content()
+        self.conversation = run.conversation()
+        self._desk = desk
+        self._folder = content.folder_of(run.id, job, is_fork=is_fork)
+        self._endings = Endings(run)
+        self._guidance = Guidance()
+        self._looks = 0
+        """How often the inputs were looked for."""
+        self.sight = Sight(run, job, desk=desk)
+        self._asked: Asked[Decision] | None = None
+        self._is_fresh = False
+        """Whether people or other artifacts have brought something new."""
+        self._texts: dict[str, str] = {}
+        """Contents of outputs, by their reference."""
+
+    async def drive(self, snapshot: Mapping[str, Any] | None = None) -> None:
+        """Iterate until the task has ended. Errors: Flow."""
+        state = TaskState.restored(snapshot)
+        await self._restore(state)
+        parts = self._parts()
+        is_steered = False
+        while True:
+            try:
+                if not state.begun:
+                    state = await self._begin(state)
+                if not is_steered:
+                    state = await self._steer(state)
+                is_steered = True
+                state = await self._iterated(state, parts)
+                is_steered = False
+            except Ended as ended:
+                if ended.outputs is not None:
+                    state = state.changed(outputs=ended.outputs)
+                if not await self._endings.goes_on(ended, state.refs):
+                    return await self._finish(ended, state)
+                state = self._again(ended, state)
+                is_steered = ended.reason == "max_iterations"
+
+    async def _iterated(self, state: TaskState, parts: Parts[TaskState, Acted]) -> TaskState:
+        """Errors: `Ended`, for a step's failure too."""
+        if state.iteration >= state.base + state.allowed:
+            said = f"not done after {state.allowed} iterations"
+            raise Ended("failed", "max_iterations", iteration=state.iteration, message=said)
+        try:
+            return await cycle(state, parts)
+        except ArtelierError as error:
+            ended = failed_by(error, iteration=state.iteration + 1)
+            if ended is None:
+                raise
+            raise ended from error
+
+    def _parts(self) -> Parts[TaskState, Acted]:
+        return Parts(
+            before=(self._prepare,), assemble=self._assemble, model=self._model, act=self._act,
+            transition=self._transition, commit=self._commit,
+        )  # fmt: skip
+
+    async def _restore(self, state: TaskState) -> None:
+        run, job = self.run, self.job
+        run.core.result_bytes_max = min(run.core.policy.result_bytes_max, job.result_bytes_max)
+        if state.messages:
+            renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
+            messages = await renderer.messages(self.conversation.name, 1, state.messages)
+            self.conversation.restore(1, messages)
+
+    # Begin and end
+
+    async def _begin(self, state: TaskState) -> TaskState:
+        """Look for the inputs; without all of them the task is blocked."""
+        self._looks += 1
+        key = "begun" if self._looks == 1 else f"begun/{self._looks}"
+
+        async def make(full: str) -> tuple[ev.TaskBegun, list[Blob]]:
+            refs, missing = await gathering.found_inputs(self._desk, self.job)
+            event = ev.TaskBegun(
+                key=full, agent=self.job.agent, inputs=tuple(refs), missing=missing,
+                max_iterations=self.task.max_iterations,
+            )  # fmt: skip
+            return event, []
+
+        begun = await self.run.receipt(ev.TaskBegun, make, key=key)
+        if begun.missing:
+            said = f"its input {begun.missing} is not there, or its agent may not read it"
+            raise Ended("blocked", "missing_input", by=begun.missing, message=said)
+        return state.changed(begun=self._looks, inputs=begun.inputs)
+
+    def _again(self, ended: Ended, state: TaskState) -> TaskState:
+        """A task that ended was reopened: what is there stays, and the limit counts anew."""
+        if ended.reason == "missing_input":
+            return state
+        self.conversation.append({"role": "user", "content": template("again-1")})
+        return state.changed(
+            iteration=ended.iteration, base=ended.iteration, messages=len(self.conversation),
+            repeats=0, decided="", led_to="",
+        )  # fmt: skip
+
+    async def _finish(self, ended: Ended, state: TaskState) -> None:
+        text = await self._text(state.outputs[-1]) if state.outputs else ""
+        result = {
+            "status": ended.status, "reason": ended.reason, "outputs": list(state.refs),
+            "iterations": ended.iteration, "text": text,
+            "artifact": state.refs[-1] if state.refs else "", "output": None,
+        }  # fmt: skip
+        if ended.status == "done":
+            self.run.finish(result)
+        else:
+            self.run.fail(ended.reason, ended.message, result=result)
+
+    # Before the model
+
+    async def _steer(self, state: TaskState) -> TaskState:
+        """What steering says now holds for the whole iteration."""
+        self._guidance = guidance_of(await self.sight.steering(state), self.run.core)
+        asked = self.task.max_iterations
+        allowed = min(asked, self._guidance.iterations or asked)
+        return state.changed(allowed=allowed, reads=self.sight.reads(state))
+
+    async def _prepare(self, state: TaskState) -> TaskState:
+        number = state.iteration + 1
+        notes = await self.run.notes(key=f"c{number}/notes")
+        for note in notes[-NOTES_MAX:]:
+            text = f"{template('note-1')}\n\n{note}"
+            self.conversation.append({"role": "user", "content": text})
+        is_changed = await self.sight.look(state)
+        self._is_fresh = bool(notes) or is_changed
+        return state.changed(reads=self.sight.reads(state))
+
+    # The prompt
+
+    async def _assemble(self, state: TaskState) -> Prompt:
+        sections = self._told("decision-1", state)
+        sections.append(prompts.tools(self._listed(state)))
+        sections += self._shown()
+        sections.append(self._tail(state))
+        return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
+
+    def _told(self, contract: str, state: TaskState) -> list[Section]:
+        """What stands before the conversation."""
+        job = self.job
+        return [
+            *prompts.introduction(contract, job, self.task, self._guidance.text),
+            *prompts.memory(self.sight.memory, ref=job.memory),
+            *prompts.inputs(self.sight.items("inputs")),
+            prompts.artifacts(self.sight.items("artifacts")),
+        ]
+
+    def _shown(self) -> list[Section]:
+        count = len(self.conversation)
+        return prompts.conversation(self.conversation.range(1, count) if count else None)
+
+    def _listed(self, state: TaskState) -> list[Mapping[str, Any]]:
+        words = f"{self.task.goal}\n{self.task.success_criteria}"
+        first = (*self.job.tools, *state.tools)
+        return listed(
+            self.sight.items("tools"), breadth=self._guidance.breadth, first=first, words=words
+        )
+
+    def _tail(self, state: TaskState) -> Section:
+        first = state.base
+        return prompts.now(
+            state.iteration + 1, last=first + state.allowed, repeats=state.repeats,
+        )  # fmt: skip
+
+    # Decide
+
+    async def _model(self, state: TaskState, prompt: Prompt) -> ModelResult:
+        number, guidance = state.iteration + 1, self._guidance
+
+        def read(reply: ModelReply) -> Decision:
+            return read_as(Decision, reply)
+
+        self._asked = await ask(
+            self.run, prompt, key=f"c{number}/decision", model=self.job.model, read=read,
+            repair="repair-decision-1", output=Decision.model_json_schema(),
+            temperature=guidance.temperature,
+            max_output_tokens=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
+        )  # fmt: skip
+        if self._asked.value is None:
+            await self._undecided(number, self._asked)
+        return self._asked.result
+
+    async def _undecided(self, number: int, asked: Asked[Any]) -> None:
+        """Errors: `Ended`, always."""
+        core = self.run.core
+
+        async def make(full: str) -> tuple[ev.DecisionInvalid, list[Blob]]:
+            reply, first = core.keep_json(asked.result.text)
+            wrong, second = core.keep_json(asked.mistakes)
+            event = ev.DecisionInvalid(key=full, iteration=number, reply=reply, mistakes=wrong)
+            return event, [*first, *second]
+
+        await self.run.receipt(ev.DecisionInvalid, make, key=f"c{number}/invalid")
+        said = f"its reply and the repair of it are no decisions: {asked.mistakes}"
+        raise Ended("failed", "decision_invalid", iteration=number, message=said)
+
+    async def _act(self, state: TaskState, result: ModelResult) -> Outcome[Acted]:
+        number, decision = state.iteration + 1, self._decision()
+        repeats = self._repeats(state, decision)
+        await self._decided(number, decision, repeats)
+        if repeats >= STUCK_AFTER:
+            said = f"{repeats + 1} equal decisions in a row brought nothing new"
+            raise Ended("failed", "stuck", iteration=number, message=said)
+        if decision.action == "create_artifact":
+            return Outcome(value=await self._created(state, decision))
+        if decision.action == "use_tool":
+            trust = self.sight.trust_of(decision.tool)
+            acted = await acting.used(
+                self.run, decision, key=f"c{number}/tool/0", trust=trust
+            )  # fmt: skip
+        else:
+            acted = acting.claimed() if decision.action == "complete_task" else acting.analyzed()
+        await self._executed(number, decision, acted)
+        return Outcome(value=acted)
+
+    def _decision(self) -> Decision:
+        assert self._asked is not None and self._asked.value is not None
+        return self._asked.value
+
+    def _repeats(self, state: TaskState, decision: Decision) -> int:
+        """How many equal decisions without new evidence came right before this one."""
+        if self._is_fresh or acting.equal_mark(decision) != state.decided:
+            return 0
+        return state.repeats + 1
+
+    async def _decided(self, number: int, decision: Decision, repeats: int) -> None:
+        core, guidance = self.run.core, self._guidance
+        temperature = guidance.temperature
+        assert self._asked is not None
+        repaired = self._asked.repaired
+
+        async def make(full: str) -> tuple[ev.DecisionTaken, list[Blob]]:
+            ref, blobs = core.keep_json(decision.model_dump(mode="json"))
+            event = ev.DecisionTaken(
+                key=full, iteration=number, decision=ref, action=decision.action,
+                tool=decision.tool or "", repaired=repaired, repeats=repeats,
+                steering=guidance.refs[0] if guidance.refs else "",
+                temperature=None if temperature is None else round(temperature * 1000),
+            )  # fmt: skip
+            return event, blobs
+
+        await self.run.receipt(ev.DecisionTaken, make, key=f"c{number}/decided")
+
+    async def _executed(
+        self, number: int, decision: Decision, acted: Acted,
+        write: Callable[[], Awaitable[str]] | None = None,
+    ) -> ev.DecisionExecuted:  # fmt: skip
+        """Record what came of a decision, with the version that it writes in the same batch."""
+
+        async def make(full: str) -> tuple[ev.DecisionExecuted, list[Blob]]:
+            artifact, code = "", acted.code
+            if write is not None:
+                try:
+                    artifact = await write()
+                except ArtelierError as error:
+                    if isinstance(error, StoreUnavailable | Conflict):
+                        raise
+                    code = error.code
+            event = ev.DecisionExecuted(
+                key=full, iteration=number, action=decision.action, step=acted.step,
+                artifact=artifact, is_error=acted.is_error or bool(code), code=code,
+                read=self.sight.shown(),
+            )  # fmt: skip
+            return event, []
+
+        return await self.run.receipt(ev.DecisionExecuted, make, key=f"c{number}/executed")
+
+    # Create
+
+    async def _created(self, state: TaskState, decision: Decision) -> Acted:
+        number, media = state.iteration + 1, decision.artifact_type
+        title = " ".join((decision.target or "").split()) or self.job.task.rpartition("/")[2]
+        slug, own = content.place_of(state.outputs, title, self._folder)
+        guidance = self._guidance
+        bytes_max = guidance.output_bytes
+        asked = await ask(
+            self.run, await self._content_prompt(state, title, media, slug),
+            key=f"c{number}/content", model=self.job.model,
+            read=content.reader(media, bytes_max=bytes_max), repair="repair-content-1",
+            temperature=guidance.temperature,
+            max_output_tokens=guidance.output_tokens(self.job.max_output_tokens),
+        )  # fmt: skip
+        try:
+            if asked.value is None:
+                raise OutputInvalid(f"the content is no JSON: {asked.mistakes}")
+            written = content.checked(asked.result, media, bytes_max=bytes_max)
+        except ArtelierError as error:
+            acted = acting.refused(error)
+            await self._executed(number, decision, acted)
+            return acted
+        step = acting.Acted(said=(), led_to="", step=asked.result.key)
+
+        async def write() -> str:
+            return await content.plan_write(
+                self.run, self._desk, self.job, written, slug=slug, title=title, media=media,
+                folder=self._folder, own=own,
+                sources=self.sight.derived_from(),
+            )  # fmt: skip
+
+        executed = await self._executed(number, decision, step, write)
+        if not executed.artifact:
+            return acting.refused(ToolFailed("it could not be written", got=executed.code))
+        id_, _, version = executed.artifact.rpartition("@")
+        assert asked.result.reply is not None
+        output = Output(
+            id=id_, version=int(version), slug=slug, media=media,
+            reply=self.run.core.ref_of(asked.result.reply),
+        )  # fmt: skip
+        self._texts[output.reply] = written.text
+        said = f"{template('written-1')} {output.ref} ({len(written.text.encode())} bytes)"
+        return Acted(
+            said=(said,), led_to=acting.digest(slug, media, written.text), step=asked.result.key,
+            output=output,
+        )  # fmt: skip
+
+    async def _content_prompt(self, state: TaskState, title: str, media: str, slug: str) -> Prompt:
+        earlier = next((one for one in state.outputs if one.slug == slug), None)
+        text = await self._text(earlier) if earlier is not None else ""
+        sections = [
+            *self._told("content-1", state),
+            prompts.target(title, media),
+            *self._shown(),
+            *prompts.current(earlier.ref if earlier is not None else "", text),
+            self._tail(state),
+        ]
+        return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
+
+    # After it
+
+    async def _transition(
+        self, state: TaskState, result: ModelResult | None, outcome: Outcome[Acted]
+    ) -> TaskState:
+        assert self._asked is not None and outcome.value is not None
+        number, decision, acted = state.iteration + 1, self._decision(), outcome.value
+        outputs = _with(state.outputs, acted.output)
+        state = self._learned(state, decision, acted).changed(outputs=outputs)
+        self.conversation.append(self._asked.result)
+        said = acted.said
+        if acted.output is not None or decision.action == "complete_task":
+            state, more = await self._evaluated(state, number)
+            said = (*said, *more)
+        message = prompts.result(number, *said)
+        self.conversation.append({"role": "user", "content": message})
+        await self._endings.passed_over(number)
+        return state.changed(iteration=number, messages=len(self.conversation))
+
+    def _learned(self, state: TaskState, decision: Decision, acted: Acted) -> TaskState:
+        mark = acting.equal_mark(decision)
+        repeats = self._repeats(state, decision)
+        if repeats and acted.led_to != state.led_to:
+            repeats = 0  # the same call has told something else: that is new evidence
+        sources, tools = state.sources, state.tools
+        if acted.source is not None:
+            sources = (*sources, acted.source)
+            tools = tuple(dict.fromkeys((*tools, acted.source.name)))
+        return state.changed(
+            decided=mark, led_to=acted.led_to, repeats=repeats, sources=sources, tools=tools,
+            action=decision.action,
+        )  # fmt: skip
+
+    async def _evaluated(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:
+        """Judge the outputs, unless they are those that were judged last. Errors: `Ended` when passed."""
+        core = self.run.core
+        stands = bool(state.outputs) and state.judged == state.refs
+        judgement: Judgement | None = None
+        if not stands:
+            judgement = await self._judged(state, number)
+
+        async def make(full: str) -> tuple[ev.TaskEvaluated, list[Blob]]:
+            if judgement is None:
+                assert state.verdict is not None
+                verdict, blobs = state.verdict, list[Blob]()
+            else:
+                verdict, blobs = core.keep_json(judgement.stored)
+            event = ev.TaskEvaluated(
+                key=full, iteration=number, verdict=verdict, outputs=state.refs,
+                passed=judgement is not None and judgement.passed,
+                void=state.void if judgement is None else judgement.void,
+            )  # fmt: skip
+            return event, blobs
+
+        evaluated = await self.run.receipt(ev.TaskEvaluated, make, key=f"c{number}/evaluated")
+        state = state.changed(judged=state.refs, verdict=evaluated.verdict, void=evaluated.void)
+        if evaluated.passed:
+            raise Ended("done", "", iteration=number, outputs=state.outputs)
+        stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored
+        return state, prompts.verdict(stored, void=evaluated.void, stands=stands)
+
+    async def _judged(self, state: TaskState, number: int) -> Judgement:
+        outputs = [
+            Judged(ref=one.ref, media=one.media, text=await self._text(one))
+            for one in state.outputs
+        ]
+        return await evaluate(
+            self.run, self.job, self.task, outputs, await self._grounds(state),
+            key=f"c{number}/evaluation",
+        )  # fmt: skip
+
+    async def _grounds(self, state: TaskState) -> Grounds:
+        """All that the task was asked, and all that it was shown."""
+        core = self.run.core
+        shown = self.sight.texts(but=state.refs)
+        shown += [
+            (await core.load(one.content)).decode("utf-8", "replace") for one in state.sources
+        ]
+        asked = [self.task.goal, self.task.success_criteria, self.job.role]
+        asked += [str(block["text"]) for block in self.sight.memory or []]
+        count = len(self.conversation)
+        messages = self.conversation.messages(1, count) if count else []
+        marker = template("note-1")
+        asked += [
+            one.text for one in messages if one.role == "user" and one.text.startswith(marker)
+        ]
+        return Grounds(asked=asked, shown=shown)
+
+    async def _text(self, output: Output) -> str:
+        if output.reply not in self._texts:
+            reply = decode_reply(await self.run.core.load(output.reply))
+            self._texts[output.reply] = reply.text
+        return self._texts[output.reply]
+
+    def _commit(self, state: TaskState) -> None:
+        self.run.complete_cycle(state.iteration, state.stored())
+
+
+def _with(outputs: tuple[Output, ...], made: Output | None) -> tuple[Output, ...]:
+    """The outputs with a new one in its place: the newest stands last."""
+    if made is None:
+        return outputs
+    return (*(one for one in outputs if one.slug != made.slug), made)

@@ -1,0 +1,104 @@
+"""What a task sees in one iteration: journaled readings of tools, inputs, artifacts, memory, steering.
+
+A reading is recorded only when it has changed; a replay gives what was seen then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from artelier.kernel import Run
+from artelier.missions import gathering
+from artelier.missions.job import TaskJob
+from artelier.missions.state import TaskState
+
+Items = list[dict[str, Any]]
+
+
+class Sight:
+    """The readings of the iteration at hand."""
+
+    def __init__(self, run: Run, job: TaskJob, *, desk: Any) -> None:
+        self._run = run
+        self._job = job
+        self._desk = desk
+        self._now: dict[str, tuple[Any, str]] = {}
+
+    async def steering(self, state: TaskState) -> Any:
+        """What steering says now; an iteration begins with it."""
+        self._now = {}
+        await self._read(
+            state, "steering", lambda: gathering.steering_now(self._desk, self._job),
+            key=f"c{state.iteration + 1}/steering",
+        )  # fmt: skip
+        return self._now["steering"][0]
+
+    async def look(self, state: TaskState) -> bool:
+        """Read all that the prompts show. Whether others have made something since the last look."""
+        job, desk = self._job, self._desk
+        before = state.reads.get("artifacts", "")
+        await self._read(state, "tools", self._tools_now)
+        if state.inputs:
+            await self._read(state, "inputs", lambda: gathering.inputs_now(desk, job, state.inputs))
+        await self._read(state, "artifacts", lambda: gathering.artifacts_now(desk, job, state.refs))
+        if job.memory:
+            await self._read(state, "memory", lambda: gathering.memory_now(desk, job))
+        is_changed = self._now["artifacts"][1] != before
+        return is_changed and state.action != "create_artifact"
+
+    async def _tools_now(self) -> Items:
+        """The tools that are on, as they are told to the model."""
+        core = self._run.core
+        return [
+            {
+                "name": schema.name, "description": schema.description, "schema": schema.parameters,
+                "trust": core.tools[schema.name].trust,
+            }
+            for schema in core.offered_tools()[: gathering.TOOLS_MAX]
+        ]  # fmt: skip
+
+    async def _read(
+        self, state: TaskState, name: str, read: Callable[[], Awaitable[Any]], *, key: str = ""
+    ) -> None:
+        place = key or f"c{state.iteration + 1}/read/{name}"
+        last = state.reads.get(name, "")
+        self._now[name] = await self._run.reading(read, key=place, last=last)
+
+    def reads(self, state: TaskState) -> dict[str, Any]:
+        """References of the newest readings, for the state."""
+        now = {name: ref for name, (_, ref) in self._now.items()}
+        merged = {**state.reads, **now}
+        return {name: ref for name, ref in merged.items() if ref}
+
+    # What was seen
+
+    def items(self, name: str) -> Items:
+        """A reading that is a list; empty if there is none."""
+        return cast("Items", self._now.get(name, (None, ""))[0] or [])
+
+    @property
+    def memory(self) -> Items | None:
+        """None if nobody has attached one."""
+        return cast("Items | None", self._now.get("memory", (None, ""))[0])
+
+    def trust_of(self, tool: str | None) -> str:
+        """Of what a tool says; what was not listed is not trusted."""
+        found = next((one for one in self.items("tools") if one["name"] == tool), None)
+        return "untrusted" if found is None else str(found["trust"])
+
+    def shown(self) -> tuple[str, ...]:
+        """Refs of artifacts whose content stands in the prompts."""
+        return tuple(str(one["ref"]) for one in self.items("inputs") if not one.get("gone"))
+
+    def derived_from(self) -> list[str]:
+        """Refs of all artifacts of which something stands in the prompts."""
+        listed = (str(one["ref"]) for one in self.items("artifacts"))
+        return list(dict.fromkeys([*self.shown(), *listed]))
+
+    def texts(self, *, but: tuple[str, ...]) -> list[str]:
+        """All that was shown of inputs and artifacts, some refs apart."""
+        texts = [str(one.get("text", "")) for one in self.items("inputs")]
+        return texts + [
+            str(one["first"]) for one in self.items("artifacts") if one["ref"] not in but
+        ]

@@ -1,0 +1,95 @@
+"""The state of the task loop: all that a resume needs, bounded by the number of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from artelier.errors import CorruptStore
+from artelier.log import BlobRef
+
+STUCK_AFTER = 2
+"""Equal decisions without new evidence before a third that end a task."""
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An artifact that the task has made."""
+
+    id: str
+    version: int
+    slug: str
+    """Of its target: the same again makes a new version."""
+    media: str
+    """`markdown`, `json` or `text`."""
+    reply: BlobRef
+    """The model's reply that its content is."""
+
+    @property
+    def ref(self) -> str:
+        return f"{self.id}@{self.version}"
+
+
+class Source(msgspec.Struct, frozen=True, array_like=True):
+    """What a tool has told the task."""
+
+    name: str
+    key: str
+    content: BlobRef
+
+
+class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the loop stands after an iteration."""
+
+    iteration: int = 0
+    """Iterations completed."""
+    messages: int = 0
+    """Messages in the conversation."""
+    base: int = 0
+    """The iteration after which the limit counts: a retry begins to count anew."""
+    allowed: int = 0
+    """Iterations from there, as steering said last; 0 before it was read."""
+    begun: int = 0
+    """How often the inputs were looked for."""
+    inputs: tuple[str, ...] = ()
+    """Refs with versions."""
+    outputs: tuple[Output, ...] = ()
+    """The newest version of each, in the order of their writing."""
+    sources: tuple[Source, ...] = ()
+    reads: dict[str, BlobRef] = {}
+    """Newest readings of what prompts depend on, by name."""
+    tools: tuple[str, ...] = ()
+    """Tools used so far."""
+    decided: str = ""
+    """Digest of the last decision."""
+    led_to: str = ""
+    """Digest of what came of it."""
+    action: str = ""
+    """Of the last decision."""
+    repeats: int = 0
+    """Equal decisions without new evidence in a row, the last one included."""
+    judged: tuple[str, ...] = ()
+    """Refs of the outputs at the last evaluation."""
+    verdict: BlobRef | None = None
+    void: str = ""
+
+    def stored(self) -> dict[str, Any]:
+        return msgspec.to_builtins(self)
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any] | None) -> TaskState:
+        """Errors: `CorruptStore` if the stored state is not one of this loop."""
+        if state is None:
+            return cls()
+        try:
+            return msgspec.convert(dict(state), cls)
+        except msgspec.ValidationError as error:
+            raise CorruptStore(f"the stored state of a task cannot be read: {error}") from None
+
+    def changed(self, **fields: Any) -> TaskState:
+        return msgspec.structs.replace(self, **fields)
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        return tuple(output.ref for output in self.outputs)
