@@ -1,17 +1,20 @@
 """The offline model: a `ModelPort` that answers by fixed rules from what tools return.
 
-It is a pure function of the request: no clock, no randomness, no files, no state. It never guesses; what
-it does not fully understand is refused with `OfflineCannot` and a reason.
+What it replies is a pure function of the request: no clock, no randomness, no files, no state. It never
+guesses; what it does not fully understand is refused with `OfflineCannot` and a reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from artelier.clock import Clock, SystemClock
+from artelier.errors import InvalidConfig
 from artelier.models.offline.reply import reply_to
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
 
 _PIECE_CHARS = 64
+PACE_MAX_S = 60
 
 
 class OfflineModel:
@@ -24,12 +27,36 @@ class OfflineModel:
 
     price: Price | None = FREE
 
+    def __init__(self, *, pace_s: float = 0.0, clock: Clock | None = None) -> None:
+        """`pace_s`: seconds that each reply takes, for demonstrations; half of them before its first piece
+        where it is streamed. What is replied stays the same. `clock` is what waits; the machine's by default.
+
+        Errors: `InvalidConfig` for a pace below 0 or above a minute.
+        """
+        if not 0 <= pace_s <= PACE_MAX_S:
+            raise InvalidConfig(
+                "not a pace of the offline model",
+                expected=f"0 to {PACE_MAX_S} seconds",
+                got=repr(pace_s),
+            )
+        self._pace_s = pace_s
+        self._clock: Clock = clock or SystemClock()
+
     async def complete(self, request: ModelRequest, /) -> ModelReply:
-        return reply_to(request)
+        reply = reply_to(request)
+        await self._wait(self._pace_s)
+        return reply
 
     async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
         """The text in pieces, then the whole reply."""
         reply = reply_to(request)
-        for start in range(0, len(reply.text), _PIECE_CHARS):
+        starts = range(0, len(reply.text), _PIECE_CHARS)
+        await self._wait(self._pace_s / 2 if starts else self._pace_s)
+        for start in starts:
             yield Delta(text=reply.text[start : start + _PIECE_CHARS])
+            await self._wait(self._pace_s / 2 / len(starts))
         yield reply
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds > 0:
+            await self._clock.sleep(seconds)

@@ -16,6 +16,7 @@ from artelier.models.offline.fitting import FORMS, limit_of
 from artelier.models.offline.missions import written
 from artelier.models.offline.missions.decision import is_written
 from artelier.models.offline.missions.findings import QUESTION
+from artelier.models.offline.missions.grounds import Grounds
 from artelier.models.offline.missions.policy import Length
 from artelier.models.offline.missions.prompt import Prompt
 from artelier.models.offline.missions.work import Work, work_of
@@ -27,7 +28,6 @@ TERSE_FORMS = ((10, 0), (5, 0))
 
 _TYPE = re.compile(r"\btype\b[`*\"]*\s*[:=]?\s*[`*\"]*(markdown|json|text)\b", re.IGNORECASE)
 _TITLE = re.compile(r"\b(?:title|target)\b[`*\"]*\s*[:=]\s*[`*\"]*([^\n`\"]{1,300})", re.IGNORECASE)
-_DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
 def write(prompt: Prompt) -> str:
@@ -80,16 +80,9 @@ def _documents(work: Work, parts: Sequence[Part], title: str, length: Length) ->
 
 
 def _grounded(work: Work, prompt: Prompt) -> list[Part]:
-    """The parts with those queries alone whose every number was asked for or answered."""
-    shown = "\n".join([prompt.section("Task"), *(turn.result for turn in prompt.turns)])
-    known = set(_DIGITS.findall(shown))
-    return [
-        replace(
-            part,
-            queries=tuple(query for query in part.queries if set(_DIGITS.findall(query)) <= known),
-        )
-        for part in (*work.parts, *work.looks)
-    ]
+    """The parts as far as their numbers were asked for or answered."""
+    grounds = Grounds([prompt.section("Task"), *(turn.result for turn in prompt.turns)])
+    return [grounds.cleaned(part) for part in (*work.parts, *work.looks)]
 
 
 def _as_json(work: Work) -> str:

@@ -23,6 +23,7 @@ from artelier.models.offline.missions.stacked import (
     statements_in,
 )
 from artelier.models.offline.parts import Part
+from artelier.models.offline.previews import READER
 from artelier.ports.model import ChatMessage, ModelRequest, ToolCall, ToolSchema
 
 QUERY, DESCRIBE = "query_sql", "describe_tables"
@@ -44,8 +45,13 @@ class Called:
 
     @property
     def failed(self) -> bool:
-        fields = cast("dict[str, Any]", self.answer) if isinstance(self.answer, dict) else {}
-        return fields.get("error") is not None
+        return self.fields.get("error") is not None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Of an answer that is an object; none of any other."""
+        answer: Any = self.answer
+        return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,15 @@ class _Supposed:
             "columns": ["year", "hits"] if years else [],
             "rows": [[self.year, 1]] if years else [],
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """An artifact as far as it was read."""
+
+    text: str
+    next_offset: int | None
+    """Where to read on; None at its end, or if it cannot be read."""
 
 
 def calls_of(turns: Sequence[Turn]) -> list[Called]:
@@ -107,13 +122,32 @@ class Evidence:
 
     @property
     def can_look(self) -> bool:
-        """Whether any tool is listed by which tables or texts can be looked into."""
-        return self.has(QUERY) or self.has("read_file")
+        """Whether any tool is listed, or has answered, by which tables or texts are looked into."""
+        known = self._known()
+        return QUERY in known or "read_file" in known
 
     def answer_of(self, tool: str) -> Any:
         """What a tool answered last, if it did; None if not."""
         found = [one.answer for one in self.calls if one.tool == tool and not one.failed]
         return found[-1] if found else None
+
+    def pages_of(self, ref: str) -> Pages:
+        """What `read_artifact` has told of an artifact so far."""
+        text, offset = "", 0
+        for one in self.calls:
+            fields = one.fields
+            page = fields.get("text")
+            if one.tool != READER or one.arguments.get("ref") != ref or not isinstance(page, str):
+                continue
+            if fields.get("offset", 0) != offset:
+                continue
+            text += page
+            following = fields.get("next_offset")
+            if not isinstance(following, int) or following <= offset:
+                return Pages(text=text, next_offset=None)
+            offset = following
+        failed = any(one.tool == READER and one.failed for one in self.calls)
+        return Pages(text=text, next_offset=None if failed else offset)
 
     def why(self, call: Next) -> str:
         """One sentence on what is missing before a call."""
@@ -189,7 +223,9 @@ class Evidence:
 
     def _following(self, question: str, way: _Supposed, asks: Sequence[Ask]) -> list[Ask]:
         """What is asked once some queries were answered as supposed."""
-        way.calls += [Called(tool=QUERY, arguments=ask.arguments, answer=way.of(ask)) for ask in asks]
+        way.calls += [
+            Called(tool=QUERY, arguments=ask.arguments, answer=way.of(ask)) for ask in asks
+        ]
         try:
             self.parts(question, way.calls)
         except Wanted as wanted:

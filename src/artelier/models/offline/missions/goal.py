@@ -17,14 +17,17 @@ Form = Literal["report", "letter", "email", "memo", "summary", "table", "json", 
 TITLE_CHARS_MAX = 60
 
 _MAKES = r"(?:write|draft|compose|prepare|make|create|produce|give(?:\s+(?:me|us))?|send|formulate|put together)"
-_KIND = r"(?P<kind>letter|e-?mail|mail|memo|message|report|summary|note|table|list|overview|article|briefing|document)"
+_KIND = (
+    r"(?P<kind>letter|e-?mail|mail|memo|message|report|summary|note|table|list|overview|article|briefing|"
+    r"document|result)"
+)
 _ABOUT = (
     r"(?:that (?:answers|says|tells|explains|shows)|which (?:answers|says|tells|explains|shows)|"
     r"about|on|of|saying|telling|explaining|answering|stating|with|covering|from|for)"
 )
 _WRITES = re.compile(
     rf"^\W*(?:please\s+|then\s+|and\s+|now\s+|finally\s+)*{_MAKES}\s+"
-    rf"(?:(?:a|an|the|one|short|brief|long|detailed|thorough|friendly|formal|polite|clear|concise|final|"
+    rf"(?:(?:a|an|the|one|json|valid|short|brief|long|detailed|thorough|friendly|formal|polite|clear|concise|final|"
     rf"one-page|markdown|business|covering)\s+)*{_KIND}\b",
     re.IGNORECASE,
 )
@@ -34,6 +37,9 @@ _TO = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(rf"\s*(?:{_ABOUT}\b)?\s*:?\s*", re.IGNORECASE)
+_ANSWERING = re.compile(
+    r"\A\W*(?:that|which) (?:answers|says|tells|shows)\b\s*:?\s*", re.IGNORECASE
+)
 _FORMED = re.compile(
     rf"(?:[,;.]\s*|\s+)(?:and\s+|then\s+)*(?:{_MAKES}|save|send|present)\s+[^.?!]{{0,60}}?{_KIND}\b",
     re.IGNORECASE,
@@ -43,6 +49,16 @@ _AS_JSON = re.compile(
     rf"[,;]?\s*\b(?:and\s+)?(?:(?:{_MAKES}|return|answer|reply|output|save|format)\s+(?:(?:it|them|this|that|the|"
     r"an?|results?|answers?|figures?|data)\s+)*)?(?:as|in|to)\s+(?:an?\s+)?(?:valid\s+)?JSON"
     r"(?:\s+(?:object|file|document|format|data|artifact))?\b",
+    re.IGNORECASE,
+)
+_COMPARES = re.compile(
+    r"\W*(?:please\s+)?compare\s+(?:the\s+)?(?P<measure>[\w -]{2,60}?)\s+(?P<link>of|for|in|between)\s+"
+    r"(?P<first>[^,.;?]{1,60}?)\s+(?:and|with|to|versus|vs\.?|against)\s+(?P<second>[^,.;?]{1,60}?)\s*[.?!]?\s*$",
+    re.IGNORECASE,
+)
+_TEXT_ABOUT = re.compile(
+    r"\W*(?:the\s+)?(notes?|files?|documents?|docs?|readme|texts?|[\w-]+\.(?:md|txt|rst))\s+"
+    r"(?:about|on|regarding)\s+([^?]{2,120}?)[.?!]?\s*$",
     re.IGNORECASE,
 )
 _REFERS = frozenset(
@@ -81,7 +97,7 @@ def goal_from(text: str) -> Goal:
     """A goal as a question and a form; the question is empty if it only names a form."""
     flat = " ".join(text.split())
     form: Form = "json" if _JSON.search(flat) else "findings"
-    rest = _AS_JSON.sub("", flat)
+    rest = _ANSWERING.sub("", _AS_JSON.sub("", flat))
     match = _WRITES.match(rest)
     if match is None:
         named = _FORMED.search(rest)
@@ -131,6 +147,9 @@ def questions_in(goal: Goal) -> list[Asked]:
             got=goal.text[:200],
         )
     question = question_from(goal.question)
+    if sides := _compared(question.text):
+        return sides
+    question = question_from(_asking(question.text))
     groups: list[list[Clause]] = []
     for clause in question.clauses:
         same = bool(groups) and is_about_text(clause) == is_about_text(groups[-1][-1])
@@ -147,6 +166,29 @@ def questions_in(goal: Goal) -> list[Asked]:
         texts = all(is_about_text(clause) for clause in group)
         found.append(Asked(text=_closed(question.text[start:end]), of_text=texts))
     return found
+
+
+def _compared(text: str) -> list[Asked]:
+    """`Compare the revenue of North and South` as a question for each side; nothing for anything else."""
+    match = _COMPARES.match(text)
+    if match is None or len(match["first"].split()) > 6 or len(match["second"].split()) > 6:
+        return []
+    measure, link = match["measure"].strip(), match["link"].lower()
+    total = "" if set(measure.lower().split()) & _OPENS else "total "
+    link = "of" if link == "between" else link
+    sides = [
+        re.sub(r"^(?:the|that of|of|for|in)\s+", "", match[one]) for one in ("first", "second")
+    ]
+    return [
+        Asked(text=_closed(f"What is the {total}{measure} {link} {side}"), of_text=False)
+        for side in sides
+    ]
+
+
+def _asking(text: str) -> str:
+    """`The notes about returns` as the question what they say."""
+    match = _TEXT_ABOUT.match(text)
+    return f"What do the {match[1]} say about {match[2]}?" if match else text
 
 
 def _closed(text: str) -> str:

@@ -144,7 +144,7 @@ def _writer(goal: Goal, tools: Sequence[str]) -> dict[str, Any]:
 def _writing(goal: Goal, asked: Sequence[Asked], before: Sequence[str]) -> dict[str, Any]:
     form = "report" if goal.form == "findings" else goal.form
     questions = " ".join(one.text for one in asked)
-    what = "the result as JSON" if form == "json" else _ARTICLE.get(form, f"a {form}")
+    what = "a JSON document" if form == "json" else _ARTICLE.get(form, f"a {form}")
     whom = f" to {goal.whom}" if goal.whom else ""
     criteria = [f"- Answers the question: {one.text}" for one in asked]
     criteria += ["- Is valid JSON."] if form == "json" else []

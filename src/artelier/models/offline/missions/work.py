@@ -1,10 +1,11 @@
-"""What a task has to go on by now: the answer to its question, or the call that is missing, or why there is none.
+"""What a task has to go on by now: the answer to its question, the call that is missing, or why there is none.
 
 The decision and the content of an artifact are made of the same, so that what was decided can be written.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,13 +16,16 @@ from artelier.models.offline.missions.evidence import DESCRIBE, Evidence, Next
 from artelier.models.offline.missions.findings import Findings, findings_in
 from artelier.models.offline.missions.goal import Goal, goal_from
 from artelier.models.offline.missions.policy import Policy, policy_of
-from artelier.models.offline.missions.prompt import Prompt
+from artelier.models.offline.missions.prompt import Prompt, Shown
 from artelier.models.offline.parts import Part
 from artelier.models.offline.question import question_from
 from artelier.models.offline.schema import tables_from
 
 TOOL_READER = "read_artifact"
 NOTE = "Note of a person"
+PAGE_CHARS = 20_000
+
+_SIZE = re.compile(r"^(\S{1,200}) \([^\n]*, (\d{1,9}) bytes\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +56,12 @@ def work_of(prompt: Prompt, *, iterations_left: int) -> Work:
     """Where the task of a prompt stands. `iterations_left` counts this one."""
     goal = goal_from(prompt.section("Task", "Goal"))
     policy = policy_of(prompt)
-    inputs = tuple(inputs_of(prompt))
     evidence = Evidence(prompt)
+    read, call = _inputs(prompt, evidence)
+    if call is not None:
+        why = f"Only a part of {call.arguments['ref']} has been shown."
+        return Work(goal=goal, policy=policy, next=call, why=why)
+    inputs = tuple(read)
     if inputs and (goal.writes or not evidence.can_look):
         return Work(goal=goal, policy=policy, inputs=inputs)
     try:
@@ -67,10 +75,21 @@ def work_of(prompt: Prompt, *, iterations_left: int) -> Work:
     return _looked(Work(goal=goal, policy=policy, parts=parts), evidence, left=iterations_left)
 
 
-def inputs_of(prompt: Prompt) -> list[Findings]:
-    """The texts of others that the prompt shows."""
-    found = [findings_in(one) for one in prompt.shown("Inputs")]
-    return [one for one in found if not one.is_empty]
+def _inputs(prompt: Prompt, evidence: Evidence) -> tuple[list[Findings], Next | None]:
+    """The texts of others, and the call that reads on in one that is shown only in part."""
+    sizes = {match[1]: int(match[2]) for match in _SIZE.finditer(prompt.section("Inputs"))}
+    found: list[Findings] = []
+    for one in prompt.shown("Inputs"):
+        shown = one
+        if len(one.text.encode("utf-8", "replace")) < sizes.get(one.source, 0):
+            pages = evidence.pages_of(one.source)
+            if pages.next_offset is not None and evidence.has(TOOL_READER):
+                given = {"ref": one.source, "offset": pages.next_offset, "limit": PAGE_CHARS}
+                return [], Next(tool=TOOL_READER, arguments=given, count=1)
+            shown = Shown(source=one.source, text=pages.text or one.text)
+        if not (text := findings_in(shown)).is_empty:
+            found.append(text)
+    return found, None
 
 
 def _answer(goal: Goal, prompt: Prompt, evidence: Evidence) -> list[Part]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from artelier.models.offline import figures
@@ -26,6 +27,7 @@ ROWS_SHOWN = (50, 20, 8, 0)
 """Rows of a table, from the roomiest form to the tightest."""
 
 _NAME = re.compile(r"\A(?:name:\s*)?([^\n(:.,]{1,60})", re.IGNORECASE)
+_ARTICLE = re.compile(r"\A(?:the|our|my|your|an?|all)\s+", re.IGNORECASE)
 _SENT = ("letter", "email", "memo")
 
 
@@ -54,7 +56,7 @@ def _report(work: Work, title: str, length: Length, agent: str, rows: int) -> st
 
 
 def _sent(work: Work, title: str, length: Length, agent: str, rows: int) -> str:
-    whom = work.goal.whom
+    whom = _ARTICLE.sub("", work.goal.whom)
     asked = " ".join(work.goal.question.split())
     lines = [f"# {figures.escaped(title)}", ""] if title and work.goal.form == "memo" else []
     lines += [f"Subject: {short(asked or work.goal.text, chars_max=100)}", ""]
@@ -68,7 +70,16 @@ def _sent(work: Work, title: str, length: Length, agent: str, rows: int) -> str:
 
 
 def _ordered(work: Work) -> list[Finding]:
-    return [part for text in work.inputs for part in text.parts]
+    """The parts of all texts; of several texts with one part each, each is called by its question."""
+    if len(work.inputs) < 2:
+        return [part for text in work.inputs for part in text.parts]
+    return [
+        replace(part, title=figures.escaped(short(text.question)))
+        if text.question and len(text.parts) == 1
+        else part
+        for text in work.inputs
+        for part in text.parts
+    ]
 
 
 def _lead(part: Finding) -> str:
