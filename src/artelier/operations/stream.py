@@ -17,6 +17,7 @@ from artelier.kernel.manifest import decode_reply
 from artelier.kernel.queries import blob_json
 from artelier.log import Event, run_stream, stored_blob
 from artelier.operations import events as ev
+from artelier.operations.driving import has_ended
 from artelier.operations.live import Piece, live_of
 from artelier.operations.main_call import ENDS, STEP
 
@@ -138,10 +139,10 @@ async def followed(
     undo = store.listen(committed)
     watcher = live.watch(tenant, run_id, news)
     follow = _Follow(desk, run_id, after=after)
-    await follow.look()
     if driving is not None:
         driving.add_done_callback(lambda _: news.set())
     try:
+        await follow.look()
         while True:
             news.clear()
             is_over = driving is not None and driving.done()
@@ -162,6 +163,7 @@ class _Follow:
 
     def __init__(self, desk: Any, run_id: str, *, after: int) -> None:
         self._desk = desk
+        self._run_id = run_id
         self._stream = run_stream(desk.id, run_id)
         self._after = after
         self._is_written = False
@@ -170,11 +172,7 @@ class _Follow:
 
     async def look(self) -> None:
         """Whoever saw the last event of a run before has nothing to wait for."""
-        store = self._desk.services.store
-        seq = (await store.head(self._stream))[0]
-        if 0 < seq <= self._after:
-            newest = await store.read(self._stream, after=seq - 1, limit=1)
-            self.has_ended = newest[0].kind in _LAST
+        self.has_ended = await has_ended(self._desk, self._run_id)
 
     async def news(self, pieces: list[Piece]) -> AsyncGenerator[RunEvent]:
         while page := await self._desk.services.store.read(
@@ -191,7 +189,8 @@ class _Follow:
                     pieces, self._is_written = [], True
                 elif shown.type == "main_llm.started":
                     self._is_written = False  # asked again
-                self.has_ended = shown.type == "run.finished"
+                # What a cancelled run still has to say comes after its end.
+                self.has_ended = self.has_ended or shown.type == "run.finished"
                 yield shown
         if not self._is_written:
             for piece in pieces:
