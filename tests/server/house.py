@@ -33,7 +33,7 @@ class House:
     kernel: Kernel
     app: FastAPI
     client: httpx.AsyncClient
-    folder: Path
+    model: ScriptedModel
 
     @property
     def desk(self) -> TenantKernel:
@@ -59,19 +59,16 @@ async def house(
     folder: Path, *replies: Any, clock: Clock | None = None, **settings: Any
 ) -> AsyncIterator[House]:
     """An application in this process. `replies` are those of the scripted model, in order."""
-    kernel = Kernel.open(
-        folder / "state.db", models=ScriptedModel(list(replies)), clock=clock, environ={}
-    )
+    model = ScriptedModel(list(replies))
+    kernel = Kernel.open(folder / "state.db", models=model, clock=clock, environ={})
     settings.setdefault("has_worker", False)
     settings.setdefault("secret_file", folder / "sessions")
     try:
         app = create_app(kernel, settings=ServerSettings(**settings))
         async with app.router.lifespan_context(app):
-            made = House(kernel, app, None, folder)  # type: ignore[arg-type] - set next
-            if settings.get("users") is None:
-                made.client = await made.signed_in()
-            else:
-                made.client = made.stranger()
+            made = House(kernel, app, httpx.AsyncClient(), model)
+            is_local = settings.get("users") is None
+            made.client = await made.signed_in() if is_local else made.stranger()
             try:
                 yield made
             finally:
