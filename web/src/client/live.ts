@@ -40,6 +40,8 @@ export class LiveFeed {
   readonly #onEvents: (events: readonly WireEvent[]) => void;
   readonly #onState: (state: LiveState) => void;
   #position: number;
+  /** Position of the newest event that was handed out. */
+  #delivered: number;
   #state: LiveState = "loading";
   #source: Source | null = null;
   #queue: WireEvent[] = [];
@@ -57,6 +59,7 @@ export class LiveFeed {
     readonly onState: (state: LiveState) => void;
   }) {
     this.#position = options.after ?? 0;
+    this.#delivered = this.#position;
     this.#outside = options.outside;
     this.#onEvents = options.onEvents;
     this.#onState = options.onState;
@@ -67,11 +70,18 @@ export class LiveFeed {
   }
 
   start(): void {
-    this.stop();
+    this.#disconnect();
     void this.#connect(this.#generation);
   }
 
+  /** From now on nothing is handed out, not even what waits for its frame; a later start reads that again. */
   stop(): void {
+    this.#disconnect();
+    this.#queue = [];
+    this.#position = this.#delivered;
+  }
+
+  #disconnect(): void {
     this.#generation += 1;
     this.#abort?.abort();
     this.#source?.close();
@@ -134,8 +144,7 @@ export class LiveFeed {
     try {
       this.#take(JSON.parse(data));
     } catch {
-      // A message that is no JSON is no event; the next one has its own position, so nothing is lost silently
-      // but this: read again what is stored after the newest good one.
+      // Whatever that was, what is stored after the newest good event is read again.
       this.start();
     }
   }
@@ -150,6 +159,7 @@ export class LiveFeed {
       this.#framed = false;
       const events = this.#queue;
       this.#queue = [];
+      this.#delivered = events.at(-1)?.position ?? this.#delivered;
       if (events.length > 0) this.#onEvents(events);
     });
   }

@@ -16,8 +16,9 @@ interface DialogProps {
 }
 
 const WIDTH = { narrow: "max-w-100", normal: "max-w-150", wide: "max-w-240" } as const;
-const FOCUSABLE =
-  "a[href],button:not(:disabled),input:not(:disabled),select:not(:disabled),textarea:not(:disabled),[tabindex]:not([tabindex='-1'])";
+function stopsIn(panel: HTMLElement): readonly HTMLElement[] {
+  return [...panel.querySelectorAll<HTMLElement>("*")].filter((one) => one.tabIndex >= 0 && !one.matches(":disabled"));
+}
 
 let open = 0;
 
@@ -56,7 +57,7 @@ export function Dialog({ title, onClose, children, footer, width = "normal", bar
       onClose();
     }
     if (event.key !== "Tab" || panel.current === null) return;
-    const stops = [...panel.current.querySelectorAll<HTMLElement>(FOCUSABLE)];
+    const stops = stopsIn(panel.current);
     const edge = event.shiftKey ? stops[0] : stops.at(-1);
     const atEdge = document.activeElement === edge || document.activeElement === panel.current;
     if (!atEdge || (document.activeElement === panel.current && !event.shiftKey && stops.length > 0)) return;

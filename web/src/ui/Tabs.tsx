@@ -36,10 +36,11 @@ export function Tabs({ label, tabs, selected, onSelect, aside, className }: Tabs
       End: tabs.length - 1,
     }[event.key];
     const tab = next === undefined ? undefined : tabs[next];
-    if (tab === undefined) return;
+    if (next === undefined || tab === undefined) return;
     event.preventDefault();
     onSelect(tab.id);
-    list.current?.querySelector<HTMLElement>(`[data-tab="${CSS.escape(tab.id)}"]`)?.focus();
+    const button = list.current?.children[next];
+    if (button instanceof HTMLElement) button.focus();
   };
 
   return (
@@ -52,7 +53,6 @@ export function Tabs({ label, tabs, selected, onSelect, aside, className }: Tabs
               type="button"
               role="tab"
               id={`${id}-${tab.id}`}
-              data-tab={tab.id}
               aria-selected={tab === current}
               aria-controls={`${id}-panel`}
               tabIndex={tab === current ? 0 : -1}

@@ -1,0 +1,163 @@
+import { act, render, screen, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { App } from "@/App";
+import { eventLog } from "@/state/log";
+import { resetUi, setUi, toast, useUi } from "@/state/ui";
+import { expectAccessible } from "../../tests/axe";
+import { churn } from "../../tests/events";
+import { boot, install } from "./boot";
+import { href, navigate, parseRoute } from "./route";
+import { builtScreens } from "./screens";
+
+const ME = { name: "ada", role: "operator", tenant: "default", tenants: ["default"], csrf_token: "t", features: [], version: "0.1" };
+
+/** A server that knows who is there, with a stored log; its stream stays open and quiet. */
+const server = { me: { status: 200, body: ME as object }, stored: churn().events };
+
+class QuietStream {
+  readonly readyState = 1;
+  onopen: (() => void) | null = null;
+  onerror = null;
+  onmessage = null;
+  constructor() {
+    queueMicrotask(() => this.onopen?.());
+  }
+  close(): void {}
+}
+
+beforeEach(() => {
+  vi.stubGlobal("EventSource", QuietStream);
+  vi.stubGlobal("fetch", (url: string) => {
+    const after = Number(new URL(url, "http://x").searchParams.get("after"));
+    const answer = url.includes("/me")
+      ? server.me
+      : { status: 200, body: { items: server.stored.filter((event) => event.position > after), next: null } };
+    return Promise.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
+  });
+  server.me = { status: 200, body: ME };
+  eventLog.clear();
+  resetUi();
+  install();
+  navigate("/");
+});
+
+async function open(): Promise<void> {
+  render(<App />);
+  await act(boot);
+}
+
+test("addresses name a screen and whole ids, and come back from them", () => {
+  expect(parseRoute("/")).toEqual({ screen: "canvas", id: null, query: {} });
+  expect(parseRoute("/chat/m1%2Fletter", "?branch=main")).toEqual({ screen: "chat", id: "m1/letter", query: { branch: "main" } });
+  expect(parseRoute("/chat/%E0%A4%A")).toMatchObject({ screen: "chat", id: "%E0%A4%A" });
+  expect(href("chat", "m1/letter", { branch: "main" })).toBe("/chat/m1%2Fletter?branch=main");
+  expect(href("canvas")).toBe("/");
+});
+
+describe("signed in", () => {
+  test("shows what happened, what it cost and what runs, and is accessible", async () => {
+    await open();
+
+    expect(await screen.findByRole("heading", { name: /Agents/ })).toBeTruthy();
+    const bar = screen.getByRole("banner");
+    await vi.waitFor(() => expect(within(bar).getByText("$0.012 / $2.000")).toBeTruthy(), { timeout: 20_000 });
+    expect(within(bar).getByText("none waiting")).toBeTruthy();
+    await expectAccessible();
+  });
+
+  test("the rail leads to every screen that is built and to no other", async () => {
+    const user = userEvent.setup();
+    await open();
+    const rail = screen.getByRole("navigation", { name: "Screens" });
+    const names = within(rail).getAllByRole("link").map((link) => link.getAttribute("aria-label"));
+    expect(new Set(names)).toEqual(new Set(builtScreens().filter((one) => one.inRail).map((one) => one.label)));
+
+    await user.click(within(rail).getByRole("link", { name: "Settings" }));
+    expect(await screen.findByRole("heading", { name: "Keyboard" })).toBeTruthy();
+    expect(within(rail).getByRole("link", { name: "Settings" }).getAttribute("aria-current")).toBe("page");
+    expect(document.title).toBe("Settings · Artelier");
+    await expectAccessible();
+  });
+
+  test("a sequence of keys leads there too, and the palette runs what is found", async () => {
+    const user = userEvent.setup();
+    await open();
+    await user.keyboard("gs");
+    expect(await screen.findByRole("heading", { name: "Keyboard" })).toBeTruthy();
+
+    await user.keyboard("{Control>}k{/Control}");
+    await user.keyboard("light{Enter}");
+    expect(useUi.getState().theme).toBe("light");
+    expect(document.documentElement.dataset["theme"]).toBe("light");
+    expect(screen.queryByRole("dialog")).toBeNull();
+  });
+
+  test("the palette finds things, and is accessible", async () => {
+    const user = userEvent.setup();
+    await open();
+    await screen.findByRole("heading", { name: /Agents/ });
+    await user.keyboard("{Control>}k{/Control}");
+    await user.keyboard("analyst");
+    await expectAccessible();
+    await user.keyboard("{Enter}");
+
+    expect(useUi.getState().selection).toEqual({ kind: "agent", id: "churn/analyst" });
+  });
+
+  test("an address that leads nowhere says so", async () => {
+    navigate("/nowhere");
+    await open();
+
+    expect(screen.getByText("There is no such page")).toBeTruthy();
+  });
+
+  test("a broken connection is told, and the past cannot be changed", async () => {
+    await open();
+    act(() => setUi({ live: "stale", travel: 3 }));
+
+    expect(screen.getByText(/what you see is old/)).toBeTruthy();
+    expect(screen.getByText(/You are looking at the past/)).toBeTruthy();
+    expect(screen.getByRole("button", { name: "Pause all" }).getAttribute("aria-description")).toMatch(/past/);
+    await expectAccessible();
+  });
+
+  test("a note can be read and dismissed", async () => {
+    const user = userEvent.setup();
+    await open();
+    act(() => toast("m1: it has ended", { tone: "bad", advice: "Retry it." }));
+    await user.click(screen.getByRole("button", { name: "Dismiss" }));
+
+    expect(useUi.getState().toasts).toEqual([]);
+  });
+});
+
+describe("not signed in", () => {
+  const refused = (hint: string) => ({ status: 401, body: { error: { code: "not_signed_in", message: "nobody is signed in", hint } } });
+
+  test("locally the way in is the link, and nothing of before stays on the screen", async () => {
+    await open();
+    server.me = refused("Open the link that `artelier up` printed.");
+    await act(boot);
+
+    expect(screen.getByText(/Open the link that/)).toBeTruthy();
+    expect(screen.queryByRole("textbox")).toBeNull();
+    expect(eventLog.position).toBe(0);
+    await expectAccessible();
+  });
+
+  test("on a shared server it is a name and a password", async () => {
+    server.me = refused("POST /api/v1/login signs in.");
+    await open();
+
+    expect(screen.getByLabelText("Password")).toBeTruthy();
+    await expectAccessible();
+  });
+
+  test("a server that is not there says what to do", async () => {
+    vi.stubGlobal("fetch", () => Promise.reject(new TypeError("refused")));
+    await open();
+
+    expect(screen.getByText(/Check that `artelier up` is running/)).toBeTruthy();
+  });
+});
