@@ -47,7 +47,7 @@ def _fields(cls: type[EventData]) -> str:
         f"`{field.encode_name}{'' if field.required else '?'}`"
         for field in msgspec.structs.fields(cls)
     )
-    return " ".join(names)
+    return " ".join(names) or "none"
 
 
 def _meaning(cls: type[EventData]) -> str:
