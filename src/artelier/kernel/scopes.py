@@ -100,6 +100,15 @@ async def set_cap(
     Units:  micro-dollars, tokens or steps.
     Errors: `InvalidRequest`.
     """
+    append = await plan_cap(services, tenant, scope, unit=unit, cap=cap, by=by)
+    await services.store.append(Batch(appends=[append]))
+    cap_changed(services, tenant, scope)
+
+
+async def plan_cap(
+    services: Services, tenant: str, scope: str, *, unit: str, cap: int | None, by: str
+) -> StreamAppend:
+    """All of `set_cap` but the append, for a caller with a batch of its own; `cap_changed` must follow it."""
     check_scope(scope)
     if unit not in COUNTED:
         raise InvalidRequest("unit of a cap", expected=", ".join(COUNTED), got=repr(unit)[:80])
@@ -107,8 +116,11 @@ async def set_cap(
         raise InvalidRequest("a cap", expected="a number from 0", got=str(cap)[:80])
     used = (await used_of(services, tenant, scope))[unit]["used"]
     event = ev.LimitSet(scope=scope, unit=unit, cap=cap, used=used)
-    draft = Draft(event, services.clock.now_us(), by)
-    await services.store.append(Batch(appends=[StreamAppend(tenant_stream(tenant), [draft])]))
+    return StreamAppend(tenant_stream(tenant), [Draft(event, services.clock.now_us(), by)])
+
+
+def cap_changed(services: Services, tenant: str, scope: str) -> None:
+    """Let calls that wait for room in a scope look again."""
     for core in tuple(services.active.values()):
         if core.tenant.id == tenant and scope in core.scopes:
             with suppress(RuntimeError):  # its loop was closed: nothing waits there
