@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any
 
 from artelier.errors import Conflict, RunSuspended
 from artelier.server.errands import Errand, Errands
 from artelier.server.wire.worlds import Held, Passing
-from artelier.world import World
+from artelier.world import Passed, World
 from artelier.world.genesis import shipped_policies
+
+ATTEMPTS_MAX = 10
+"""At a tick, while the world is changed from outside."""
 
 
 def key_of(desk: Any, id: str) -> tuple[str, str, str]:
@@ -30,19 +32,31 @@ async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Err
     return errands.start(key_of(desk, id), _pass(world, about), about=about)
 
 
-def _pass(world: World, about: Passing) -> Coroutine[Any, Any, None]:
-    async def work() -> None:
-        async with world:
-            while about.passed < about.asked and not (await world.row())["paused"]:
-                try:
-                    done = await world.tick()
-                except RunSuspended as stopped:
-                    about.held = Held(
-                        run_id=stopped.run_id, status=stopped.status, reason=stopped.reason
-                    )
-                    return
-                about.passed, about.tick = about.passed + 1, done.tick
-                about.acted += done.acted
-                about.rejected += done.rejected
+async def _pass(world: World, about: Passing) -> None:
+    async with world:
+        while about.passed < about.asked and not (await world.row())["paused"]:
+            try:
+                done = await _tick(world)
+            except RunSuspended as stopped:
+                about.held = Held(
+                    run_id=stopped.run_id, status=stopped.status, reason=stopped.reason
+                )
+                return
+            if done is None:
+                return
+            about.passed, about.tick = about.passed + 1, done.tick
+            about.acted += done.acted
+            about.rejected += done.rejected
 
-    return work()
+
+async def _tick(world: World) -> Passed | None:
+    """One tick, passed again if somebody paused the world or told it something meanwhile; None if paused."""
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            return await world.tick()
+        except Conflict as conflict:
+            if type(conflict) is not Conflict:
+                raise  # another process drives its agents
+            if (await world.row())["paused"]:
+                return None
+    return await world.tick()

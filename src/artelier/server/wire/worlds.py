@@ -133,8 +133,8 @@ class WorldAgent(Told):
     balance: int
     owns: int
     """Artifacts."""
-    state: str
-    """Of its workflow."""
+    state: str | None
+    """Of its workflow; null without one."""
     ticks_in_state: int
     failures: int
     last_tick: int | None
@@ -201,13 +201,13 @@ class Offer(Told):
 
     offer: str
     artifact: str
-    version: int | None
+    version: int
     kind: str
     seller: str
     price: int
     sells: str
-    to: str | None
-    """The only one who may buy."""
+    to: str
+    """The only one who may buy; empty for anyone."""
     uses: int | None
     ticks: int | None
     royalty_percent: int
