@@ -23,7 +23,7 @@ T = TypeVar("T")
 USERS = (("ada", "operator", "default"), ("vic", "viewer", "default"), ("eve", "operator", "other"))
 
 
-def play(scenario: Coroutine[Any, Any, T], *, within_s: float = 180.0) -> T:
+def play(scenario: Coroutine[Any, Any, T], *, within_s: float = 120.0) -> T:
     """Run a scenario to its end; one that hangs is a failure."""
 
     async def bounded() -> T:
@@ -33,9 +33,13 @@ def play(scenario: Coroutine[Any, Any, T], *, within_s: float = 180.0) -> T:
     return asyncio.run(bounded())
 
 
+def said(request: ModelRequest) -> str:
+    """What the person said last."""
+    return next((one.text for one in reversed(request.messages) if one.role == "user"), "")
+
+
 def echo(request: ModelRequest) -> str:
-    said = next((one.text for one in reversed(request.messages) if one.role == "user"), "")
-    return f"re: {said}"
+    return f"re: {said(request)}"
 
 
 class Served:

@@ -1,0 +1,84 @@
+"""`/profiles`: shipped and stored ones, all mistakes with their places, versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.operations.profiles import tavern
+from tests.server.routes.served import good, play, refused, serving
+
+
+def test_shipped_profiles_are_listed_and_shown(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            items = good(await served.ada.get("/profiles"))["items"]
+            assert [one["profile_id"] for one in items] == [
+                "rp-basic",
+                "research-notes",
+                "support-desk",
+            ]
+            assert {one["source"] for one in items} == {"shipped"}
+            shown = good(await served.ada.get("/profiles/rp-basic"))
+            assert shown["profile"]["profile_id"] == "rp-basic"
+            checked = good(
+                await served.ada.post("/profiles/validate", json={"profile": shown["profile"]})
+            )
+            assert checked == {"valid": True, "errors": []}
+
+    play(scenario())
+
+
+def test_all_mistakes_are_named_and_nothing_is_stored(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            broken = tavern().data()
+            broken["operations"][0]["depends_on"] = ["nobody"]
+            broken["operations"][1]["params"]["template"] = "{{ open"
+            told = good(await served.ada.post("/profiles/validate", json={"profile": broken}))
+            assert not told["valid"]
+            assert {one["path"].partition(".")[0] for one in told["errors"]} == {
+                "operations[0]", "operations[1]",
+            }  # fmt: skip
+            saved = await served.ada.post("/profiles", json={"profile": broken})
+            refused(saved, 422, "invalid_profile")
+            refused(await served.ada.get("/profiles/tavern"), 404, "not_found")
+            everything: tuple[Any, ...] = (
+                None,
+                5,
+                [],
+                "no json {",
+                {"operations": [[]]},
+                "x" * 100_000,
+            )
+            for one in everything:
+                told = good(await served.ada.post("/profiles/validate", json={"profile": one}))
+                assert not told["valid"] and told["errors"]
+
+    play(scenario())
+
+
+def test_a_saved_profile_has_versions_and_names_who_wrote_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            data = tavern().data()
+            first = good(await served.ada.post("/profiles", json={"profile": data}), 201)
+            same = good(await served.ada.post("/profiles", json={"profile": data}), 201)
+            assert first["ref"] == same["ref"] == "tavern@1"
+            data["name"] = "Another"
+            assert (
+                good(await served.ada.post("/profiles", json={"profile": data}), 201)["ref"]
+                == "tavern@2"
+            )
+            versions = good(await served.ada.get("/profiles/tavern/versions"))["items"]
+            assert [one["writer"] for one in versions] == ["user:ada", "user:ada"]
+            assert (
+                good(await served.ada.get("/profiles/tavern@1"))["profile"].get("name") != "Another"
+            )
+            (stored,) = [
+                one for one in good(await served.ada.get("/profiles"))["items"]
+                if one["source"] != "shipped"
+            ]  # fmt: skip
+            assert (stored["source"], stored["name"]) == ("tavern@2", "Another")
+
+    play(scenario())

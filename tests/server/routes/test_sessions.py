@@ -1,0 +1,386 @@
+"""`/sessions`: chats through HTTP: turns as runs, branches and variants, and what nobody may see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.operations.profiles import tavern
+from tests.server.routes.served import Served, at, echo, good, play, refused, said, serving
+
+SSE = {"accept": "text/event-stream"}
+
+
+@asynccontextmanager
+async def _chat(folder: Path, answer: Any = echo) -> AsyncIterator[Served]:
+    """A server with a chat `c` that has state, a feed, and artifacts that are for nobody."""
+    async with serving(folder, answer) as served:
+        good(await served.ada.post("/profiles", json={"profile": tavern().data()}), 201)
+        body = {"id": "c", "model": "m", "profile": "tavern", "greetings": ["Hello"]}
+        good(await served.ada.post("/sessions", json=body), 201)
+        yield served
+
+
+def _messages(answer: httpx.Response) -> list[dict[str, Any]]:
+    """The data of each server-sent event, with its id."""
+    found: list[dict[str, Any]] = []
+    for frame in answer.text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in frame.splitlines() if ": " in line[:8])
+        if "data" in fields:
+            found.append({"id": fields.get("id"), **msgspec.json.decode(fields["data"])})
+    return found
+
+
+async def _followed(client: httpx.AsyncClient, run_id: str, **params: Any) -> list[dict[str, Any]]:
+    """A run's events, which end with it."""
+    answer = await client.get(
+        "/sessions/c/events", params={"run_id": run_id, **params}, headers=SSE
+    )
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return _messages(answer)
+
+
+async def _said(client: httpx.AsyncClient, text: str, verb: str = "turns", **more: Any) -> str:
+    """Say something, and wait for the end of its run."""
+    body = ({"text": text} if text else {}) | more
+    run_id = good(await client.post(f"/sessions/c/{verb}", json=body), 202)["run_id"]
+    assert (await _followed(client, run_id))[-1]["type"] == "run.finished"
+    return run_id
+
+
+def _texts(chat: dict[str, Any]) -> list[tuple[int, str, list[str], int]]:
+    return [
+        (turn["number"], turn["user"], [one["text"] for one in turn["variants"]], turn["selected"])
+        for turn in chat["turns"]
+    ]
+
+
+def test_a_turn_answers_at_once_with_its_run_and_is_there_when_that_has_ended(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            assert await _said(served.ada, "a") == "c/r000001"
+            shown = good(await served.ada.get("/sessions/c"))
+            assert _texts(shown) == [(0, "", ["Hello"], 1), (1, "a", ["re: a"], 1)]
+            assert shown["turns"][1]["variants"][0]["status"] == "done"
+            (line,) = good(await served.ada.get("/sessions"))["items"]
+            assert (line["id"], line["runs"]) == ("c", 1)
+            run = good(await served.ada.get(at("runs", "c/r000001")))
+            assert run["status"] == "completed"
+
+    play(scenario())
+
+
+def test_people_see_their_artifacts_and_never_those_of_prompts_or_nobody(tmp_path: Path) -> None:
+    """I9: values of `internal` and `prompt_only` artifacts are on no page of a chat."""
+
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            run_id = await _said(served.ada, "a")
+            await _said(served.ada, "b")
+            answer = await served.ada.get("/sessions/c")
+            shown = good(answer)
+            assert {one["tag"]: one["is_feed"] for one in shown["panels"]} == {
+                "mood": False, "feed": True,
+            }  # fmt: skip
+            assert [one["value"] for one in shown["feeds"][0]["entries"]] == ["b", "a"]
+            explained = await served.ada.get("/sessions/c/explain", params={"run_id": run_id})
+            assert {one["status"] for one in good(explained)["operations"]} == {"done"}
+            page = await served.ada.get("/sessions/c/events", params={"run_id": run_id})
+            stream = await served.ada.get("/sessions/c/events", headers=SSE)
+            everything = [answer, explained, page, stream]
+            for tag in ("secret", "note", "once", "nothing"):
+                feed = await served.ada.get(f"/sessions/c/feeds/{tag}")
+                published = await served.ada.post("/sessions/c/publish", json={"tag": tag})
+                refused(feed, 404, "not_found")
+                refused(published, 404, "not_found")
+                everything += [feed, published]
+            events = await served.ada.get("/events", params={"limit": 1000})
+            for one in [*everything, events]:
+                assert not any(word in one.text for word in ("SECRET", "NOTE", "ONCE"))
+
+    play(scenario())
+
+
+def test_variants_branches_and_rewinding_lose_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            ada = served.ada
+            await _said(ada, "a")
+            await _said(ada, "", "regenerate")
+            assert _texts(good(await ada.get("/sessions/c")))[1][3] == 2
+            chosen = good(await ada.post("/sessions/c/select", json={"turn": 1, "variant": 1}))
+            assert chosen["turns"][1]["selected"] == 1
+            await _said(ada, "", "continue")
+            assert good(await ada.get("/sessions/c"))["turns"][1]["variants"][0]["text"] != "re: a"
+            await _said(ada, "b")
+            back = good(await ada.post("/sessions/c/rewind", json={"turn": 1}))
+            assert [turn["number"] for turn in back["turns"]] == [0, 1]
+            made = good(
+                await ada.post("/sessions/c/branch", json={"name": "side", "at_turn": 0}), 201
+            )
+            assert made == {"branch": "side"}
+            side = good(await ada.get("/sessions/c", params={"branch": "side"}))
+            assert [turn["number"] for turn in side["turns"]] == [0] and side["panels"] == []
+            assert [one["name"] for one in side["branches"]] == ["main", "side"]
+
+    play(scenario())
+
+
+def test_an_edited_turn_is_said_on_a_branch_of_its_own(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            ada = served.ada
+            await _said(ada, "a")
+            await _said(ada, "b")
+            body = {"turn": 2, "text": "c", "name": "other"}
+            started = good(await ada.post("/sessions/c/edit", json=body), 202)
+            assert started["branch"] == "other"
+            await _followed(ada, started["run_id"], branch="other")
+            other = good(await ada.get("/sessions/c", params={"branch": "other"}))
+            assert [one[1] for one in _texts(other)] == ["", "a", "c"]
+            assert [one[1] for one in _texts(good(await ada.get("/sessions/c")))] == ["", "a", "b"]
+            for wrong in ({"turn": 9, "text": "x"}, {"turn": 1, "text": "   "}):
+                answer = await ada.post("/sessions/c/edit", json=wrong)
+                assert answer.status_code in (404, 422)
+            assert len(good(await ada.get("/sessions/c"))["branches"]) == 2
+
+    play(scenario())
+
+
+def test_events_resume_behind_a_seq_without_gap_or_repetition(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            run_id = await _said(served.ada, "a")
+            whole = [one for one in await _followed(served.ada, run_id) if one["id"]]
+            types = [one["type"] for one in whole]
+            assert types[-1] == "run.finished" and "main_llm.started" in types
+            assert types.index("main_llm.started") < types.index("main_llm.finished")
+            middle = whole[3]["id"]
+            answer = await served.ada.get(
+                "/sessions/c/events", params={"run_id": run_id},
+                headers={**SSE, "Last-Event-ID": middle},
+            )  # fmt: skip
+            assert [one for one in _messages(answer) if one["id"]] == whole[4:]
+            paged: list[dict[str, Any]] = []
+            after = 0
+            while True:
+                params = {"run_id": run_id, "after": after, "limit": 2}
+                page = good(await served.ada.get("/sessions/c/events", params=params))
+                if not page["items"]:
+                    break
+                paged += page["items"]
+                after = page["next"]
+            assert [one["seq"] for one in paged] == [one["seq"] for one in whole]
+
+    play(scenario())
+
+
+def test_a_stream_of_a_turn_has_its_run_its_reply_and_its_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            answer = await served.ada.post("/sessions/c/turns/stream", json={"text": "a"})
+            found = _messages(answer)
+            assert found[0] == {"id": None, "type": "run", "run_id": "c/r000001"}
+            said = "".join(one["text"] for one in found if one["type"] == "main_llm.delta")
+            assert said in ("", "re: a") and found[-1]["type"] == "run.finished"
+            assert all(one["id"] is None for one in found if one["type"] == "main_llm.delta")
+
+    play(scenario())
+
+
+def test_only_one_turn_of_a_branch_at_a_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        hold = asyncio.Event()
+
+        async def answer(request: Any) -> str:
+            await hold.wait()
+            return echo(request)
+
+        async with _chat(tmp_path, answer) as served:
+            first = good(await served.ada.post("/sessions/c/turns", json={"text": "a"}), 202)
+            refused(await served.ada.post("/sessions/c/turns", json={"text": "b"}), 409, "conflict")
+            refused(await served.ada.post("/sessions/c/rewind", json={"turn": 0}), 409, "conflict")
+            hold.set()
+            await _followed(served.ada, first["run_id"])
+
+    play(scenario())
+
+
+def test_a_reply_that_is_stopped_leaves_a_chat_that_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        asked = asyncio.Event()
+
+        async def answer(request: Any) -> str:
+            if said(request) == "wait":
+                asked.set()
+                await asyncio.Event().wait()
+            return echo(request)
+
+        async with _chat(tmp_path, answer) as served:
+            started = good(await served.ada.post("/sessions/c/turns", json={"text": "wait"}), 202)
+            await asked.wait()
+            stopped = good(await served.ada.post("/sessions/c/stop", json={"note": "enough"}))
+            assert stopped["run_id"] == started["run_id"]
+            followed = await _followed(served.ada, started["run_id"])
+            assert [one["status"] for one in followed if one["type"] == "run.finished"] == [
+                "cancelled"
+            ]
+            shown = good(await served.ada.get("/sessions/c"))
+            assert shown["turns"][1]["variants"][0]["status"] == "aborted"
+            await _said(served.ada, "b")
+
+    play(scenario())
+
+
+def test_a_turn_that_a_server_left_is_finished_by_the_next(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        asked = asyncio.Event()
+
+        async def never(request: Any) -> str:
+            asked.set()
+            await asyncio.Event().wait()
+            return ""
+
+        async with _chat(tmp_path, never) as served:
+            run_id = good(await served.ada.post("/sessions/c/turns", json={"text": "a"}), 202)[
+                "run_id"
+            ]
+            await asked.wait()
+        async with serving(tmp_path, has_worker=False) as served:
+            assert good(await served.ada.get(at("runs", run_id)))["ended_us"] is None
+            assert (
+                good(await served.ada.post("/sessions/c/resume", json={}), 202)["run_id"] == run_id
+            )
+            assert (await _followed(served.ada, run_id))[-1]["status"] == "completed"
+            assert _texts(good(await served.ada.get("/sessions/c")))[1] == (1, "a", ["re: a"], 1)
+
+    play(scenario())
+
+
+def test_settings_change_from_the_next_turn_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            body = {
+                "system": "Be brief.",
+                "user": "Bob",
+                "profile": None,
+                "params": {"temperature": 0.5},
+            }
+            told = good(await served.ada.patch("/sessions/c", json=body))
+            assert (told["system"], told["user"], told["profile"]) == (
+                "Be brief.",
+                {"name": "Bob"},
+                "",
+            )
+            assert told["params"] == {"temperature": 0.5} and told["model"] == "m"
+            back = {"params": {"temperature": None}}
+            assert good(await served.ada.patch("/sessions/c", json=back))["params"] == {}
+
+    play(scenario())
+
+
+def test_what_cannot_be_a_chat_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            post = served.ada.post
+            refused(await post("/sessions", json={"id": "c", "model": "m"}), 409, "conflict")
+            refused(await post("/sessions", json={"id": "a/b", "model": "m"}), 422)
+            refused(await post("/sessions", json={"model": "nobody:m"}), 422, "unknown_model")
+            refused(await post("/sessions", json={"model": "m", "profile": "none"}), 404)
+            for more in ({"tenant": "other"}, {"principal": "agent:x"}, {"params": {"tenant": "x"}},
+                         {"params": {"principal": "agent:x"}}, {"char": {"name": ""}}):  # fmt: skip
+                refused(
+                    await post("/sessions", json={"model": "m", **more}), 422, "invalid_request"
+                )
+            refused(await post("/sessions/c/turns", json={"text": "  "}), 422, "invalid_request")
+            refused(await post("/sessions/c/turns", json={"text": "a", "branch": "none"}), 404)
+            refused(await post("/sessions/none/turns", json={"text": "a"}), 404, "not_found")
+            refused(await served.eve.get("/sessions/c"), 404, "not_found")
+            assert len(good(await served.ada.get("/sessions"))["items"]) == 1
+
+    play(scenario())
+
+
+def test_a_chat_shows_no_runs_of_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            good(await served.ada.post("/sessions", json={"id": "d", "model": "m"}), 201)
+            run_id = await _said(served.ada, "a")
+            for path in ("events", "explain"):
+                answer = await served.ada.get(f"/sessions/d/{path}", params={"run_id": run_id})
+                refused(answer, 404, "not_found")
+            refused(await served.ada.get("/sessions/d/events"), 404, "not_found")
+
+    play(scenario())
+
+
+def test_sessions_of_a_profile_begin_empty_and_are_opened_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            await _said(served.ada, "a")
+            now = good(await served.ada.post("/sessions/c/reset", json={"session_id": "s2"}), 201)
+            assert now == {"session_id": "s2"}
+            shown = good(await served.ada.get("/sessions/c"))
+            assert shown["panels"] == [] and len(shown["sessions"]) == 2
+            first = next(one["session_id"] for one in shown["sessions"] if not one["is_current"])
+            good(await served.ada.post("/sessions/c/reopen", json={"session_id": first}))
+            assert good(await served.ada.get("/sessions/c"))["panels"]
+            refused(await served.ada.post("/sessions/c/reopen", json={"session_id": "none"}), 404)
+
+    play(scenario())
+
+
+def test_a_published_value_is_an_artifact(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            await _said(served.ada, "a")
+            ref = good(await served.ada.post("/sessions/c/publish", json={"tag": "mood"}), 201)[
+                "ref"
+            ]
+            assert ref == "c/mood@1"
+            shown = good(await served.ada.get(at("artifacts", "c/mood")))
+            assert shown["provenance"]["run_id"] == "c/r000001"
+
+    play(scenario())
+
+
+def test_a_chat_is_carried_to_another_tenant(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            await _said(served.ada, "a")
+            file = await served.ada.get("/sessions/c/export")
+            assert file.headers["content-disposition"].startswith("attachment;")
+            done = good(await served.eve.post("/sessions/import", content=file.content), 201)
+            assert (done["chat_id"], done["runs"]) == ("c", ["c/r000001"])
+            there = good(await served.eve.get("/sessions/c"))
+            assert _texts(there) == [(0, "", ["Hello"], 1), (1, "a", ["re: a"], 1)]
+            again = await served.eve.post("/sessions/import", content=file.content)
+            refused(again, 409, "conflict")
+            broken = file.content[:-40] + b"x" * 40
+            answer = await served.ada.post("/sessions/import", content=broken)
+            refused(answer, 422)
+            assert str(tmp_path) not in answer.text and "artelier-" not in answer.text
+            refused(await served.ada.get("/sessions/none/export"), 404, "not_found")
+
+    play(scenario())
+
+
+def test_pages_of_turns_go_back_to_the_first(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            for text in "abc":
+                await _said(served.ada, text)
+            newest = good(await served.ada.get("/sessions/c", params={"limit": 2}))
+            assert [one["number"] for one in newest["turns"]] == [2, 3] and newest["before"] == 2
+            older = good(await served.ada.get("/sessions/c", params={"limit": 2, "before": 2}))
+            assert [one["number"] for one in older["turns"]] == [0, 1] and older["before"] is None
+
+    play(scenario())

@@ -1,0 +1,201 @@
+"""`/worlds` and `/market`: ticks that pass in the server, figures, forks, and what stops them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.server.routes.served import good, play, refused, serving
+
+RULES = {
+    "world": {"seed": 7, "start_balance": 50},
+    "agents": [{"id": "idle_{n}", "count": 3, "policy": "nobody"}],
+}
+"""A world whose agents do nothing, so that ticks are cheap."""
+
+NAMES_A_FILE = '[[artifacts]]\nid = "a"\nkind = "document"\nowner = "o"\nfile = "/etc/passwd"'
+
+
+async def _new(client: httpx.AsyncClient, id: str = "w", **more: Any) -> dict[str, Any]:
+    body = {"id": id, "world": RULES} if not more else {"id": id, **more}
+    return good(await client.post("/worlds", json=body), 201)
+
+
+async def _until(client: httpx.AsyncClient, path: str, holds: Any) -> dict[str, Any]:
+    """Ask until something holds; the scenario's own bound ends it."""
+    while not holds(found := good(await client.get(path))):
+        await asyncio.sleep(0.02)
+    return found
+
+
+def test_a_shipped_world_passes_ticks_and_shows_its_figures(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            ada = served.ada
+            assert good(await ada.get("/worlds"))["templates"] == ["market"]
+            made = await _new(ada, "m", template="market", seed=3)
+            assert (made["tick"], made["seed"], made["passing"]) == (0, 3, None)
+            done = good(await ada.post("/worlds/m/tick", json={"count": 6}))
+            assert (done["asked"], done["passed"], done["tick"]) == (6, 6, 6)
+            agents = good(await ada.get("/worlds/m/agents"))["items"]
+            assert len(agents) == made["agents"] > 1
+            figures = good(await ada.get("/worlds/m/metrics"))
+            assert [one["tick"] for one in figures["items"]] == [1, 2, 3, 4, 5, 6]
+            last = figures["items"][-1]
+            assert last["balances"] == {one["id"]: one["balance"] for one in agents}
+            assert 0 <= last["gini"] < 1 and last["circulating"] > 0
+            market = good(await ada.get("/market", params={"world": "m"}))
+            trades = sum(one["trades"] for one in figures["items"])
+            assert sum(one["trades"] for one in market["prices"]) == trades
+            offers = good(await ada.get("/worlds/m/market"))["items"]
+            assert [one["offer"] for one in offers] == [one["offer"] for one in market["open"]]
+            rejected = good(await ada.get("/worlds/m/rejections"))["items"]
+            assert len(rejected) == sum(one["rejected"] for one in figures["items"])
+            events = good(await ada.get("/worlds/m/events", params={"tick": 2, "limit": 500}))[
+                "items"
+            ]
+            assert {one["tick"] for one in events} == {2}
+
+    play(scenario())
+
+
+def test_ticks_run_in_the_server_until_the_world_is_paused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            ada = served.ada
+            await _new(ada)
+            started = good(await ada.post("/worlds/w/run", json={"ticks": 100_000}), 202)
+            assert started["asked"] == 100_000
+            refused(await ada.post("/worlds/w/tick", json={}), 409, "conflict")
+            await _until(ada, "/worlds/w", lambda one: one["tick"] >= 3)
+            assert good(await ada.post("/worlds/w/pause", json={}))["paused"]
+            stopped = await _until(ada, "/worlds/w", lambda one: one["passing"] is None)
+            assert stopped["failed"] is None
+            refused(await ada.post("/worlds/w/tick", json={}), 409, "conflict")
+            assert good(await ada.get("/worlds/w"))["tick"] == stopped["tick"]
+            assert not good(await ada.post("/worlds/w/resume", json={}))["paused"]
+            assert good(await ada.post("/worlds/w/tick", json={}))["tick"] == stopped["tick"] + 1
+
+    play(scenario())
+
+
+def test_a_server_that_ends_leaves_a_world_that_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            await _new(served.ada)
+            good(await served.ada.post("/worlds/w/run", json={"ticks": 100_000}), 202)
+            await _until(served.ada, "/worlds/w", lambda one: one["tick"] >= 2)
+        async with serving(tmp_path) as served:
+            at_start = good(await served.ada.get("/worlds/w"))
+            assert at_start["passing"] is None and at_start["tick"] >= 2
+            done = good(await served.ada.post("/worlds/w/tick", json={}))
+            assert done["tick"] == at_start["tick"] + 1
+
+    play(scenario())
+
+
+def test_a_fork_has_the_history_and_other_settings(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            ada = served.ada
+            await _new(ada)
+            good(await ada.post("/worlds/w/tick", json={"count": 4}))
+            body = {"at": 2, "id": "side", "settings": {"start_balance": 9}}
+            made = good(await ada.post("/worlds/w/fork", json=body), 201)
+            assert (made["id"], made["parent"], made["forked_at"], made["tick"]) == (
+                "side",
+                "w",
+                2,
+                2,
+            )
+            assert made["settings"]["start_balance"] == 9
+            assert [one["id"] for one in good(await ada.get("/worlds"))["items"]] == ["side", "w"]
+            refused(await ada.post("/worlds/w/fork", json={"at": 9}), 422)
+            refused(await ada.post("/worlds/w/fork", json={"id": "side"}), 409, "conflict")
+
+    play(scenario())
+
+
+def test_agents_hear_of_what_is_injected_and_the_log_says_who_did_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            await _new(served.ada)
+            good(await served.ada.post("/worlds/w/inject", json={"text": "The harvest failed"}))
+            params = {"last": True, "limit": 1}
+            (event,) = good(await served.ada.get("/worlds/w/events", params=params))["items"]
+            assert (event["actor"], event["data"]["text"]) == ("user:ada", "The harvest failed")
+            body = {"text": "x", "to": ["nobody"]}
+            refused(await served.ada.post("/worlds/w/inject", json=body), 404, "not_found")
+
+    play(scenario())
+
+
+def test_what_makes_no_world_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            post = served.ada.post
+            bodies: list[tuple[dict[str, Any], int]] = [
+                ({"id": "../x"}, 422), ({"id": ""}, 422), ({"id": "w" * 129}, 422),
+                ({"id": "w", "template": "none"}, 404),
+                ({"id": "w", "template": "market", "world": {}}, 422),
+                ({"id": "w", "toml": "[[["}, 422), ({"id": "w", "toml": "x = 1"}, 422),
+                ({"id": "w", "toml": NAMES_A_FILE}, 422),
+                ({"id": "w", "world": {"world": {"seed": -1}}}, 422),
+                ({"id": "w", "world": {"agents": [{"id": "a", "scrip": "many"}]}}, 422),
+                ({"id": "w", "seed": True, "unknown": 1}, 422),
+            ]  # fmt: skip
+            for body, status in bodies:
+                answer = await post("/worlds", json=body)
+                refused(answer, status)
+                assert "root:" not in answer.text
+            assert good(await served.ada.get("/worlds"))["items"] == []
+            await _new(served.ada)
+            refused(await post("/worlds", json={"id": "w"}), 409, "conflict")
+            for path in ("", "/agents", "/metrics", "/market", "/rejections", "/events"):
+                refused(await served.ada.get(f"/worlds/none{path}"), 404, "not_found")
+                refused(await served.eve.get(f"/worlds/w{path}"), 404, "not_found")
+            refused(await post("/worlds/none/tick", json={}), 404, "not_found")
+            refused(await post("/worlds/w/tick", json={"count": 1_000}), 422, "invalid_request")
+            refused(await served.vic.post("/worlds/w/tick", json={}), 403, "access_denied")
+
+    play(scenario())
+
+
+def test_an_empty_world_and_one_of_a_file_are_made(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            assert (await _new(served.ada, "empty", seed=5))["agents"] == 0
+            toml = '[world]\nseed = 2\n[[agents]]\nid = "a_{n}"\ncount = 4\npolicy = "nobody"\n'
+            assert (await _new(served.ada, "filed", toml=toml))["agents"] == 4
+            page = good(await served.ada.get("/worlds/filed/agents", params={"limit": 3}))
+            rest = good(
+                await served.ada.get("/worlds/filed/agents", params={"after": page["next"]})
+            )
+            ids = {one["id"] for one in [*page["items"], *rest["items"]]}
+            assert ids == {"a_1", "a_2", "a_3", "a_4"} and rest["next"] is None
+
+    play(scenario())
+
+
+def test_metrics_come_in_pages(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            await _new(served.ada)
+            assert good(await served.ada.get("/worlds/w/metrics"))["items"] == []
+            good(await served.ada.post("/worlds/w/tick", json={"count": 5}))
+            first = good(
+                await served.ada.get("/worlds/w/metrics", params={"from_tick": 1, "limit": 2})
+            )
+            rest = good(await served.ada.get(
+                "/worlds/w/metrics", params={"from_tick": first["next"], "agent": "idle_1"}
+            ))  # fmt: skip
+            ticks = [one["tick"] for one in [*first["items"], *rest["items"]]]
+            assert ticks == [1, 2, 3, 4, 5] and rest["next"] is None
+            assert set(rest["items"][0]["balances"]) == {"idle_1"}
+            beyond = await served.ada.get("/worlds/w/metrics", params={"from_tick": 99})
+            refused(beyond, 422, "invalid_request")
+
+    play(scenario())
