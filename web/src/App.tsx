@@ -14,7 +14,11 @@ export function App() {
   if (session === "unreachable") {
     return (
       <main className="h-full">
-        <ErrorState title="The server does not answer." advice="Check that `artelier up` is running, then try again." onRetry={() => void boot()} />
+        <ErrorState
+          title="The server does not answer."
+          advice="Check that `artelier up` is running, then try again."
+          onRetry={() => void boot()}
+        />
       </main>
     );
   }

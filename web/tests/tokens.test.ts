@@ -10,7 +10,10 @@ function colours(theme: "light" | "dark"): ReadonlyMap<string, Rgb> {
   const found = new Map<string, Rgb>();
   for (const [, name, light, dark] of css.matchAll(/--([\w-]+): light-dark\(#(\w{6}), #(\w{6})\)/g)) {
     const hex = (theme === "light" ? light : dark) ?? "";
-    found.set(name ?? "", [0, 2, 4].map((at) => Number.parseInt(hex.slice(at, at + 2), 16)) as unknown as Rgb);
+    found.set(
+      name ?? "",
+      [0, 2, 4].map((at) => Number.parseInt(hex.slice(at, at + 2), 16)) as unknown as Rgb,
+    );
   }
   return found;
 }
@@ -33,7 +36,19 @@ function tinted(ground: Rgb, colour: Rgb, share: number): Rgb {
   return ground.map((channel, at) => channel * (1 - share) + (colour[at] ?? 0) * share) as unknown as Rgb;
 }
 
-const TEXT = ["ink", "ink-2", "ink-3", "agent", "artifact", "membrane", "membrane-2", "money", "warn", "bad", "accent"];
+const TEXT = [
+  "ink",
+  "ink-2",
+  "ink-3",
+  "agent",
+  "artifact",
+  "membrane",
+  "membrane-2",
+  "money",
+  "warn",
+  "bad",
+  "accent",
+];
 const GROUNDS = ["paper", "panel", "panel-2"];
 
 describe.each(["light", "dark"] as const)("the %s theme", (theme) => {
@@ -44,13 +59,17 @@ describe.each(["light", "dark"] as const)("the %s theme", (theme) => {
     return found;
   };
 
-  test.each(TEXT.flatMap((text) => GROUNDS.map((ground) => [text, ground] as const)))("%s is readable on %s", (text, ground) => {
-    expect(contrast(colour(text), colour(ground))).toBeGreaterThanOrEqual(4.5);
-  });
+  test.each(TEXT.flatMap((text) => GROUNDS.map((ground) => [text, ground] as const)))(
+    "%s is readable on %s",
+    (text, ground) => {
+      expect(contrast(colour(text), colour(ground))).toBeGreaterThanOrEqual(4.5);
+    },
+  );
 
   test.each(["membrane", "membrane-2"])("text is readable within a zone of %s", (membrane) => {
     const zone = tinted(colour("paper"), colour(membrane), 0.07);
-    for (const text of ["ink", "ink-2", membrane]) expect(contrast(colour(text), zone)).toBeGreaterThanOrEqual(4.5);
+    for (const text of ["ink", "ink-2", membrane])
+      expect(contrast(colour(text), zone)).toBeGreaterThanOrEqual(4.5);
   });
 
   test("the words on a main button are readable, and borders of controls can be seen", () => {

@@ -6,7 +6,11 @@ const asked: { url: string; init: RequestInit }[] = [];
 function answer(status: number, body: string | object): void {
   vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
     asked.push({ url, init });
-    return Promise.resolve(new Response(status === 204 ? null : typeof body === "string" ? body : JSON.stringify(body), { status }));
+    return Promise.resolve(
+      new Response(status === 204 ? null : typeof body === "string" ? body : JSON.stringify(body), {
+        status,
+      }),
+    );
   });
 }
 
@@ -17,7 +21,9 @@ afterEach(() => {
 
 test("an id with slashes is one segment of the address", () => {
   expect(path("runs", "m1/figures", "pause")).toBe("/runs/m1%2Ffigures/pause");
-  expect(address("/events", { after: 7, kind: ["a", "b"], prefix: null, limit: undefined })).toBe("/api/v1/events?after=7&kind=a&kind=b");
+  expect(address("/events", { after: 7, kind: ["a", "b"], prefix: null, limit: undefined })).toBe(
+    "/api/v1/events?after=7&kind=a&kind=b",
+  );
 });
 
 test("a change carries the CSRF token, a question does not", async () => {
@@ -32,19 +38,38 @@ test("a change carries the CSRF token, a question does not", async () => {
 });
 
 test("a refusal says what was expected, what came and what to do", async () => {
-  answer(422, { error: { code: "invalid_request", message: "no such slider", expected: "budget_usd", got: "budget", hint: "Use budget_usd." } });
+  answer(422, {
+    error: {
+      code: "invalid_request",
+      message: "no such slider",
+      expected: "budget_usd",
+      got: "budget",
+      hint: "Use budget_usd.",
+    },
+  });
   const error = await api.patch("/steering/x", {}).catch((reason: unknown) => reason);
 
   expect(error).toBeInstanceOf(ApiError);
-  expect(error).toMatchObject({ code: "invalid_request", status: 422, expected: "budget_usd", hint: "Use budget_usd." });
-  expect(inWords(error)).toEqual({ title: "no such slider", advice: "Expected budget_usd. Got budget. Use budget_usd." });
+  expect(error).toMatchObject({
+    code: "invalid_request",
+    status: 422,
+    expected: "budget_usd",
+    hint: "Use budget_usd.",
+  });
+  expect(inWords(error)).toEqual({
+    title: "no such slider",
+    advice: "Expected budget_usd. Got budget. Use budget_usd.",
+  });
 });
 
-test.each([["<html>proxy</html>"], [""], ["null"], ['{"error":null}']])("a refusal in another shape is still one: %s", async (body) => {
-  answer(502, body);
+test.each([["<html>proxy</html>"], [""], ["null"], ['{"error":null}']])(
+  "a refusal in another shape is still one: %s",
+  async (body) => {
+    answer(502, body);
 
-  await expect(api.get("/runs")).rejects.toMatchObject({ code: "http_502", status: 502 });
-});
+    await expect(api.get("/runs")).rejects.toMatchObject({ code: "http_502", status: 502 });
+  },
+);
 
 test("an answer that is no JSON, and none at all, say so", async () => {
   answer(200, "<html>");

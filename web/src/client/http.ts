@@ -25,7 +25,9 @@ export class ApiError extends Error {
   }
 }
 
-export type Params = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
+export type Params = Readonly<
+  Record<string, string | number | boolean | readonly string[] | null | undefined>
+>;
 
 export interface Page<T> {
   readonly items: readonly T[];

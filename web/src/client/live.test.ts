@@ -25,7 +25,8 @@ class World implements Surroundings {
 
   page = (after: number): Promise<Page<unknown>> => {
     this.pages.push(after);
-    if (this.refuseWith !== null) return Promise.reject(new ApiError({ code: "x", message: "x", status: this.refuseWith }));
+    if (this.refuseWith !== null)
+      return Promise.reject(new ApiError({ code: "x", message: "x", status: this.refuseWith }));
     const items = this.stored.filter((event) => event.position > after).slice(0, this.pageSize);
     const last = items.at(-1)?.position ?? after;
     return Promise.resolve({ items, next: this.stored.some((event) => event.position > last) ? last : null });

@@ -8,7 +8,8 @@ export const queryClient = new QueryClient({
       staleTime: 10_000,
       refetchOnWindowFocus: false,
       // Only an answer that may be another one next time is asked for again.
-      retry: (count, error) => count < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500),
+      retry: (count, error) =>
+        count < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500),
     },
     mutations: { retry: false },
   },

@@ -29,7 +29,12 @@ export function Palette() {
 
   const onKeyDown = (event: KeyboardEvent) => {
     const last = found.length - 1;
-    const next = { ArrowDown: Math.min(index + 1, last), ArrowUp: Math.max(index - 1, 0), PageDown: Math.min(index + 8, last), PageUp: Math.max(index - 8, 0) }[event.key];
+    const next = {
+      ArrowDown: Math.min(index + 1, last),
+      ArrowUp: Math.max(index - 1, 0),
+      PageDown: Math.min(index + 8, last),
+      PageUp: Math.max(index - 8, 0),
+    }[event.key];
     if (next !== undefined) {
       event.preventDefault();
       setIndex(next);
@@ -70,7 +75,11 @@ export function Palette() {
             aria-disabled={!entry.enabled.ok || undefined}
             onPointerMove={() => at !== index && setIndex(at)}
             onClick={() => pick(entry)}
-            className={cx("flex cursor-pointer items-center gap-3 rounded-control px-3 py-1.5", entry === current && "bg-panel-2", !entry.enabled.ok && "text-ink-3")}
+            className={cx(
+              "flex cursor-pointer items-center gap-3 rounded-control px-3 py-1.5",
+              entry === current && "bg-panel-2",
+              !entry.enabled.ok && "text-ink-3",
+            )}
           >
             <span className="min-w-0 flex-1 truncate">
               {entry.label}

@@ -10,10 +10,27 @@ import { allCommands, commandOf, commandState, keyboard, runCommand } from "./re
 import { targets } from "./runs";
 import { search } from "./search";
 
-const ME = { name: "ada", role: "operator", tenant: "default", tenants: ["default"], csrf_token: "t", features: [], version: "1" } as const;
+const ME = {
+  name: "ada",
+  role: "operator",
+  tenant: "default",
+  tenants: ["default"],
+  csrf_token: "t",
+  features: [],
+  version: "1",
+} as const;
 
 function press(key: string, more: Partial<KeyPress> = {}): KeyPress {
-  return { key, code: /^[a-z]$/i.test(key) ? `Key${key.toUpperCase()}` : key, ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, timeStamp: 0, ...more };
+  return {
+    key,
+    code: /^[a-z]$/i.test(key) ? `Key${key.toUpperCase()}` : key,
+    ctrlKey: false,
+    metaKey: false,
+    altKey: false,
+    shiftKey: false,
+    timeStamp: 0,
+    ...more,
+  };
 }
 
 describe("keys", () => {
@@ -49,7 +66,13 @@ describe("keys", () => {
   });
 
   test("two commands cannot want the same keys", () => {
-    expect(() => new Keyboard([["g c", "a"], ["g c", "b"]])).toThrow("both want g c");
+    expect(
+      () =>
+        new Keyboard([
+          ["g c", "a"],
+          ["g c", "b"],
+        ]),
+    ).toThrow("both want g c");
   });
 });
 
@@ -77,7 +100,11 @@ test("the palette finds by words and by first letters, and puts what can be run 
 });
 
 describe("commands about runs", () => {
-  const history = () => churn().add("run:other", "run.started", {}).add("run:done", "run.started", {}).add("run:done", "run.completed", {});
+  const history = () =>
+    churn()
+      .add("run:other", "run.started", {})
+      .add("run:done", "run.started", {})
+      .add("run:done", "run.completed", {});
 
   function state(fields: Partial<CommandState["ui"]> = {}, events: History = history()): CommandState {
     resetUi({ me: ME, live: "live", ...fields });
@@ -115,7 +142,9 @@ describe("running a command", () => {
     vi.stubGlobal("fetch", (url: string) => {
       asked.push(url);
       const refused = url.includes("m1%2Fx");
-      const body = refused ? { error: { code: "run_ended", message: "it has ended", hint: "Retry it." } } : {};
+      const body = refused
+        ? { error: { code: "run_ended", message: "it has ended", hint: "Retry it." } }
+        : {};
       return Promise.resolve(new Response(JSON.stringify(body), { status: refused ? 409 : 200 }));
     });
   });
@@ -124,7 +153,9 @@ describe("running a command", () => {
     await runCommand("run.pause_all");
 
     expect(asked).toEqual(["/api/v1/runs/m1%2Fx/pause", "/api/v1/runs/churn/pause"]);
-    expect(useUi.getState().toasts).toEqual([expect.objectContaining({ tone: "bad", title: "m1/x: it has ended", advice: "Retry it." })]);
+    expect(useUi.getState().toasts).toEqual([
+      expect.objectContaining({ tone: "bad", title: "m1/x: it has ended", advice: "Retry it." }),
+    ]);
   });
 
   test("that cannot run now does nothing but say why", async () => {

@@ -8,9 +8,16 @@ import { navigationCommands } from "./navigation";
 import { runCommands } from "./runs";
 
 /** A screen brings its commands along as `export const commands: readonly Command[]` in `commands.ts`. */
-const brought = import.meta.glob<readonly Command[]>("../features/*/commands.ts", { eager: true, import: "commands" });
+const brought = import.meta.glob<readonly Command[]>("../features/*/commands.ts", {
+  eager: true,
+  import: "commands",
+});
 
-export const allCommands: readonly Command[] = [...navigationCommands, ...runCommands, ...Object.values(brought).flat()];
+export const allCommands: readonly Command[] = [
+  ...navigationCommands,
+  ...runCommands,
+  ...Object.values(brought).flat(),
+];
 
 const byId = new Map(allCommands.map((command) => [command.id, command]));
 
@@ -44,5 +51,7 @@ export async function runCommand(id: string): Promise<void> {
 }
 
 export const keyboard = new Keyboard(
-  allCommands.flatMap((command) => (command.shortcut === undefined ? [] : [[command.shortcut, command.id] as const])),
+  allCommands.flatMap((command) =>
+    command.shortcut === undefined ? [] : [[command.shortcut, command.id] as const],
+  ),
 );

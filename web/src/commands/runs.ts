@@ -55,7 +55,11 @@ export const runCommands: readonly Command[] = [
     words: "hold wait",
     shortcut: "alt+shift+p",
   }),
-  onRuns("resume", isPaused, "Nothing is paused.", { id: "run.resume_all", label: "Resume all", words: "go on continue" }),
+  onRuns("resume", isPaused, "Nothing is paused.", {
+    id: "run.resume_all",
+    label: "Resume all",
+    words: "go on continue",
+  }),
   onRuns("step", isPaused, "Pause first: a step takes one paused run one cycle further.", {
     id: "run.step",
     label: "Step",

@@ -35,7 +35,11 @@ interface Searchable {
 const DISABLED = -500;
 
 /** The best matches first; equal ones keep their order. */
-export function search<T extends Searchable>(query: string, items: readonly T[], most = FOUND_MAX): readonly T[] {
+export function search<T extends Searchable>(
+  query: string,
+  items: readonly T[],
+  most = FOUND_MAX,
+): readonly T[] {
   return items
     .flatMap((item) => {
       const points = score(query, item.text);

@@ -10,19 +10,49 @@ describe("a goal, from plan to a passed evaluation", () => {
   test("the task is done, with its iteration, its outputs and who worked on it", () => {
     const task = graph.tasks.get("churn/figures");
 
-    expect(task).toMatchObject({ status: "done", agent: "churn/analyst", iteration: 1, iterationsMax: 5, outputs: ["churn/table@1"] });
-    expect(task?.iterations).toEqual([expect.objectContaining({ n: 1, action: "create_artifact", reason: "numbers agree", artifact: "churn/table@1", passed: true, summary: "3 of 3 met" })]);
-    expect(graph.tasks.get("churn/letter")).toMatchObject({ status: "pending", dependsOn: ["churn/figures"] });
+    expect(task).toMatchObject({
+      status: "done",
+      agent: "churn/analyst",
+      iteration: 1,
+      iterationsMax: 5,
+      outputs: ["churn/table@1"],
+    });
+    expect(task?.iterations).toEqual([
+      expect.objectContaining({
+        n: 1,
+        action: "create_artifact",
+        reason: "numbers agree",
+        artifact: "churn/table@1",
+        passed: true,
+        summary: "3 of 3 met",
+      }),
+    ]);
+    expect(graph.tasks.get("churn/letter")).toMatchObject({
+      status: "pending",
+      dependsOn: ["churn/figures"],
+    });
   });
 
   test("the agent shows its iteration and what it cost", () => {
-    expect(graph.agents.get("churn/analyst")).toMatchObject({ name: "analyst", version: 1, task: "churn/figures", action: "create_artifact", iteration: 1, iterationsMax: 5, spend: { microusd: 12_000, inputTokens: 900, cachedTokens: 300, outputTokens: 100, calls: 1 } });
+    expect(graph.agents.get("churn/analyst")).toMatchObject({
+      name: "analyst",
+      version: 1,
+      task: "churn/figures",
+      action: "create_artifact",
+      iteration: 1,
+      iterationsMax: 5,
+      spend: { microusd: 12_000, inputTokens: 900, cachedTokens: 300, outputTokens: 100, calls: 1 },
+    });
   });
 
   test("edges come from real events", () => {
     const edges = [...graph.edges.values()].map((edge) => `${edge.kind} ${edge.source} > ${edge.target}`);
 
-    expect(edges).toEqual(["depends churn/figures > churn/letter", "wrote churn/analyst > churn/table", "read sales > churn/analyst"]);
+    expect(edges).toEqual([
+      "depends churn/figures > churn/letter",
+      "wrote churn/analyst > churn/table",
+      "read sales > churn/analyst",
+    ]);
   });
 
   test("the membrane has its members and what they share", () => {
@@ -33,8 +63,19 @@ describe("a goal, from plan to a passed evaluation", () => {
   });
 
   test("the vitals say what was spent of what", () => {
-    expect(vitals(graph)).toMatchObject({ spentMicrousd: 12_000, heldMicrousd: 0, budgetMicrousd: 2_000_000, waitingApprovals: 0, unpriced: 0 });
-    expect(graph.approvals.get("churn#launch")).toMatchObject({ question: "Launch it?", decision: "approve", by: "user:ada", details: { tasks: 2 } });
+    expect(vitals(graph)).toMatchObject({
+      spentMicrousd: 12_000,
+      heldMicrousd: 0,
+      budgetMicrousd: 2_000_000,
+      waitingApprovals: 0,
+      unpriced: 0,
+    });
+    expect(graph.approvals.get("churn#launch")).toMatchObject({
+      question: "Launch it?",
+      decision: "approve",
+      by: "user:ada",
+      details: { tasks: 2 },
+    });
   });
 });
 
@@ -50,7 +91,8 @@ test("the fold is the same in whatever batches the events come", () => {
 
   for (let size = 1; size <= events.length; size += 1) {
     let graph = EMPTY_GRAPH;
-    for (let start = 0; start < events.length; start += size) graph = fold(graph, events.slice(start, start + size));
+    for (let start = 0; start < events.length; start += size)
+      graph = fold(graph, events.slice(start, start + size));
     expect(graph).toEqual(whole);
   }
 });
@@ -94,18 +136,26 @@ describe("statuses of runs", () => {
   });
 
   test("a paused run stays paused whatever its steps still report", () => {
-    expect(status(run().add("run:r", "run.paused").add("run:r", "approval.requested", { key: "k" }))).toBe("paused");
+    expect(status(run().add("run:r", "run.paused").add("run:r", "approval.requested", { key: "k" }))).toBe(
+      "paused",
+    );
   });
 
   test("a resumed run that has an open question waits for it again", () => {
-    const history = run().add("run:r", "approval.requested", { key: "k" }).add("run:r", "run.paused").add("run:r", "run.resumed");
+    const history = run()
+      .add("run:r", "approval.requested", { key: "k" })
+      .add("run:r", "run.paused")
+      .add("run:r", "run.resumed");
 
     expect(status(history)).toBe("waiting_approval");
     expect(waitingApprovals(foldAll(history.events))).toHaveLength(1);
   });
 
   test("an ended run ends its open questions and stays ended until it is retried", () => {
-    const history = run().add("run:r", "approval.requested", { key: "k" }).add("run:r", "run.failed", { reason: "x" }).add("run:r", "run.paused");
+    const history = run()
+      .add("run:r", "approval.requested", { key: "k" })
+      .add("run:r", "run.failed", { reason: "x" })
+      .add("run:r", "run.paused");
 
     expect(status(history)).toBe("failed");
     expect(waitingApprovals(foldAll(history.events))).toEqual([]);
@@ -117,7 +167,13 @@ describe("statuses of runs", () => {
 test("who leaves a membrane, and what is unshared, is gone from it", () => {
   const { events } = churn()
     .add("artifact:churn/study", "group.left", { group: "churn/study", principal: "churn/analyst" })
-    .add("artifact:churn/table", "artifact.written", { id: "churn/table", kind: "dataset", version: 2, owner: "churn/analyst", access: { policy: "private" } });
+    .add("artifact:churn/table", "artifact.written", {
+      id: "churn/table",
+      kind: "dataset",
+      version: 2,
+      owner: "churn/analyst",
+      access: { policy: "private" },
+    });
   const membrane = foldAll(events).membranes.get("churn/study");
 
   expect(membrane?.members.size).toBe(0);
@@ -125,14 +181,23 @@ test("who leaves a membrane, and what is unshared, is gone from it", () => {
 });
 
 test("a deleted artifact is in no membrane and marked", () => {
-  const graph = foldAll(churn().add("artifact:churn/table", "artifact.deleted", { id: "churn/table" }).events);
+  const graph = foldAll(
+    churn().add("artifact:churn/table", "artifact.deleted", { id: "churn/table" }).events,
+  );
 
   expect(graph.artifacts.get("churn/table")?.deleted).toBe(true);
   expect(graph.membranes.get("churn/study")?.shared.size).toBe(0);
 });
 
 test("artifacts of a world do not mix with those of the space main", () => {
-  const graph = foldAll(churn().add("world:w", "artifact.written", { id: "churn/table", kind: "dataset", version: 9 }, { space: "world:w" }).events);
+  const graph = foldAll(
+    churn().add(
+      "world:w",
+      "artifact.written",
+      { id: "churn/table", kind: "dataset", version: 9 },
+      { space: "world:w" },
+    ).events,
+  );
 
   expect(graph.artifacts.get("churn/table")?.version).toBe(1);
 });
@@ -140,8 +205,22 @@ test("artifacts of a world do not mix with those of the space main", () => {
 test("hostile and unknown events break nothing", () => {
   const history = churn();
   const before = foldAll(history.events);
-  for (const kind of ["run.started", "task.created", "task.begun", "decision.taken", "artifact.written", "group.joined", "model.completed", "limit.set", "no.such"]) {
-    for (const data of [{}, { id: 7, task: null, counts: "x", access: [], parts: 3, agent: {}, cost: "many" }]) history.add("run:x", kind, data, { texts: { decision: "{", content: "[1" } });
+  for (const kind of [
+    "run.started",
+    "task.created",
+    "task.begun",
+    "decision.taken",
+    "artifact.written",
+    "group.joined",
+    "model.completed",
+    "limit.set",
+    "no.such",
+  ]) {
+    for (const data of [
+      {},
+      { id: 7, task: null, counts: "x", access: [], parts: 3, agent: {}, cost: "many" },
+    ])
+      history.add("run:x", kind, data, { texts: { decision: "{", content: "[1" } });
   }
   const graph = foldAll(history.events);
 

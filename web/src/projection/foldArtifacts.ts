@@ -100,7 +100,8 @@ function writtenMembrane(draft: Draft, artifact: Artifact, content: Readonly<Rec
 function sharedIn(draft: Draft, membrane: string): ReadonlySet<string> {
   const found = new Set<string>();
   for (const artifact of draft.all("artifacts")) {
-    if (!artifact.deleted && artifact.id !== membrane && artifact.membranes.includes(membrane)) found.add(artifact.id);
+    if (!artifact.deleted && artifact.id !== membrane && artifact.membranes.includes(membrane))
+      found.add(artifact.id);
   }
   return found;
 }
@@ -179,7 +180,8 @@ const ARTIFACT_FOLDS: Readonly<Record<string, Fold>> = {
   "artifact.deleted": deleted,
   "artifact.transferred": transferred,
   "artifact.charged": charged,
-  "artifact.invoked": (draft, event) => draft.link("invoked", text(event, "caller"), idOf(text(event, "id")), event),
+  "artifact.invoked": (draft, event) =>
+    draft.link("invoked", text(event, "caller"), idOf(text(event, "id")), event),
   "group.joined": membership(true),
   "group.left": membership(false),
 };

@@ -118,7 +118,8 @@ function asked(draft: Draft, event: WireEvent, id: string): void {
     id: `${id}#${key}`,
     runId: id,
     key,
-    question: typeof question["question"] === "string" ? question["question"] : (event.texts["question"] ?? ""),
+    question:
+      typeof question["question"] === "string" ? question["question"] : (event.texts["question"] ?? ""),
     details: record(question["details"]),
     askedUs: event.at_us,
     expiresUs: expires < 0 ? null : expires,
@@ -165,7 +166,8 @@ function holdOf(event: WireEvent, runId: string): number {
   for (const count of counts as unknown[]) {
     if (!Array.isArray(count)) continue;
     const [scope, unit, reserve] = count as unknown[];
-    if (scope === `run:${runId}` && unit === "usd" && typeof reserve === "number") return Math.max(0, reserve);
+    if (scope === `run:${runId}` && unit === "usd" && typeof reserve === "number")
+      return Math.max(0, reserve);
   }
   return 0;
 }
@@ -240,7 +242,8 @@ export const RUN_FOLDS: Readonly<Record<string, Fold>> = {
   "run.started": started,
   "run.forked": forked,
   "run.resumed": resumed,
-  "run.paused": (draft, event, id) => setByCommand(draft, id, "paused", flag(event, "stopped") ? "stopped" : ""),
+  "run.paused": (draft, event, id) =>
+    setByCommand(draft, id, "paused", flag(event, "stopped") ? "stopped" : ""),
   "run.suspended": suspended,
   "run.exhausted": (draft, event, id) =>
     setStatus(
@@ -284,4 +287,3 @@ export function foldRun(draft: Draft, event: WireEvent): void {
   });
   if (run.agent !== "") draft.patch("agents", run.agent, { lastUs: event.at_us });
 }
-

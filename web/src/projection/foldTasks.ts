@@ -61,7 +61,10 @@ function defined(draft: Draft, event: WireEvent): void {
 function assign(draft: Draft, agentId: string, task: string, iterationsMax: number): void {
   const agent = draft.agent(agentId);
   const current = agent.task === "" ? undefined : draft.get("tasks", agent.task);
-  const busy = current !== undefined && current.id !== task && (current.status === "active" || current.status === "pending");
+  const busy =
+    current !== undefined &&
+    current.id !== task &&
+    (current.status === "active" || current.status === "pending");
   if (!busy) draft.put("agents", agentId, { ...agent, task, iterationsMax });
   else draft.put("agents", agentId, agent);
 }
@@ -108,7 +111,10 @@ function iterate(draft: Draft, event: WireEvent, id: string, fields: Partial<Ite
   };
   put(draft, id, {
     iteration: Math.max(task.iteration, n),
-    iterations: before === undefined ? [...task.iterations, next] : task.iterations.map((one) => (one.n === n ? next : one)),
+    iterations:
+      before === undefined
+        ? [...task.iterations, next]
+        : task.iterations.map((one) => (one.n === n ? next : one)),
   });
 }
 
@@ -124,7 +130,8 @@ function decided(draft: Draft, event: WireEvent, id: string): void {
     steering,
   });
   const agent = draft.get("tasks", id)?.agent ?? "";
-  if (agent !== "") draft.patch("agents", agent, { iteration: integer(event, "iteration"), action, steering });
+  if (agent !== "")
+    draft.patch("agents", agent, { iteration: integer(event, "iteration"), action, steering });
 }
 
 function undecided(draft: Draft, event: WireEvent, id: string): void {

@@ -17,7 +17,17 @@ test("every past position folds to what it was then", () => {
   for (let start = 0; start < events.length; start += 333) log.append(events.slice(start, start + 333));
 
   expect(log.graph).toEqual(foldAll(events));
-  for (const position of [0, 1, 12, CHECKPOINT_EVERY - 1, CHECKPOINT_EVERY, CHECKPOINT_EVERY + 1, 1300, events.length, 10_000]) {
+  for (const position of [
+    0,
+    1,
+    12,
+    CHECKPOINT_EVERY - 1,
+    CHECKPOINT_EVERY,
+    CHECKPOINT_EVERY + 1,
+    1300,
+    events.length,
+    10_000,
+  ]) {
     expect(log.foldTo(position)).toEqual(foldAll(events.slice(0, position)));
     expect(log.events(position)).toEqual(events.slice(0, position));
   }

@@ -32,7 +32,7 @@ export class EventLog {
       return true;
     });
     if (fresh.length === 0) return;
-    for (let start = 0; start < fresh.length; ) {
+    for (let start = 0; start < fresh.length;) {
       const room = CHECKPOINT_EVERY - (this.#events.length % CHECKPOINT_EVERY);
       const part = fresh.slice(start, start + room);
       this.#events = this.#events.concat(part);

@@ -52,11 +52,15 @@ export function isWorking(run: Run): boolean {
 }
 
 export function liveAgents(graph: Graph): readonly Agent[] {
-  return [...graph.agents.values()].filter((agent) => !agent.deleted).sort((a, b) => a.id.localeCompare(b.id));
+  return [...graph.agents.values()]
+    .filter((agent) => !agent.deleted)
+    .sort((a, b) => a.id.localeCompare(b.id));
 }
 
 export function liveArtifacts(graph: Graph): readonly Artifact[] {
-  return [...graph.artifacts.values()].filter((one) => !one.deleted).sort((a, b) => b.changedUs - a.changedUs);
+  return [...graph.artifacts.values()]
+    .filter((one) => !one.deleted)
+    .sort((a, b) => b.changedUs - a.changedUs);
 }
 
 export function liveMembranes(graph: Graph): readonly Membrane[] {

@@ -30,7 +30,13 @@ export function ConsoleDrawer() {
         />
       )}
       <div className="relative" style={{ height: isOpen ? Math.min(height, max) : 32 }}>
-        <div className={isOpen ? "absolute top-1.5 right-3 z-10" : "flex h-full items-center justify-between border-t border-line px-3"}>
+        <div
+          className={
+            isOpen
+              ? "absolute top-1.5 right-3 z-10"
+              : "flex h-full items-center justify-between border-t border-line px-3"
+          }
+        >
           {!isOpen && <span className="text-12 text-ink-2">Console</span>}
           <IconButton
             label={isOpen ? "Close the console" : "Open the console"}

@@ -20,15 +20,28 @@ export function Rail() {
         "tablet:w-13 tablet:flex-col tablet:items-center tablet:gap-1 tablet:overflow-y-auto tablet:border-r tablet:py-2.5",
       )}
     >
-      <span aria-hidden="true" className="mb-2.5 hidden size-8 place-items-center rounded-control bg-accent text-15 font-bold text-accent-ink tablet:grid">
+      <span
+        aria-hidden="true"
+        className="mb-2.5 hidden size-8 place-items-center rounded-control bg-accent text-15 font-bold text-accent-ink tablet:grid"
+      >
         A
       </span>
-      {screens.filter((screen) => screen.id !== "settings").map((screen) => (
-        <RailLink key={screen.id} screen={screen} isCurrent={screen.id === route.screen || screen.id === shown} />
-      ))}
+      {screens
+        .filter((screen) => screen.id !== "settings")
+        .map((screen) => (
+          <RailLink
+            key={screen.id}
+            screen={screen}
+            isCurrent={screen.id === route.screen || screen.id === shown}
+          />
+        ))}
       <span className="hidden flex-1 tablet:block" />
       {settings.map((screen) => (
-        <RailLink key={screen.id} screen={screen} isCurrent={screen.id === route.screen || screen.id === shown} />
+        <RailLink
+          key={screen.id}
+          screen={screen}
+          isCurrent={screen.id === route.screen || screen.id === shown}
+        />
       ))}
     </nav>
   );
@@ -44,7 +57,9 @@ function RailLink({ screen, isCurrent }: { readonly screen: Screen; readonly isC
         aria-current={isCurrent ? "page" : undefined}
         className={cx(
           "grid size-9 shrink-0 place-items-center rounded-control max-tablet:size-11",
-          isCurrent ? "bg-panel-2 text-ink shadow-[inset_2px_0_0_var(--accent)]" : "text-ink-3 hover:bg-panel-2 hover:text-ink",
+          isCurrent
+            ? "bg-panel-2 text-ink shadow-[inset_2px_0_0_var(--accent)]"
+            : "text-ink-3 hover:bg-panel-2 hover:text-ink",
         )}
       >
         <Icon size={18} />

@@ -23,9 +23,22 @@ export function ScreenView() {
   }, [id, screen]);
 
   return (
-    <main ref={main} id="main" tabIndex={-1} aria-label={screen?.label ?? "Not found"} className="relative min-h-0 flex-1 overflow-auto outline-none scroll-thin">
+    <main
+      ref={main}
+      id="main"
+      tabIndex={-1}
+      aria-label={screen?.label ?? "Not found"}
+      className="relative min-h-0 flex-1 overflow-auto outline-none scroll-thin"
+    >
       {Component === undefined || screen === undefined ? (
-        <EmptyState title="There is no such page" action={<Link to="/" className="text-accent underline">Go to the start</Link>}>
+        <EmptyState
+          title="There is no such page"
+          action={
+            <Link to="/" className="text-accent underline">
+              Go to the start
+            </Link>
+          }
+        >
           The address leads nowhere; every page there is stands in the rail.
         </EmptyState>
       ) : (

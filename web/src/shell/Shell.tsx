@@ -20,7 +20,10 @@ export function Shell() {
   const Approvals = panels.approvals;
   return (
     <>
-      <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-50 focus:rounded-control focus:bg-panel focus:p-2">
+      <a
+        href="#main"
+        className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-50 focus:rounded-control focus:bg-panel focus:p-2"
+      >
         Skip to the screen
       </a>
       <div className="grid h-full grid-cols-1 grid-rows-[auto_auto_minmax(0,1fr)_auto] [grid-template-areas:'top'_'banner'_'work'_'rail'] tablet:grid-cols-[auto_minmax(0,1fr)] tablet:grid-rows-[auto_auto_minmax(0,1fr)] tablet:[grid-template-areas:'rail_top'_'rail_banner'_'rail_work']">

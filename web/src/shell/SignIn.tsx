@@ -17,9 +17,12 @@ export function SignIn() {
           <PasswordForm />
         ) : (
           <>
-            <p>Open the link that <code className="num">artelier up</code> printed in its terminal.</p>
+            <p>
+              Open the link that <code className="num">artelier up</code> printed in its terminal.
+            </p>
             <p className="text-ink-2">
-              A link works once and for a short time. If yours is used up, press Enter in that terminal: it prints another.
+              A link works once and for a short time. If yours is used up, press Enter in that terminal: it
+              prints another.
             </p>
             <Button onClick={() => void boot()}>I have opened it, look again</Button>
           </>
@@ -52,7 +55,14 @@ function PasswordForm() {
 
   return (
     <form className="flex flex-col gap-3" onSubmit={(event) => void submit(event)}>
-      <TextField label="Name" name="user" autoComplete="username" required value={user} onChange={(event) => setUser(event.target.value)} />
+      <TextField
+        label="Name"
+        name="user"
+        autoComplete="username"
+        required
+        value={user}
+        onChange={(event) => setUser(event.target.value)}
+      />
       <TextField
         label="Password"
         name="password"

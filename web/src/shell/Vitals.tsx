@@ -27,7 +27,10 @@ export function Vitals() {
         {now.waitingApprovals === 0 ? "none waiting" : `${now.waitingApprovals} waiting`}
       </Vital>
       {run !== null && (
-        <Vital label="newest prompt" title={`${run.id}: ${whole(run.promptTokens)} tokens, ${whole(run.promptCachedTokens)} from cache`}>
+        <Vital
+          label="newest prompt"
+          title={`${run.id}: ${whole(run.promptTokens)} tokens, ${whole(run.promptCachedTokens)} from cache`}
+        >
           <span className="flex items-center gap-2">
             {compact(run.promptTokens)} tok
             <Meter
@@ -57,7 +60,11 @@ function costTitle(held: number, unpriced: number): string {
 /** The run whose prompt is shown: of what is selected, else the one that asked a model last. */
 function promptRun(graph: Graph, selection: Selection | null): Run | null {
   const chosen =
-    selection?.kind === "agent" ? graph.agents.get(selection.id)?.runId : selection?.kind === "run" || selection?.kind === "task" ? selection.id : undefined;
+    selection?.kind === "agent"
+      ? graph.agents.get(selection.id)?.runId
+      : selection?.kind === "run" || selection?.kind === "task"
+        ? selection.id
+        : undefined;
   const run = chosen === undefined ? undefined : graph.runs.get(chosen);
   if (run !== undefined && run.promptTokens > 0) return run;
   let newest: Run | null = null;
@@ -76,7 +83,10 @@ interface VitalProps {
 
 function Vital({ label, title, tone, children }: VitalProps) {
   return (
-    <div title={title} className="flex flex-col justify-center border-l border-line px-3 leading-tight first:border-l-0 tablet:first:border-l">
+    <div
+      title={title}
+      className="flex flex-col justify-center border-l border-line px-3 leading-tight first:border-l-0 tablet:first:border-l"
+    >
       <dt className="text-11 whitespace-nowrap text-ink-3">{label}</dt>
       <dd className={cx("num whitespace-nowrap", tone)}>{children}</dd>
     </div>

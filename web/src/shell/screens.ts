@@ -30,19 +30,35 @@ export interface Screen {
 type Loader = () => Promise<{ readonly default: ComponentType<ScreenProps> }>;
 
 /** A screen is there as soon as `features/<id>/screen.tsx` is, with the component as its default export. */
-const loaders = import.meta.glob<{ readonly default: ComponentType<ScreenProps> }>("../features/*/screen.tsx");
+const loaders = import.meta.glob<{ readonly default: ComponentType<ScreenProps> }>(
+  "../features/*/screen.tsx",
+);
 
 const TABLE: readonly Screen[] = [
   { id: "canvas", label: "Canvas", path: "/", icon: CanvasIcon, shortcut: "g c", inRail: true },
   { id: "chat", label: "Chat", path: "/chat", icon: ChatIcon, shortcut: "g t", inRail: true },
   { id: "world", label: "World", path: "/world", icon: WorldIcon, shortcut: "g w", inRail: true },
-  { id: "artifacts", label: "Artifacts", path: "/artifacts", icon: ArtifactsIcon, shortcut: "g a", inRail: true },
+  {
+    id: "artifacts",
+    label: "Artifacts",
+    path: "/artifacts",
+    icon: ArtifactsIcon,
+    shortcut: "g a",
+    inRail: true,
+  },
   { id: "runs", label: "Runs", path: "/runs", icon: RunsIcon, shortcut: "g r", inRail: true },
   { id: "memory", label: "Memory", path: "/memory", icon: MemoryIcon, shortcut: "g m", inRail: true },
   { id: "market", label: "Market", path: "/market", icon: MarketIcon, shortcut: "g k", inRail: true },
   { id: "costs", label: "Costs", path: "/costs", icon: CostsIcon, shortcut: "g o", inRail: true },
   { id: "settings", label: "Settings", path: "/settings", icon: SettingsIcon, shortcut: "g s", inRail: true },
-  { id: "overview", label: "Overview", path: "/overview", icon: OverviewIcon, shortcut: "g v", inRail: false },
+  {
+    id: "overview",
+    label: "Overview",
+    path: "/overview",
+    icon: OverviewIcon,
+    shortcut: "g v",
+    inRail: false,
+  },
 ];
 
 function loaderOf(id: string): Loader | undefined {

@@ -10,7 +10,15 @@ import { boot, install } from "./boot";
 import { href, navigate, parseRoute } from "./route";
 import { builtScreens } from "./screens";
 
-const ME = { name: "ada", role: "operator", tenant: "default", tenants: ["default"], csrf_token: "t", features: [], version: "0.1" };
+const ME = {
+  name: "ada",
+  role: "operator",
+  tenant: "default",
+  tenants: ["default"],
+  csrf_token: "t",
+  features: [],
+  version: "0.1",
+};
 
 /** A server that knows who is there, with a stored log; its stream stays open and quiet. */
 const server = { me: { status: 200, body: ME as object }, stored: churn().events };
@@ -49,7 +57,11 @@ async function open(): Promise<void> {
 
 test("addresses name a screen and whole ids, and come back from them", () => {
   expect(parseRoute("/")).toEqual({ screen: "canvas", id: null, query: {} });
-  expect(parseRoute("/chat/m1%2Fletter", "?branch=main")).toEqual({ screen: "chat", id: "m1/letter", query: { branch: "main" } });
+  expect(parseRoute("/chat/m1%2Fletter", "?branch=main")).toEqual({
+    screen: "chat",
+    id: "m1/letter",
+    query: { branch: "main" },
+  });
   expect(parseRoute("/chat/%E0%A4%A")).toMatchObject({ screen: "chat", id: "%E0%A4%A" });
   expect(href("chat", "m1/letter", { branch: "main" })).toBe("/chat/m1%2Fletter?branch=main");
   expect(href("canvas")).toBe("/");
@@ -61,7 +73,9 @@ describe("signed in", () => {
 
     expect(await screen.findByRole("heading", { name: /Agents/ })).toBeTruthy();
     const bar = screen.getByRole("banner");
-    await vi.waitFor(() => expect(within(bar).getByText("$0.012 / $2.000")).toBeTruthy(), { timeout: 20_000 });
+    await vi.waitFor(() => expect(within(bar).getByText("$0.012 / $2.000")).toBeTruthy(), {
+      timeout: 20_000,
+    });
     expect(within(bar).getByText("none waiting")).toBeTruthy();
     await expectAccessible();
   });
@@ -70,8 +84,16 @@ describe("signed in", () => {
     const user = userEvent.setup();
     await open();
     const rail = screen.getByRole("navigation", { name: "Screens" });
-    const names = within(rail).getAllByRole("link").map((link) => link.getAttribute("aria-label"));
-    expect(new Set(names)).toEqual(new Set(builtScreens().filter((one) => one.inRail).map((one) => one.label)));
+    const names = within(rail)
+      .getAllByRole("link")
+      .map((link) => link.getAttribute("aria-label"));
+    expect(new Set(names)).toEqual(
+      new Set(
+        builtScreens()
+          .filter((one) => one.inRail)
+          .map((one) => one.label),
+      ),
+    );
 
     await user.click(within(rail).getByRole("link", { name: "Settings" }));
     expect(await screen.findByRole("heading", { name: "Keyboard" })).toBeTruthy();
@@ -118,7 +140,9 @@ describe("signed in", () => {
 
     expect(screen.getByText(/what you see is old/)).toBeTruthy();
     expect(screen.getByText(/You are looking at the past/)).toBeTruthy();
-    expect(screen.getByRole("button", { name: "Pause all" }).getAttribute("aria-description")).toMatch(/past/);
+    expect(screen.getByRole("button", { name: "Pause all" }).getAttribute("aria-description")).toMatch(
+      /past/,
+    );
     await expectAccessible();
   });
 
@@ -133,7 +157,10 @@ describe("signed in", () => {
 });
 
 describe("not signed in", () => {
-  const refused = (hint: string) => ({ status: 401, body: { error: { code: "not_signed_in", message: "nobody is signed in", hint } } });
+  const refused = (hint: string) => ({
+    status: 401,
+    body: { error: { code: "not_signed_in", message: "nobody is signed in", hint } },
+  });
 
   test("locally the way in is the link, and nothing of before stays on the screen", async () => {
     await open();

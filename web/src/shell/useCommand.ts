@@ -19,7 +19,11 @@ export function useCommand(id: string): BoundCommand {
   const graph = useGraph();
   const route = useRoute();
   return useMemo(
-    () => ({ command, enabled: command.enabled({ ui, graph, route }), run: () => void runCommand(command.id) }),
+    () => ({
+      command,
+      enabled: command.enabled({ ui, graph, route }),
+      run: () => void runCommand(command.id),
+    }),
     [command, ui, graph, route],
   );
 }

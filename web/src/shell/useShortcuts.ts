@@ -6,7 +6,8 @@ import { keyboard, runCommand } from "@/commands/registry";
 export function useShortcuts(): void {
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || event.repeat || event.isComposing || isTyping(event.target, event)) return;
+      if (event.defaultPrevented || event.repeat || event.isComposing || isTyping(event.target, event))
+        return;
       const isModal = document.querySelector("[aria-modal=true]") !== null;
       const command = keyboard.press(event);
       if (command === null || (isModal && command !== "palette.open")) return;

@@ -41,7 +41,14 @@ export interface UiState {
 
 export const TOASTS_MAX = 4;
 const STORED = "artelier.ui";
-const KEPT = ["theme", "isInspectorOpen", "isConsoleOpen", "consoleTab", "consoleHeight", "inspectorWidth"] as const;
+const KEPT = [
+  "theme",
+  "isInspectorOpen",
+  "isConsoleOpen",
+  "consoleTab",
+  "consoleHeight",
+  "inspectorWidth",
+] as const;
 
 const INITIAL: UiState = {
   me: null,
@@ -98,7 +105,10 @@ export const setUi = useUi.setState;
 let toastCount = 0;
 
 /** Says something that the person should notice; the oldest gives way. */
-export function toast(title: string, options: { readonly advice?: string; readonly tone?: Toast["tone"] } = {}): void {
+export function toast(
+  title: string,
+  options: { readonly advice?: string; readonly tone?: Toast["tone"] } = {},
+): void {
   toastCount += 1;
   const next: Toast = { id: toastCount, tone: options.tone ?? "info", title, advice: options.advice ?? "" };
   setUi((state) => ({ toasts: [...state.toasts, next].slice(-TOASTS_MAX) }));

@@ -18,7 +18,15 @@ const VARIANT = {
   quiet: "border-transparent bg-transparent text-ink-2 hover:bg-panel-2 hover:text-ink",
 } as const;
 
-export function Button({ variant = "plain", size = "normal", icon, busy = false, className, children, ...rest }: ButtonProps) {
+export function Button({
+  variant = "plain",
+  size = "normal",
+  icon,
+  busy = false,
+  className,
+  children,
+  ...rest
+}: ButtonProps) {
   return (
     <button
       type="button"

@@ -17,7 +17,9 @@ interface DialogProps {
 
 const WIDTH = { narrow: "max-w-100", normal: "max-w-150", wide: "max-w-240" } as const;
 function stopsIn(panel: HTMLElement): readonly HTMLElement[] {
-  return [...panel.querySelectorAll<HTMLElement>("*")].filter((one) => one.tabIndex >= 0 && !one.matches(":disabled"));
+  return [...panel.querySelectorAll<HTMLElement>("*")].filter(
+    (one) => one.tabIndex >= 0 && !one.matches(":disabled"),
+  );
 }
 
 let open = 0;
@@ -77,16 +79,27 @@ export function Dialog({ title, onClose, children, footer, width = "normal", bar
         aria-labelledby={`${id}-title`}
         tabIndex={-1}
         onKeyDown={onKeyDown}
-        className={cx("flex max-h-[76vh] w-full flex-col rounded-card border border-line bg-panel text-ink outline-none", WIDTH[width])}
+        className={cx(
+          "flex max-h-[76vh] w-full flex-col rounded-card border border-line bg-panel text-ink outline-none",
+          WIDTH[width],
+        )}
       >
-        <div className={bare ? "sr-only" : "flex items-center justify-between gap-4 border-b border-line py-2.5 pr-2.5 pl-4"}>
+        <div
+          className={
+            bare
+              ? "sr-only"
+              : "flex items-center justify-between gap-4 border-b border-line py-2.5 pr-2.5 pl-4"
+          }
+        >
           <h2 id={`${id}-title`} className="text-15">
             {title}
           </h2>
           {!bare && <IconButton label="Close" icon={<CloseIcon />} onClick={onClose} />}
         </div>
         <div className={cx("min-h-0 overflow-auto scroll-thin", !bare && "p-4")}>{children}</div>
-        {footer !== undefined && <div className="flex justify-end gap-2 border-t border-line px-4 py-3">{footer}</div>}
+        {footer !== undefined && (
+          <div className="flex justify-end gap-2 border-t border-line px-4 py-3">{footer}</div>
+        )}
       </div>
     </div>,
     document.body,

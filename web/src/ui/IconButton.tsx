@@ -12,7 +12,16 @@ interface IconButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, 
   readonly size?: "small" | "normal";
 }
 
-export function IconButton({ label, icon, shortcut, pressed, side = "bottom", size = "normal", className, ...rest }: IconButtonProps) {
+export function IconButton({
+  label,
+  icon,
+  shortcut,
+  pressed,
+  side = "bottom",
+  size = "normal",
+  className,
+  ...rest
+}: IconButtonProps) {
   return (
     <Tooltip text={label} shortcut={shortcut} side={side}>
       <button

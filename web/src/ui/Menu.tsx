@@ -34,7 +34,9 @@ export function Menu({ label, icon, text, items, align = "left" }: MenuProps) {
     if (!isOpen) return;
     list.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus();
     const onPointer = (event: PointerEvent) => {
-      const inside = event.target instanceof Node && (list.current?.contains(event.target) || button.current?.contains(event.target));
+      const inside =
+        event.target instanceof Node &&
+        (list.current?.contains(event.target) || button.current?.contains(event.target));
       if (!inside) setOpen(false);
     };
     document.addEventListener("pointerdown", onPointer);
@@ -119,7 +121,9 @@ export function Menu({ label, icon, text, items, align = "left" }: MenuProps) {
               {item.icon}
               <span className="flex-1">
                 {item.label}
-                {item.why !== undefined && item.disabled === true && <span className="block text-11 text-ink-3">{item.why}</span>}
+                {item.why !== undefined && item.disabled === true && (
+                  <span className="block text-11 text-ink-3">{item.why}</span>
+                )}
               </span>
               {item.shortcut !== undefined && <Kbd keys={item.shortcut} />}
             </button>

@@ -14,7 +14,15 @@ interface MeterProps {
 }
 
 /** How full something is. */
-export function Meter({ label, value, max, valueText, tone = "accent", warnFrom = 0.85, className }: MeterProps) {
+export function Meter({
+  label,
+  value,
+  max,
+  valueText,
+  tone = "accent",
+  warnFrom = 0.85,
+  className,
+}: MeterProps) {
   const share = max <= 0 ? 0 : Math.min(1, Math.max(0, value / max));
   const shown = share >= 1 ? "bad" : share >= warnFrom ? "warn" : tone;
   return (

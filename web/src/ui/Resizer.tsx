@@ -16,7 +16,17 @@ interface ResizerProps {
 }
 
 /** The line between two panes: dragged, or moved by arrows, Home and End. */
-export function Resizer({ label, orientation, value, min, max, perPx = 1, step = 24, onChange, className }: ResizerProps) {
+export function Resizer({
+  label,
+  orientation,
+  value,
+  min,
+  max,
+  perPx = 1,
+  step = 24,
+  onChange,
+  className,
+}: ResizerProps) {
   const start = useRef<{ readonly at: number; readonly value: number } | null>(null);
   const along = (event: PointerEvent) => (orientation === "vertical" ? event.clientX : event.clientY);
   const set = (next: number) => onChange(Math.min(max, Math.max(min, next)));
@@ -57,7 +67,9 @@ export function Resizer({ label, orientation, value, min, max, perPx = 1, step =
         orientation === "vertical" ? "w-px cursor-col-resize" : "h-px cursor-row-resize",
         // The line is thin, what can be grabbed is not.
         "relative before:absolute before:content-['']",
-        orientation === "vertical" ? "before:inset-y-0 before:-inset-x-1" : "before:inset-x-0 before:-inset-y-1",
+        orientation === "vertical"
+          ? "before:inset-y-0 before:-inset-x-1"
+          : "before:inset-x-0 before:-inset-y-1",
         className,
       )}
     />

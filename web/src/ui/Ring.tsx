@@ -17,7 +17,14 @@ const ROUND = 2 * Math.PI * RADIUS;
 export function Ring({ n, m, label, tone = "agent", size = 34 }: RingProps) {
   const share = m <= 0 ? 0 : Math.min(1, Math.max(0, n / m));
   return (
-    <svg role="img" aria-label={`${label} ${n} of ${m}`} viewBox="0 0 36 36" width={size} height={size} className={cx("shrink-0", TEXT_TONE[tone])}>
+    <svg
+      role="img"
+      aria-label={`${label} ${n} of ${m}`}
+      viewBox="0 0 36 36"
+      width={size}
+      height={size}
+      className={cx("shrink-0", TEXT_TONE[tone])}
+    >
       <circle cx="18" cy="18" r={RADIUS} fill="none" stroke="var(--line)" strokeWidth="3" />
       {share > 0 && (
         <circle

@@ -19,7 +19,16 @@ interface SelectProps<V extends string> {
 }
 
 /** The browser's own list of choices, which every keyboard and screen reader knows. */
-export function Select<V extends string>({ label, bare = false, value, options, onChange, hint, disabled, className }: SelectProps<V>) {
+export function Select<V extends string>({
+  label,
+  bare = false,
+  value,
+  options,
+  onChange,
+  hint,
+  disabled,
+  className,
+}: SelectProps<V>) {
   const id = useId();
   return (
     <div className={cx("flex flex-col gap-1", className)}>

@@ -17,9 +17,21 @@ interface SliderProps {
   readonly onCommit?: (value: number) => void;
 }
 
-export function Slider({ label, value, min, max, step = 1, valueText, used, disabled, onChange, onCommit }: SliderProps) {
+export function Slider({
+  label,
+  value,
+  min,
+  max,
+  step = 1,
+  valueText,
+  used,
+  disabled,
+  onChange,
+  onCommit,
+}: SliderProps) {
   const id = useId();
-  const share = (amount: number) => `${(100 * (Math.min(max, Math.max(min, amount)) - min)) / Math.max(max - min, 1e-9)}%`;
+  const share = (amount: number) =>
+    `${(100 * (Math.min(max, Math.max(min, amount)) - min)) / Math.max(max - min, 1e-9)}%`;
   const commit = (target: EventTarget) => onCommit?.(Number((target as HTMLInputElement).value));
   return (
     <div>

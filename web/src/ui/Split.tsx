@@ -17,7 +17,11 @@ export function Split({ label, first, second, initial = 50, min = 20, max = 80 }
   const box = useRef<HTMLDivElement>(null);
   const width = box.current?.clientWidth ?? 0;
   return (
-    <div ref={box} className="grid h-full min-h-0" style={{ gridTemplateColumns: `minmax(0,${share}fr) 1px minmax(0,${100 - share}fr)` }}>
+    <div
+      ref={box}
+      className="grid h-full min-h-0"
+      style={{ gridTemplateColumns: `minmax(0,${share}fr) 1px minmax(0,${100 - share}fr)` }}
+    >
       <div className="min-h-0 min-w-0 overflow-hidden">{first}</div>
       <Resizer
         label={label}

@@ -34,7 +34,10 @@ export function Switch({ label, checked, onChange, why, disabled = false }: Swit
         className="group grid h-6 w-7.5 shrink-0 place-items-center disabled:opacity-50"
       >
         <span
-          className={cx("relative h-4.25 w-7.5 rounded-full border", checked ? "border-accent bg-accent" : "border-edge bg-panel-2")}
+          className={cx(
+            "relative h-4.25 w-7.5 rounded-full border",
+            checked ? "border-accent bg-accent" : "border-edge bg-panel-2",
+          )}
         >
           <span
             className={cx(

@@ -33,18 +33,33 @@ interface Order {
 
 const ROW_PX = 28;
 
-function ordered<Row>(rows: readonly Row[], columns: readonly Column<Row>[], order: Order | null): readonly Row[] {
+function ordered<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  order: Order | null,
+): readonly Row[] {
   const sortBy = columns.find((column) => column.id === order?.column)?.sortBy;
   if (order === null || sortBy === undefined) return rows;
   const sign = order.down ? -1 : 1;
   return rows.toSorted((a, b) => {
     const [x, y] = [sortBy(a), sortBy(b)];
-    return sign * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y)));
+    return (
+      sign * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y)))
+    );
   });
 }
 
 /** A table that mounts only the rows in sight; a click on a head sorts. A row is opened by click or Enter. */
-export function Table<Row>({ label, columns, rows, rowId, selected, onSelect, empty, className }: TableProps<Row>) {
+export function Table<Row>({
+  label,
+  columns,
+  rows,
+  rowId,
+  selected,
+  onSelect,
+  empty,
+  className,
+}: TableProps<Row>) {
   const [order, setOrder] = useState<Order | null>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const shown = useMemo(() => ordered(rows, columns, order), [rows, columns, order]);
@@ -61,8 +76,18 @@ export function Table<Row>({ label, columns, rows, rowId, selected, onSelect, em
 
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
   return (
-    <div ref={scroller} tabIndex={0} role="region" aria-label={label} className={cx("h-full overflow-auto -outline-offset-2 scroll-thin", className)}>
-      <table aria-label={label} aria-rowcount={shown.length + 1} className="w-full table-fixed border-collapse text-12">
+    <div
+      ref={scroller}
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+      className={cx("h-full overflow-auto -outline-offset-2 scroll-thin", className)}
+    >
+      <table
+        aria-label={label}
+        aria-rowcount={shown.length + 1}
+        className="w-full table-fixed border-collapse text-12"
+      >
         <thead className="sticky top-0 z-1 bg-panel">
           <tr aria-rowindex={1}>
             {columns.map((column) => (
@@ -84,7 +109,10 @@ export function Table<Row>({ label, columns, rows, rowId, selected, onSelect, em
                 tabIndex={onSelect === undefined ? undefined : 0}
                 style={{ height: ROW_PX }}
                 onClick={onSelect && (() => onSelect(row))}
-                onKeyDown={onSelect && ((event) => event.key === "Enter" && event.target === event.currentTarget && onSelect(row))}
+                onKeyDown={
+                  onSelect &&
+                  ((event) => event.key === "Enter" && event.target === event.currentTarget && onSelect(row))
+                }
                 className={cx(
                   "border-b border-line -outline-offset-2",
                   onSelect && "cursor-pointer hover:bg-panel-2",
@@ -92,7 +120,10 @@ export function Table<Row>({ label, columns, rows, rowId, selected, onSelect, em
                 )}
               >
                 {columns.map((column) => (
-                  <td key={column.id} className={cx("truncate px-2", column.align === "right" && "num text-right")}>
+                  <td
+                    key={column.id}
+                    className={cx("truncate px-2", column.align === "right" && "num text-right")}
+                  >
                     {column.cell(row)}
                   </td>
                 ))}
@@ -122,18 +153,26 @@ interface HeadProps<Row> {
 
 function Head<Row>({ column, order, setOrder }: HeadProps<Row>) {
   const mine = order?.column === column.id ? order : null;
-  const next = mine === null ? { column: column.id, down: false } : mine.down ? null : { column: column.id, down: true };
+  const next =
+    mine === null ? { column: column.id, down: false } : mine.down ? null : { column: column.id, down: true };
   return (
     <th
       scope="col"
       style={{ width: column.width }}
       aria-sort={mine === null ? undefined : mine.down ? "descending" : "ascending"}
-      className={cx("border-b border-line px-2 py-1.5 font-medium text-ink-2", column.align === "right" ? "text-right" : "text-left")}
+      className={cx(
+        "border-b border-line px-2 py-1.5 font-medium text-ink-2",
+        column.align === "right" ? "text-right" : "text-left",
+      )}
     >
       {column.sortBy === undefined ? (
         column.label
       ) : (
-        <button type="button" className="inline-flex min-h-6 items-center gap-1 hover:text-ink" onClick={() => setOrder(next)}>
+        <button
+          type="button"
+          className="inline-flex min-h-6 items-center gap-1 hover:text-ink"
+          onClick={() => setOrder(next)}
+        >
           {column.label}
           {mine !== null && (mine.down ? <DownIcon size={12} /> : <UpIcon size={12} />)}
         </button>

@@ -46,7 +46,13 @@ export function Tabs({ label, tabs, selected, onSelect, aside, className }: Tabs
   return (
     <div className={cx("flex min-h-0 flex-col", className)}>
       <div className="flex shrink-0 items-center gap-4 border-b border-line px-4">
-        <div ref={list} role="tablist" aria-label={label} className="flex gap-4 overflow-x-auto" onKeyDown={onKeyDown}>
+        <div
+          ref={list}
+          role="tablist"
+          aria-label={label}
+          className="flex gap-4 overflow-x-auto"
+          onKeyDown={onKeyDown}
+        >
           {tabs.map((tab) => (
             <button
               key={tab.id}
@@ -58,7 +64,9 @@ export function Tabs({ label, tabs, selected, onSelect, aside, className }: Tabs
               tabIndex={tab === current ? 0 : -1}
               className={cx(
                 "flex items-center gap-1.5 border-b-2 py-2 whitespace-nowrap -outline-offset-2",
-                tab === current ? "border-accent font-semibold text-ink" : "border-transparent text-ink-2 hover:text-ink",
+                tab === current
+                  ? "border-accent font-semibold text-ink"
+                  : "border-transparent text-ink-2 hover:text-ink",
               )}
               onClick={() => onSelect(tab.id)}
             >
@@ -67,7 +75,9 @@ export function Tabs({ label, tabs, selected, onSelect, aside, className }: Tabs
             </button>
           ))}
         </div>
-        {aside !== undefined && <div className="ml-auto flex items-center gap-2 text-12 text-ink-3">{aside}</div>}
+        {aside !== undefined && (
+          <div className="ml-auto flex items-center gap-2 text-12 text-ink-3">{aside}</div>
+        )}
       </div>
       <div
         role="tabpanel"

@@ -13,7 +13,10 @@ interface Common {
 type Line = Common &
   InputHTMLAttributes<HTMLInputElement> & { readonly rows?: undefined; readonly ref?: Ref<HTMLInputElement> };
 type Area = Common &
-  TextareaHTMLAttributes<HTMLTextAreaElement> & { readonly rows: number; readonly ref?: Ref<HTMLTextAreaElement> };
+  TextareaHTMLAttributes<HTMLTextAreaElement> & {
+    readonly rows: number;
+    readonly ref?: Ref<HTMLTextAreaElement>;
+  };
 
 const BOX =
   "w-full rounded-control border bg-paper px-2.5 text-13 text-ink disabled:opacity-60 aria-[invalid=true]:border-bad";
@@ -22,7 +25,9 @@ const BOX =
 export function TextField(props: Line | Area) {
   const { label, bare = false, hint, error, className, ...rest } = props;
   const id = useId();
-  const described = [hint !== undefined && `${id}-hint`, error !== undefined && `${id}-error`].filter(Boolean).join(" ");
+  const described = [hint !== undefined && `${id}-hint`, error !== undefined && `${id}-error`]
+    .filter(Boolean)
+    .join(" ");
   const shared = {
     id,
     "aria-invalid": error !== undefined || undefined,
@@ -34,9 +39,17 @@ export function TextField(props: Line | Area) {
         {label}
       </label>
       {rest.rows === undefined ? (
-        <input {...(rest as InputHTMLAttributes<HTMLInputElement>)} {...shared} className={cx(BOX, "h-8 border-edge")} />
+        <input
+          {...(rest as InputHTMLAttributes<HTMLInputElement>)}
+          {...shared}
+          className={cx(BOX, "h-8 border-edge")}
+        />
       ) : (
-        <textarea {...(rest as TextareaHTMLAttributes<HTMLTextAreaElement>)} {...shared} className={cx(BOX, "border-edge py-1.5")} />
+        <textarea
+          {...(rest as TextareaHTMLAttributes<HTMLTextAreaElement>)}
+          {...shared}
+          className={cx(BOX, "border-edge py-1.5")}
+        />
       )}
       {hint !== undefined && (
         <p id={`${id}-hint`} className="text-11 text-ink-3">

@@ -15,9 +15,18 @@ const SHOWN_MS = 6000;
 const FRAME = { info: "border-line", good: "border-money", bad: "border-bad" } as const;
 
 /** News that nobody asked for. Errors stay until they are closed; screen readers hear all of them. */
-export function Toasts({ notes, onClose }: { readonly notes: readonly ToastNote[]; readonly onClose: (id: number) => void }) {
+export function Toasts({
+  notes,
+  onClose,
+}: {
+  readonly notes: readonly ToastNote[];
+  readonly onClose: (id: number) => void;
+}) {
   return createPortal(
-    <section aria-label="Notifications" className="fixed right-4 bottom-4 z-50 flex w-90 max-w-[calc(100vw-32px)] flex-col gap-2">
+    <section
+      aria-label="Notifications"
+      className="fixed right-4 bottom-4 z-50 flex w-90 max-w-[calc(100vw-32px)] flex-col gap-2"
+    >
       <div aria-live="polite" className="flex flex-col gap-2">
         {notes.map((note) => (
           <ToastCard key={note.id} note={note} onClose={onClose} />
@@ -36,8 +45,16 @@ function ToastCard({ note, onClose }: { readonly note: ToastNote; readonly onClo
   }, [note, onClose]);
   return (
     <div className={cx("flex items-start gap-2 rounded-card border bg-panel p-3 text-ink", FRAME[note.tone])}>
-      {note.tone === "bad" && <span className="mt-0.5 text-bad"><WarnIcon /></span>}
-      {note.tone === "good" && <span className="mt-0.5 text-money"><CheckIcon /></span>}
+      {note.tone === "bad" && (
+        <span className="mt-0.5 text-bad">
+          <WarnIcon />
+        </span>
+      )}
+      {note.tone === "good" && (
+        <span className="mt-0.5 text-money">
+          <CheckIcon />
+        </span>
+      )}
       <div className="min-w-0 flex-1">
         <p className="break-words">
           {note.tone === "bad" && <span className="sr-only">Error: </span>}
@@ -45,7 +62,12 @@ function ToastCard({ note, onClose }: { readonly note: ToastNote; readonly onClo
         </p>
         {note.advice !== "" && <p className="text-12 break-words text-ink-2">{note.advice}</p>}
       </div>
-      <IconButton label="Dismiss" size="small" icon={<CloseIcon size={12} />} onClick={() => onClose(note.id)} />
+      <IconButton
+        label="Dismiss"
+        size="small"
+        icon={<CloseIcon size={12} />}
+        onClick={() => onClose(note.id)}
+      />
     </div>
   );
 }

@@ -35,8 +35,10 @@ export function Tooltip({ text, shortcut, side = "bottom", children }: TooltipPr
 
   const show = (event: FocusEvent | PointerEvent) => {
     const target = anchor.current?.firstElementChild;
-    const byKeyboard = event.type === "focus" && event.target instanceof Element && event.target.matches(":focus-visible");
-    if (target && (event.type !== "focus" || byKeyboard)) setPlace(placeBeside(target.getBoundingClientRect(), side));
+    const byKeyboard =
+      event.type === "focus" && event.target instanceof Element && event.target.matches(":focus-visible");
+    if (target && (event.type !== "focus" || byKeyboard))
+      setPlace(placeBeside(target.getBoundingClientRect(), side));
   };
   const hide = () => setPlace(null);
 

@@ -1,5 +1,6 @@
 /** A colour with a meaning. It never stands alone: a word, an icon or a shape says the same. */
-export type Tone = "neutral" | "agent" | "artifact" | "membrane" | "membrane2" | "money" | "warn" | "bad" | "accent";
+export type Tone =
+  "neutral" | "agent" | "artifact" | "membrane" | "membrane2" | "money" | "warn" | "bad" | "accent";
 
 export const TEXT_TONE: Readonly<Record<Tone, string>> = {
   neutral: "text-ink-2",

@@ -45,22 +45,94 @@ const AGENTS: readonly Agent[] = [
 ];
 
 const EACH: readonly (readonly [name: string, element: ReactNode])[] = [
-  ["Button", <Button key="a" busy>Plan</Button>],
+  [
+    "Button",
+    <Button key="a" busy>
+      Plan
+    </Button>,
+  ],
   ["IconButton", <IconButton key="a" label="Close" icon={<CloseIcon />} pressed />],
-  ["Tabs", <Tabs key="a" label="Console" tabs={[{ id: "a", label: "Live", content: "x" }, { id: "b", label: "Ledger", content: "y" }]} selected="a" onSelect={nothing} aside="following" />],
-  ["Slider", <Slider key="a" label="Budget" value={60} min={0} max={100} used={20} valueText="$0.60, $0.40 left" onChange={nothing} />],
-  ["Switch", <Switch key="a" label="web_fetch" checked={false} why="off: no network grant" onChange={nothing} disabled />],
-  ["Dialog", <Dialog key="a" title="Plan" onClose={nothing} footer={<Button>Launch</Button>}>text</Dialog>],
+  [
+    "Tabs",
+    <Tabs
+      key="a"
+      label="Console"
+      tabs={[
+        { id: "a", label: "Live", content: "x" },
+        { id: "b", label: "Ledger", content: "y" },
+      ]}
+      selected="a"
+      onSelect={nothing}
+      aside="following"
+    />,
+  ],
+  [
+    "Slider",
+    <Slider
+      key="a"
+      label="Budget"
+      value={60}
+      min={0}
+      max={100}
+      used={20}
+      valueText="$0.60, $0.40 left"
+      onChange={nothing}
+    />,
+  ],
+  [
+    "Switch",
+    <Switch
+      key="a"
+      label="web_fetch"
+      checked={false}
+      why="off: no network grant"
+      onChange={nothing}
+      disabled
+    />,
+  ],
+  [
+    "Dialog",
+    <Dialog key="a" title="Plan" onClose={nothing} footer={<Button>Launch</Button>}>
+      text
+    </Dialog>,
+  ],
   ["Menu", <Menu key="a" label="More" items={[{ id: "x", label: "Pause", run: nothing }]} />],
-  ["TextField", <TextField key="a" label="Goal" hint="One sentence." error="Say what is wanted." defaultValue="" />],
+  [
+    "TextField",
+    <TextField key="a" label="Goal" hint="One sentence." error="Say what is wanted." defaultValue="" />,
+  ],
   ["TextField of several lines", <TextField key="a" label="Note" rows={3} bare />],
-  ["Select", <Select key="a" label="Theme" value="dark" options={[{ value: "dark", label: "Dark" }]} onChange={nothing} hint="Of this browser." />],
-  ["Badge, Pill and Status", <p key="a"><Badge count={3} label="approvals" tone="warn" /> <Pill tone="agent">decision</Pill> <Status tone="money">done</Status></p>],
+  [
+    "Select",
+    <Select
+      key="a"
+      label="Theme"
+      value="dark"
+      options={[{ value: "dark", label: "Dark" }]}
+      onChange={nothing}
+      hint="Of this browser."
+    />,
+  ],
+  [
+    "Badge, Pill and Status",
+    <p key="a">
+      <Badge count={3} label="approvals" tone="warn" /> <Pill tone="agent">decision</Pill>{" "}
+      <Status tone="money">done</Status>
+    </p>,
+  ],
   ["Ring", <Ring key="a" n={3} m={5} label="iteration" />],
   ["Meter", <Meter key="a" label="Context" value={7} max={10} valueText="7 of 10" />],
   ["Table", <Table key="a" label="Agents" columns={COLUMNS} rows={AGENTS} rowId={(one) => one.name} />],
-  ["Toasts", <Toasts key="a" notes={[{ id: 1, tone: "bad", title: "No", advice: "Retry." }]} onClose={nothing} />],
-  ["EmptyState", <EmptyState key="a" title="Nothing yet">Give a goal.</EmptyState>],
+  [
+    "Toasts",
+    <Toasts key="a" notes={[{ id: 1, tone: "bad", title: "No", advice: "Retry." }]} onClose={nothing} />,
+  ],
+  [
+    "EmptyState",
+    <EmptyState key="a" title="Nothing yet">
+      Give a goal.
+    </EmptyState>,
+  ],
   ["ErrorState", <ErrorState key="a" title="It broke" advice="Reload." onRetry={nothing} />],
   ["Skeleton", <Skeleton key="a" label="runs" />],
   ["Split", <Split key="a" label="Width of the log" first="a" second="b" />],
@@ -76,7 +148,14 @@ test.each(EACH)("%s is accessible", async (_name, element) => {
 describe("Tabs", () => {
   function Console() {
     const [selected, setSelected] = useState("a");
-    return <Tabs label="Console" tabs={["a", "b", "c"].map((id) => ({ id, label: id, content: `panel ${id}` }))} selected={selected} onSelect={setSelected} />;
+    return (
+      <Tabs
+        label="Console"
+        tabs={["a", "b", "c"].map((id) => ({ id, label: id, content: `panel ${id}` }))}
+        selected={selected}
+        onSelect={setSelected}
+      />
+    );
   }
 
   test("are one stop for the Tab key and move by arrows, Home and End", async () => {
@@ -129,7 +208,9 @@ describe("Dialog", () => {
     for (let n = 0; n < 4; n += 1) {
       await user.tab();
       expect(dialog.contains(document.activeElement)).toBe(true);
-      stops.push(document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? null);
+      stops.push(
+        document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? null,
+      );
     }
     expect(stops).toEqual(["Launch", "Close", "Goal", "Launch"]);
     await user.tab({ shift: true });
@@ -188,7 +269,17 @@ test("a switch tells its state and its reason, and toggles by keyboard", async (
 });
 
 test("a slider is a native range that says its value and what is used", () => {
-  const { container } = render(<Slider label="Budget" value={60} min={0} max={120} used={30} valueText="$0.60, $0.30 left" onChange={nothing} />);
+  const { container } = render(
+    <Slider
+      label="Budget"
+      value={60}
+      min={0}
+      max={120}
+      used={30}
+      valueText="$0.60, $0.30 left"
+      onChange={nothing}
+    />,
+  );
   const range = screen.getByRole("slider", { name: "Budget" });
 
   expect(range.getAttribute("type")).toBe("range");
@@ -197,7 +288,11 @@ test("a slider is a native range that says its value and what is used", () => {
 });
 
 describe("Table", () => {
-  const order = () => screen.getAllByRole("row").slice(1).map((row) => within(row).getAllByRole("cell")[0]?.textContent);
+  const order = () =>
+    screen
+      .getAllByRole("row")
+      .slice(1)
+      .map((row) => within(row).getAllByRole("cell")[0]?.textContent);
 
   beforeEach(() => {
     vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(400);
@@ -232,7 +327,16 @@ describe("Table", () => {
   test("opens a row by click and by Enter", async () => {
     const user = userEvent.setup();
     const onSelect = vi.fn();
-    render(<Table label="Agents" columns={COLUMNS} rows={AGENTS} rowId={(one) => one.name} onSelect={onSelect} selected="analyst" />);
+    render(
+      <Table
+        label="Agents"
+        columns={COLUMNS}
+        rows={AGENTS}
+        rowId={(one) => one.name}
+        onSelect={onSelect}
+        selected="analyst"
+      />,
+    );
     await user.click(screen.getByText("writer"));
     screen.getAllByRole("row")[2]?.focus();
     await user.keyboard("{Enter}");
@@ -245,7 +349,18 @@ test("a line between panes moves by arrows, Home and End, within its bounds", as
   const user = userEvent.setup();
   function Drawer() {
     const [height, setHeight] = useState(200);
-    return <Resizer label="Height" orientation="horizontal" value={height} min={100} max={300} perPx={-1} step={60} onChange={setHeight} />;
+    return (
+      <Resizer
+        label="Height"
+        orientation="horizontal"
+        value={height}
+        min={100}
+        max={300}
+        perPx={-1}
+        step={60}
+        onChange={setHeight}
+      />
+    );
   }
   render(<Drawer />);
   const line = screen.getByRole("separator", { name: "Height" });
@@ -265,7 +380,12 @@ test("a line between panes moves by arrows, Home and End, within its bounds", as
 test("an error stays until it is dismissed, and is announced", async () => {
   const user = userEvent.setup();
   const onClose = vi.fn();
-  render(<Toasts notes={[{ id: 7, tone: "bad", title: "m1/x: it has ended", advice: "Retry it." }]} onClose={onClose} />);
+  render(
+    <Toasts
+      notes={[{ id: 7, tone: "bad", title: "m1/x: it has ended", advice: "Retry it." }]}
+      onClose={onClose}
+    />,
+  );
   expect(screen.getByText("m1/x: it has ended").closest("[aria-live=polite]")).not.toBeNull();
   await user.click(screen.getByRole("button", { name: "Dismiss" }));
 
@@ -273,6 +393,14 @@ test("an error stays until it is dismissed, and is announced", async () => {
 });
 
 test("amounts are exact where they are small and short where they are large", () => {
-  expect([0, 120, 412_000, 2_000_000, 12_400_000, -41_000, 1_234_567_000_000].map(dollars)).toEqual(["$0.00", "$0.000120", "$0.412", "$2.000", "$12.40", "-$0.041", "$1,234,567.00"]);
+  expect([0, 120, 412_000, 2_000_000, 12_400_000, -41_000, 1_234_567_000_000].map(dollars)).toEqual([
+    "$0.00",
+    "$0.000120",
+    "$0.412",
+    "$2.000",
+    "$12.40",
+    "-$0.041",
+    "$1,234,567.00",
+  ]);
   expect([812, 14_230, 999_960, 3_100_000].map(compact)).toEqual(["812", "14.2k", "1.0M", "3.1M"]);
 });

@@ -23,7 +23,11 @@ export function Section<T>({ title, items, max, empty, row }: SectionProps<T>) {
       ) : (
         <ul className="divide-y divide-line">{items.slice(0, max).map(row)}</ul>
       )}
-      {items.length > max && <p className="border-t border-line px-4 py-2 text-12 text-ink-2">{items.length - max} more are not shown; search finds them.</p>}
+      {items.length > max && (
+        <p className="border-t border-line px-4 py-2 text-12 text-ink-2">
+          {items.length - max} more are not shown; search finds them.
+        </p>
+      )}
     </section>
   );
 }

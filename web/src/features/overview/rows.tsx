@@ -27,7 +27,10 @@ function Row({ kind, id, lead, name, detail, aside }: RowProps) {
         type="button"
         aria-pressed={isSelected}
         onClick={() => select(kind, id)}
-        className={cx("flex min-h-11 w-full items-center gap-3 px-4 py-2 text-left -outline-offset-2 hover:bg-panel-2", isSelected && "bg-panel-2")}
+        className={cx(
+          "flex min-h-11 w-full items-center gap-3 px-4 py-2 text-left -outline-offset-2 hover:bg-panel-2",
+          isSelected && "bg-panel-2",
+        )}
       >
         {lead}
         <span className="min-w-0 flex-1">
@@ -45,7 +48,11 @@ export function ApprovalRow({ approval }: { readonly approval: Approval }) {
     <Row
       kind="run"
       id={approval.runId}
-      lead={<span className="text-warn"><WarnIcon /></span>}
+      lead={
+        <span className="text-warn">
+          <WarnIcon />
+        </span>
+      }
       name={approval.question || approval.key}
       detail={approval.runId}
       aside={clock(approval.askedUs)}
@@ -60,7 +67,11 @@ export function MissionRow({ mission, graph }: { readonly mission: Mission; read
     <Row
       kind="mission"
       id={mission.id}
-      lead={<span className="text-accent"><TaskIcon /></span>}
+      lead={
+        <span className="text-accent">
+          <TaskIcon />
+        </span>
+      }
       name={run?.goal || mission.id}
       detail={words === null ? mission.id : <Status tone={TONE_OF[words.meaning]}>{words.word}</Status>}
       aside={`${mission.tasks.length} tasks`}
@@ -80,12 +91,20 @@ export function AgentRow({ agent, graph }: { readonly agent: Agent; readonly gra
         agent.iterationsMax > 0 ? (
           <Ring n={agent.iteration} m={agent.iterationsMax} label="iteration" />
         ) : (
-          <span className="text-agent"><AgentIcon /></span>
+          <span className="text-agent">
+            <AgentIcon />
+          </span>
         )
       }
       name={agent.name}
       detail={
-        words === null ? "has not worked yet" : <Status tone={TONE_OF[words.meaning]}>{run?.status === "running" && run.doing !== "" ? run.doing : words.word}</Status>
+        words === null ? (
+          "has not worked yet"
+        ) : (
+          <Status tone={TONE_OF[words.meaning]}>
+            {run?.status === "running" && run.doing !== "" ? run.doing : words.word}
+          </Status>
+        )
       }
       aside={`${dollars(agent.spend.microusd)} · ${compact(tokens)} tok`}
     />
@@ -98,9 +117,17 @@ export function TaskRow({ task }: { readonly task: Task }) {
     <Row
       kind="task"
       id={task.id}
-      lead={<span className="text-accent"><TaskIcon /></span>}
+      lead={
+        <span className="text-accent">
+          <TaskIcon />
+        </span>
+      }
       name={task.goal || task.id}
-      detail={<Status tone={TONE_OF[words.meaning]}>{task.reason === "" ? words.word : `${words.word}: ${task.reason}`}</Status>}
+      detail={
+        <Status tone={TONE_OF[words.meaning]}>
+          {task.reason === "" ? words.word : `${words.word}: ${task.reason}`}
+        </Status>
+      }
       aside={task.iterationsMax > 0 ? `${task.iteration} of ${task.iterationsMax}` : undefined}
     />
   );
@@ -111,7 +138,11 @@ export function ArtifactRow({ artifact }: { readonly artifact: Artifact }) {
     <Row
       kind="artifact"
       id={artifact.id}
-      lead={<span className="text-artifact"><ArtifactsIcon /></span>}
+      lead={
+        <span className="text-artifact">
+          <ArtifactsIcon />
+        </span>
+      }
       name={artifact.title}
       detail={`${artifact.kind} · ${artifact.owner}`}
       aside={`v${artifact.version}`}
@@ -124,7 +155,11 @@ export function MembraneRow({ membrane }: { readonly membrane: Membrane }) {
     <Row
       kind="membrane"
       id={membrane.id}
-      lead={<span className="text-membrane"><MembraneIcon /></span>}
+      lead={
+        <span className="text-membrane">
+          <MembraneIcon />
+        </span>
+      }
       name={membrane.name}
       detail={`${membrane.members.size} members`}
       aside={`${membrane.shared.size} shared`}

@@ -34,7 +34,8 @@ export function Account() {
         <dd>{me.tenant}</dd>
         <dt className="text-ink-2">Server</dt>
         <dd>
-          Artelier <span className="num">{me.version}</span>, {live === "live" ? "connected" : live.replace("_", " ")}
+          Artelier <span className="num">{me.version}</span>,{" "}
+          {live === "live" ? "connected" : live.replace("_", " ")}
         </dd>
       </dl>
       {me.tenants.length > 1 && (

@@ -25,7 +25,13 @@ export default function Settings() {
         <h2 id="look" className="text-15">
           Look
         </h2>
-        <Select label="Theme" value={theme} options={THEMES} onChange={(chosen) => setUi({ theme: chosen })} className="max-w-60" />
+        <Select
+          label="Theme"
+          value={theme}
+          options={THEMES}
+          onChange={(chosen) => setUi({ theme: chosen })}
+          className="max-w-60"
+        />
       </section>
       <Account />
       <section aria-labelledby="keys" className="flex flex-col gap-2">
