@@ -23,10 +23,11 @@ from artelier.models.offline.missions.work import Work, work_of
 from artelier.models.offline.parts import Part
 from artelier.models.offline.report import document
 
-TERSE_FORMS = ((10, 0), (5, 0))
+SHORT_FORMS = ((10, 0), (5, 0))
 """Rows of a table, and queries of a part."""
 
 _TYPE = re.compile(r"\btype\b[`*\"]*\s*[:=]?\s*[`*\"]*(markdown|json|text)\b", re.IGNORECASE)
+_TOO_LARGE = re.compile(r"\bat most (\d[\d_]{0,9}) bytes\b")
 _TITLE = re.compile(r"\b(?:title|target)\b[`*\"]*\s*[:=]\s*[`*\"]*([^\n`\"]{1,300})", re.IGNORECASE)
 
 
@@ -46,7 +47,7 @@ def write(prompt: Prompt) -> str:
     target = prompt.section("Target")
     kind = match[1].lower() if (match := _TYPE.search(target)) else "markdown"
     title = match[1].strip(" *`") if (match := _TITLE.search(target)) else ""
-    limit = limit_of(prompt.request)
+    limit = _limit(prompt)
     if work.inputs:
         forms = written.forms(work, title=title, length=length, agent=prompt.section("Agent"))
         texts = [written.as_json(work)] if kind == "json" else forms
@@ -54,16 +55,27 @@ def write(prompt: Prompt) -> str:
         grounded = _grounded(work, prompt)
         texts = [_as_json(work)] if kind == "json" else _documents(work, grounded, title, length)
     for text in texts:
-        if limit is None or len(text) <= limit:
+        if limit is None or len(text.encode("utf-8", "replace")) <= limit:
             return text
     raise OfflineCannot(
         "the content does not fit", expected=f"at most {limit} characters", got=len(texts[-1])
     )
 
 
+def _limit(prompt: Prompt) -> int | None:
+    """Bytes that the content may have: by the request, and by what was refused as too large before."""
+    limits = [
+        int(match[1].replace("_", ""))
+        for turn in prompt.turns
+        if not is_written(turn) and (match := _TOO_LARGE.search(turn.result))
+    ]
+    asked = limit_of(prompt.request)
+    return min([*limits, *([asked] if asked is not None else [])], default=None)
+
+
 def _documents(work: Work, parts: Sequence[Part], title: str, length: Length) -> list[str]:
     """The findings, from the roomiest form to the tightest."""
-    forms = TERSE_FORMS if length == "terse" else FORMS
+    forms = SHORT_FORMS if length in ("terse", "short") else FORMS
     if length == "plain":
         forms = ((20, None), *FORMS[2:])
     shown = [part if length != "terse" else replace(part, notes=()) for part in parts]

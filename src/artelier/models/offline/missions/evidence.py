@@ -182,12 +182,23 @@ class Evidence:
         if len(queries) < len(wanted.asks):
             first = next(ask for ask in wanted.asks if ask.tool != QUERY)
             return Next(tool=first.tool, arguments=dict(first.arguments), count=1)
-        asks = [*queries, *(a for a in self._ahead(question, queries) if a not in queries)]
-        statements = [str(ask.arguments["sql"]) for ask in asks[:STACKED_MAX]]
+        return self._stack([*queries, *self._ahead(question, queries)])
+
+    def next_of(self, waiting: Sequence[tuple[str, Wanted]]) -> Next:
+        """The one call for several questions: what all of them need first, at once."""
+        asks: list[Ask] = []
+        for question, wanted in waiting:
+            queries = [ask for ask in wanted.asks if ask.tool == QUERY]
+            if len(queries) < len(wanted.asks):
+                return self.next(question, wanted)
+            asks += [*queries, *self._ahead(question, queries)]
+        return self._stack(asks)
+
+    def _stack(self, asks: Sequence[Ask]) -> Next:
+        statements = list(dict.fromkeys(str(ask.arguments["sql"]) for ask in asks))[:STACKED_MAX]
         if len(statements) > 1 and self._stacking_failed():
             statements = statements[:1]
-        sql = stacked(statements)
-        arguments = dict(sql_ask(sql).arguments)
+        arguments = dict(sql_ask(stacked(statements)).arguments)
         if len(statements) > 1:
             rows = (int(arguments["max_rows"]) + 1) * len(statements)
             arguments["max_rows"] = min(rows, STACKED_ROWS_MAX)

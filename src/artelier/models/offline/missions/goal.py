@@ -16,10 +16,12 @@ Form = Literal["report", "letter", "email", "memo", "summary", "table", "json", 
 
 TITLE_CHARS_MAX = 60
 
-_MAKES = r"(?:write|draft|compose|prepare|make|create|produce|give(?:\s+(?:me|us))?|send|formulate|put together)"
+_MAKES = (
+    r"(?:write|draft|compose|prepare|make|create|produce|give(?:\s+(?:me|us))?|send|formulate|put together)"
+)
 _KIND = (
-    r"(?P<kind>letter|e-?mail|mail|memo|message|report|summary|note|table|list|overview|article|briefing|"
-    r"document|result)"
+    r"(?P<kind>letter|e-?mail|mail|memo|message|report|summary|note|table|list|overview|article|"
+    r"briefing|document|result)"
 )
 _ABOUT = (
     r"(?:that (?:answers|says|tells|explains|shows)|which (?:answers|says|tells|explains|shows)|"

@@ -1,4 +1,4 @@
-"""Whether the numbers of a line stand in what the task was shown, or follow from two that stand beside them."""
+"""Whether the numbers of a line stand in what the task was shown, or follow from two beside them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Grounds:
         return set(_NUMBER.findall(text)) <= self._texts
 
     def hold(self, line: str) -> bool:
-        """Whether each number of a line is small, is there to the places it shows, or follows from two others."""
+        """Whether each number is small, is there to the places it shows, or follows from two others."""
         numbers = [one for one in _NUMBER.findall(line) if len(one) <= DIGITS_MAX]
         known = [Decimal(one) for one in numbers if self._has(one)]
         return all(

@@ -23,7 +23,7 @@ from artelier.models.offline.text import ENDINGS
 from artelier.models.offline.words import tokens
 
 TABLE_TOOLS = ("describe_tables", "query_sql")
-TEXT_TOOLS = ("list_dir", "read_file", "search_text")
+TEXT_TOOLS = ("list_dir", "read_file")
 READER = "read_artifact"
 
 ITERATIONS = 5
@@ -95,7 +95,8 @@ def _looking(
 ) -> dict[str, Any]:
     """The task that answers one question; its agent is added if it is not there yet."""
     name = "reader" if asked.of_text else "analyst"
-    wanted = TEXT_TOOLS if asked.of_text else (*TABLE_TOOLS, *TEXT_TOOLS[:2])
+    wanted = TEXT_TOOLS if asked.of_text else TABLE_TOOLS
+    wanted = wanted if set(wanted) <= set(tools) else (*TABLE_TOOLS, *TEXT_TOOLS)
     if name not in agents:
         agents[name] = {
             "slug": name,
@@ -123,12 +124,12 @@ def _looking(
 
 
 _ROLES: Mapping[str, str] = {
-    "analyst": "You are an analyst. You look figures up in the tables of the workspace, and write down what they"
-    " say, where they come from and how they were computed.",
-    "reader": "You are a reader. You find the passages of the workspace's texts that answer a question, and quote"
-    " them word for word.",
-    "writer": "You are a writer. You make what was asked for out of the findings of others, add no figure of your"
-    " own, and name the sources.",
+    "analyst": "You are an analyst. You look figures up in the tables of the workspace, and write down what"
+    " they say, where they come from and how they were computed.",
+    "reader": "You are a reader. You find the passages of the workspace's texts that answer a question, and"
+    " quote them word for word.",
+    "writer": "You are a writer. You make what was asked for out of the findings of others, add no figure of"
+    " your own, and name the sources.",
 }
 
 

@@ -1,4 +1,4 @@
-"""What steering asks of a decision, as far as rules can follow it: how far to look, how much to write."""
+"""What steering asks of a task, as far as rules can follow it: how far to look, and how much to write."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from typing import Literal
 
 from artelier.models.offline.missions.prompt import Prompt
 
-Length = Literal["terse", "plain", "thorough"]
+Length = Literal["terse", "short", "plain", "thorough"]
 
-_EXPLORES = re.compile(
-    r"\b(?:exploratory|explor\w+|alternatives?|another (?:look|way|angle)|second (?:look|source)|cross-?check\w*|"
-    r"look (?:further|wider|around)|widely|broad\w*)\b",
-    re.IGNORECASE,
-)
-_FOCUSES = re.compile(
-    r"\b(?:focus\w*|shortest|direct\w*|no alternatives?|fewest|nothing more than|straight)\b",
-    re.IGNORECASE,
-)
-_LONG = re.compile(
-    r"\b(?:thorough\w*|detail\w*|breakdowns?|at length|in depth|complete\w*)\b", re.I
-)
-_SHORT = re.compile(r"\b(?:terse\w*|brief\w*|concise\w*|short\w*|few words|compact\w*)\b", re.I)
-_POINT = re.compile(
-    r"\b{name}\s*(?:=|:|is)\s*(0(?:\.\d+)?|1(?:\.0+)?)\b".replace("{name}", "([xy])"), re.I
-)
+LOOKS_MAX = 3
+
+_WEIGHED = re.compile(r"\bweigh (\d{1,2}) actions\b", re.IGNORECASE)
+_WORDS = re.compile(r"\babout ([\d,]{1,9}) words\b", re.IGNORECASE)
+_SIDES = re.compile(r"\bfrom several sides\b|\bseveral tools\b", re.IGNORECASE)
+_SECOND = re.compile(r"\bby a second way\b|\bgather evidence before\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     looks: int = 0
     """How many looks at the data beside the question's own are wanted before anything is written."""
+    texts: bool = False
+    """Whether the texts are looked into as well."""
     length: Length = "plain"
 
 
 def policy_of(prompt: Prompt) -> Policy:
+    """The policy of a prompt; without any, nothing beyond the question is looked at."""
     text = prompt.section("Policy")
-    explores = bool(_EXPLORES.search(text)) and not _FOCUSES.search(text)
-    long, short = bool(_LONG.search(text)), bool(_SHORT.search(text))
-    length: Length = "plain" if long == short else ("thorough" if long else "terse")
-    return Policy(looks=int(explores) + int(length == "thorough"), length=length)
+    weighed = int(match[1]) if (match := _WEIGHED.search(text)) else 0
+    words = int(match[1].replace(",", "") or 0) if (match := _WORDS.search(text)) else 0
+    sides = bool(_SIDES.search(text))
+    looks = int(weighed > 2) + int(sides) + int(bool(_SECOND.search(text)))
+    return Policy(looks=min(looks, LOOKS_MAX), texts=sides, length=_length(words))
+
+
+def _length(words: int) -> Length:
+    if not words:
+        return "plain"
+    if words <= 100:
+        return "terse"
+    return "short" if words <= 200 else "plain" if words <= 400 else "thorough"

@@ -16,7 +16,10 @@ STACKED_MAX = 12
 """More are asked in the iterations that follow."""
 
 _MARK = re.compile(r"^-- query (\d{1,2})$", re.MULTILINE)
-_OPEN = "SELECT {number} AS \"query\", row_number() OVER () AS \"row\", COLUMNS('(?s)^(.*)$') AS '{number}: \\1'\nFROM (\n"
+_OPEN = (
+    'SELECT {number} AS "query", row_number() OVER () AS "row",'
+    " COLUMNS('(?s)^(.*)$') AS '{number}: \\1'\nFROM (\n"
+)
 _CLOSE = "\nLIMIT {limit})"
 _END = '\nORDER BY "query", "row"'
 

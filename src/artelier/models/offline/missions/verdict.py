@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.models.offline.missions.criteria import Output, Ruling, criteria_in, ruling
+from artelier.models.offline.missions.criteria import criteria_in, ruling
 from artelier.models.offline.missions.prompt import Prompt
+from artelier.models.offline.missions.topics import Output, Ruling
 
 FIGURES_MIN = 3
 """Lines with figures from which an output must say where they come from."""

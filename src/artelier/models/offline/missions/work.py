@@ -1,4 +1,4 @@
-"""What a task has to go on by now: the answer to its question, the call that is missing, or why there is none.
+"""What a task has to go on by now: the answer to its question, the missing call, or why there is none.
 
 The decision and the content of an artifact are made of the same, so that what was decided can be written.
 """
@@ -15,6 +15,7 @@ from artelier.models.offline.conversation import Wanted
 from artelier.models.offline.missions.evidence import DESCRIBE, Evidence, Next
 from artelier.models.offline.missions.findings import Findings, findings_in
 from artelier.models.offline.missions.goal import Goal, goal_from
+from artelier.models.offline.missions.mentions import seen_in_texts
 from artelier.models.offline.missions.policy import Policy, policy_of
 from artelier.models.offline.missions.prompt import Prompt, Shown
 from artelier.models.offline.parts import Part
@@ -133,27 +134,30 @@ def _wanting(
 
 
 def _looked(work: Work, evidence: Evidence, *, left: int) -> Work:
-    """The same with what other looks gave; or with the call for one, if an iteration is left for it."""
+    """The same with what other looks gave; or with the call for them, if an iteration is left for it."""
     looks: list[Part] = []
+    waiting: list[tuple[str, Wanted]] = []
     titles = {part.title for part in work.parts}
     for question in _others(work, evidence):
-        if len(looks) >= work.policy.looks:
+        if len(looks) + len(waiting) >= work.policy.looks:
             break
         try:
             found = [part for part in evidence.parts(question) if part.title not in titles]
         except Wanted as wanted:
-            if left < 2:
-                continue
-            call = evidence.next(question, wanted)
-            if evidence.has(call.tool):
-                why = f"The answer is there; one more look at the data shows more: {question}"
-                return replace(work, next=call, why=f"{why.rstrip('.?')}.")
+            waiting.append((question, wanted))
         except OfflineCannot:
             continue
         else:
             looks += found[:1]
             titles |= {part.title for part in found}
-    return replace(work, looks=tuple(looks))
+    calls = [evidence.next_of(waiting)] if waiting else []
+    if work.policy.texts and (part := seen_in_texts(work.goal.question, evidence, calls)):
+        looks.append(part)
+    call = next((one for one in calls if evidence.has(one.tool)), None) if left > 1 else None
+    if call is None:
+        return replace(work, looks=tuple(looks))
+    why = "The answer is there; one more look from another side shows whether it holds."
+    return replace(work, next=call, why=why)
 
 
 def _others(work: Work, evidence: Evidence) -> list[str]:

@@ -33,7 +33,12 @@ _SENT = ("letter", "email", "memo")
 
 def forms(work: Work, *, title: str, length: Length, agent: str) -> list[str]:
     """The text in several forms, the roomiest first."""
-    rows = {"terse": (0,), "plain": ROWS_SHOWN[1:], "thorough": ROWS_SHOWN}[length]
+    rows = {
+        "terse": ROWS_SHOWN[3:],
+        "short": ROWS_SHOWN[2:],
+        "plain": ROWS_SHOWN[1:],
+        "thorough": ROWS_SHOWN,
+    }[length]
     make = _sent if work.goal.form in _SENT else _report
     return [make(work, title, length, agent, shown) for shown in rows]
 
@@ -45,7 +50,7 @@ def _report(work: Work, title: str, length: Length, agent: str, rows: int) -> st
     lines = [f"# {figures.escaped(heading)}", ""]
     asked = " ".join(work.goal.question.split())
     lines += [f"{QUESTION}{asked}", ""] if asked else []
-    leads = [_lead(part) for part in found] if several and length != "terse" else []
+    leads = [_lead(part) for part in found] if several and length in ("plain", "thorough") else []
     if leads:
         lines += ["## In short", "", *(f"- {said}" for said in leads if said), ""]
     for part in found:
@@ -99,7 +104,7 @@ def _body(
             if rows:
                 yield from (*_cut(block.text, rows), "")
             continue
-        if block.kind == "list" and length == "terse":
+        if block.kind == "list" and length in ("terse", "short"):
             continue
         yield from (block.text, "")
 
