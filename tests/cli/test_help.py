@@ -16,7 +16,7 @@ from artelier.cli.tree import COMMANDS, root_command
 from tests.cli.conftest import Shell
 from tests.repository.sources import ROOT
 
-LATER = ("up", "doctor", "schedule", "gc")
+LATER = ("schedule", "gc")
 """Commands of later versions: one that is listed must work."""
 
 

@@ -1,0 +1,257 @@
+"""Live events: nothing is missed and nothing comes twice, whoever writes, however slow one reads."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from artelier.server.events import Filter
+from artelier.server.hub import HEARTBEAT_S, Hub
+from artelier.testing import ManualClock
+from tests.server.house import PATIENCE_S, House, asking, frames_of, house, on_a_port, until
+
+ENDLESS = 10**9
+"""A position that no test comes to."""
+
+WRITER = """
+import asyncio, sys
+from artelier.app import Kernel
+
+async def main(path, name):
+    with Kernel.open(path, environ={}) as kernel:
+        for number in range(20):
+            async with kernel.run(f"{name}{number}") as run:
+                await run.step("one", lambda: number)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+class Listener:
+    """A browser's EventSource, as far as it matters: reads frames and remembers the last id."""
+
+    def __init__(self, address: str, home: House, **wanted: Any) -> None:
+        self._address = address
+        cookies = "; ".join(f"{name}={value}" for name, value in home.client.cookies.items())
+        self._headers = {"Cookie": cookies, "Accept": "text/event-stream"}
+        self._wanted = wanted
+        self.events: list[dict[str, Any]] = []
+        self.text = ""
+
+    @property
+    def positions(self) -> list[int]:
+        return [event["position"] for event in self.events]
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[AsyncIterator[str]]:
+        headers = dict(self._headers)
+        if self.events:
+            headers["Last-Event-ID"] = str(self.events[-1]["position"])
+        async with (
+            httpx.AsyncClient(base_url=self._address, timeout=PATIENCE_S) as client,
+            client.stream("GET", "/api/v1/events", params=self._wanted, headers=headers) as answer,
+        ):
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            yield answer.aiter_text()
+
+    async def read_to(self, position: int) -> None:
+        """Read until the event at a position, then hang up."""
+        async with self.connected() as pieces, asyncio.timeout(PATIENCE_S):
+            rest = ""
+            async for piece in pieces:
+                self.text += piece
+                whole, _, rest = (rest + piece).rpartition("\n\n")
+                self.events += frames_of(whole)
+                if self.events and self.events[-1]["position"] >= position:
+                    return
+
+
+async def head(home: House) -> int:
+    return (await home.kernel.store.root())[0]
+
+
+async def stored(home: House) -> list[int]:
+    return [event.position async for event in home.kernel.events()]
+
+
+def test_a_stream_gives_what_is_stored_and_then_what_comes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, on_a_port(home.app) as address:
+            await asking(home.kernel, "m1")
+            listener, upto = Listener(address, home), await head(home)
+            reading = asyncio.create_task(listener.read_to(upto + 3))
+            await until(lambda: len(listener.events) == upto)
+            await home.client.post("/api/v1/runs/m1/inject", json={"note": "one"})
+            await home.client.post("/api/v1/runs/m1/inject", json={"note": "two"})
+            await reading
+            assert listener.positions == (await stored(home))[: len(listener.positions)]
+            assert listener.events[-1]["position"] >= upto + 3
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_that_breaks_is_resumed_without_gap_or_duplicate(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, on_a_port(home.app) as address:
+            listener = Listener(address, home)
+            for number in range(6):
+                await asking(home.kernel, f"m{number}")
+                await listener.read_to(await head(home) - number % 3)
+            await listener.read_to(await head(home))
+            assert listener.positions == await stored(home)
+
+    asyncio.run(scenario())
+
+
+def test_events_of_other_processes_arrive_without_gap_or_duplicate(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, on_a_port(home.app) as address:
+            await asking(home.kernel, "m1")
+            database = str(tmp_path / "state.db")
+            early, joined = Listener(address, home), Listener(address, home)
+            first = asyncio.create_task(early.read_to(ENDLESS))
+            writers = [
+                await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, database, name)
+                for name in ("a", "b")
+            ]
+            await until(lambda: len(early.events) > 10)
+            second = asyncio.create_task(joined.read_to(ENDLESS))  # while they write
+            for number in range(5):
+                await asking(home.kernel, f"own{number}")
+            assert [await writer.wait() for writer in writers] == [0, 0]
+            expected = await stored(home)
+            for listener in (early, joined):
+                await until(lambda one=listener: one.positions[-1:] == expected[-1:])
+                assert listener.positions == expected
+            for task in (first, second):
+                task.cancel()
+            await asyncio.gather(first, second, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_is_filtered_and_of_one_tenant(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, on_a_port(home.app) as address:
+            for tenant, run_id in (("default", "m1"), ("acme", "m1/canary"), ("default", "m2")):
+                await asking(home.kernel, run_id, tenant=tenant)
+            await asking(home.kernel, "m1/figures")
+            listener = Listener(address, home, prefix="m1", kind="run.started")
+            last = [e async for e in home.kernel.events() if e.kind == "run.started"][-1]
+            await listener.read_to(last.position)
+            assert [event["stream"] for event in listener.events] == ["run:m1", "run:m1/figures"]
+            assert "canary" not in listener.text
+
+    asyncio.run(scenario())
+
+
+def test_a_slow_client_is_dropped_and_resumes_where_it_was(tmp_path: Path) -> None:
+    """It stops reading; a second client on the same feed shows that everybody else goes on."""
+
+    async def scenario() -> None:
+        async with house(tmp_path, queue_max=20) as home:
+            hub: Hub = home.app.state.hub
+            wants = Filter(tenant="default")
+            slow, quick = await hub.stream(wants, after=0), await hub.stream(wants, after=0)
+            seen: list[bytes] = [await anext(slow)]
+            taken = b"" + await anext(quick)
+            await asking(home.kernel, "m0")
+            while len(frames_of(b"".join(seen).decode())) < await head(home):
+                seen.append(await anext(slow))
+            waiting = asyncio.ensure_future(anext(slow))  # it has all, and waits for what comes
+            await asking(home.kernel, "m00")
+            seen.append(await waiting)
+            for number in range(1, 21):
+                await asking(home.kernel, f"m{number}")
+                while len(frames_of(taken.decode())) < await head(home):
+                    taken += await anext(quick)
+            seen += [frame async for frame in slow]
+            assert hub.dropped == 1
+            early = [event["position"] for event in frames_of(b"".join(seen).decode())]
+            rest = await hub.stream(wants, after=early[-1])
+            late: list[int] = []
+            while len(early) + len(late) < await head(home):
+                late += [one["position"] for one in frames_of((await anext(rest)).decode())]
+            assert early + late == await stored(home)
+            assert [one["position"] for one in frames_of(taken.decode())] == await stored(home)
+            for stream in (quick, rest):
+                await stream.aclose()  # type: ignore[attr-defined] - a generator
+
+    asyncio.run(scenario())
+
+
+def test_each_event_is_encoded_once_for_all_who_listen(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, on_a_port(home.app) as address:
+            await asking(home.kernel, "m1")
+            listeners = [Listener(address, home) for _ in range(8)]
+            reading = [asyncio.create_task(one.read_to(await head(home) + 2)) for one in listeners]
+            await until(lambda: all(one.events for one in listeners))
+            [feed] = home.app.state.hub._feeds.values()
+            await home.client.post("/api/v1/runs/m1/inject", json={"note": "one"})
+            await asyncio.gather(*reading)
+            assert feed.encoder.encoded == len(await stored(home))
+
+    asyncio.run(scenario())
+
+
+def test_a_quiet_stream_has_a_heart_that_beats_by_the_kernel_s_clock(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with house(tmp_path, clock=clock) as home, on_a_port(home.app) as address:
+            listener = Listener(address, home)
+            async with listener.connected() as pieces, asyncio.timeout(PATIENCE_S):
+                async for piece in pieces:
+                    listener.text += piece
+                    if ": still here" in listener.text:
+                        break
+                    if "tenant.created" in listener.text:
+                        clock.advance(HEARTBEAT_S)
+
+    asyncio.run(scenario())
+
+
+def test_the_end_of_the_server_ends_its_streams(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            listener = Listener("", home)
+            async with on_a_port(home.app) as address:
+                listener = Listener(address, home)
+                reading = asyncio.create_task(listener.read_to(ENDLESS))
+                await until(lambda: len(listener.events) > 0)
+            await asyncio.wait_for(asyncio.gather(reading, return_exceptions=True), PATIENCE_S)
+
+    asyncio.run(scenario())
+
+
+def test_only_so_many_listen_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path, clients_max=1) as home:
+            hub: Hub = home.app.state.hub
+            first = await hub.stream(Filter(tenant="default"), after=0)
+            await anext(first)
+            full = await home.client.get("/api/v1/events/stream")
+            assert (full.status_code, full.json()["error"]["code"]) == (503, "queue_full")
+            await first.aclose()  # type: ignore[attr-defined] - a generator
+            second = await hub.stream(Filter(tenant="default"), after=0)
+            await second.aclose()  # type: ignore[attr-defined] - a generator
+
+    asyncio.run(scenario())
+
+
+def test_a_broken_last_event_id_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            for given in ("x", "-1", "1e3", "9" * 20):
+                headers = {"Last-Event-ID": given}
+                answer = await home.client.get("/api/v1/events/stream", headers=headers)
+                assert answer.json()["error"]["code"] == "invalid_request"
+
+    asyncio.run(scenario())
