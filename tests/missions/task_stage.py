@@ -130,7 +130,9 @@ def _next(script: list[Any]) -> Any:
 # The stage
 
 
-def opened(folder: Path, actor: Actor, *, tools: Sequence[Any] = (sales_of,), **more: Any) -> Kernel:
+def opened(
+    folder: Path, actor: Actor, *, tools: Sequence[Any] = (sales_of,), **more: Any
+) -> Kernel:
     return Kernel.open(
         folder / "s.db", models={"m": actor.model}, tools=tools, environ={}, **more
     )  # fmt: skip

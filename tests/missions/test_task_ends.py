@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
+from artelier import ModelReply, Price
+from artelier.errors import ModelRefusedCall
+from artelier.kernel import Limits
+from artelier.missions.driving import drive_task
 from tests.missions.task_stage import (
+    DONE,
     REPORT,
+    TASK,
+    THINK,
     Actor,
+    as_json,
+    decide,
     kinds,
     look,
+    make_task,
     opened,
     play,
     read,
+    reject,
     replayed,
+    text_of,
     work,
     write,
 )
 
+OWN = ("task", "decision")
+
 
 def test_a_task_is_done_by_a_passed_evaluation(tmp_path: Path) -> None:
     async def scenario() -> None:
-        actor = Actor(look(), write())
-        with opened(tmp_path, actor) as kernel:
+        with opened(tmp_path, Actor(look(), write())) as kernel:
             desk = kernel.for_tenant()
 
             result = await work(desk)
@@ -30,10 +44,289 @@ def test_a_task_is_done_by_a_passed_evaluation(tmp_path: Path) -> None:
             assert result.outputs == ("m/report@1",)
             assert result.text == REPORT
             assert await read(desk, "m/report@1") == REPORT
-            assert [kind for kind in await kinds(kernel) if kind.startswith(("task", "decision"))] == [
+            assert [kind for kind in await kinds(kernel) if kind.startswith(OWN)] == [
                 "task.begun", "decision.taken", "decision.executed", "decision.taken",
                 "decision.executed", "task.evaluated", "task.ended",
             ]  # fmt: skip
+            again = await replayed(desk)
+            assert (again.status, again.model_calls) == ("completed", 0)
+            assert again.result["outputs"] == ["m/report@1"]
+
+    play(scenario())
+
+
+def test_the_version_is_in_the_batch_of_its_receipt_and_says_where_it_is_from(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Actor(look(), write())) as kernel:
+            desk = kernel.for_tenant()
+            await work(desk)
+
+            artifact = await desk.as_principal("operator").artifacts.read("m/report")
+            rows = await kernel.store.query(
+                "SELECT c.first_position, e.kind FROM events e JOIN commits c"
+                " ON e.position BETWEEN c.first_position AND c.last_position"
+                " WHERE e.kind IN ('artifact.written', 'decision.executed')"
+                " ORDER BY e.position DESC LIMIT 2"
+            )
+
+            assert (artifact.owner, artifact.kind) == ("m/analyst", "report")
+            assert (artifact.provenance.run_id, artifact.provenance.step) == (TASK, "c2/content")
+            assert {kind for _, kind in rows} == {"artifact.written", "decision.executed"}
+            assert rows[0][0] == rows[1][0]
+
+    play(scenario())
+
+
+def test_a_claim_of_completion_is_never_enough(tmp_path: Path) -> None:
+    """Without outputs no evaluator is asked, and the same claim again and again is being stuck."""
+
+    async def scenario() -> None:
+        actor = Actor(DONE)
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.status, result.reason, result.iterations) == ("failed", "stuck", 3)
+            assert actor.requests("Verdict") == []
+            assert (await replayed(kernel.for_tenant())).status == "failed"
+
+    play(scenario())
+
+
+def test_outputs_that_the_evaluator_refuses_end_at_the_limit(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write(), THINK, DONE, look("Bergen"), judge=reject)
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.status, result.reason, result.iterations) == (
+                "failed",
+                "max_iterations",
+                5,
+            )
+            assert result.outputs == ("m/report@1",)
+            assert len(actor.requests("Verdict")) == 1  # the verdict on unchanged outputs stands
+            assert "The amount is missing." in text_of(actor.requests()[2])
+
+    play(scenario())
+
+
+def test_three_equal_decisions_end_a_task_and_the_prompt_before_warns(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(THINK, decide("analyze") | {"reason": "In other words."}, THINK)
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.status, result.reason, result.iterations) == ("failed", "stuck", 3)
+            warned = ["Stuck:" in text_of(request) for request in actor.requests()]
+            assert warned == [False, False, True]
+
+    play(scenario())
+
+
+def test_an_equal_call_that_tells_something_new_is_no_repetition(tmp_path: Path) -> None:
+    from artelier import tool
+
+    ticks = iter(range(100, 200))
+
+    @tool(side_effect=False)
+    async def poll() -> int:
+        "Poll."
+        return next(ticks)
+
+    async def scenario() -> None:
+        actor = Actor(decide("use_tool", tool="poll", input={}))
+        with opened(tmp_path, actor, tools=[poll]) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.reason, result.iterations) == ("max_iterations", 5)
+
+    play(scenario())
+
+
+def test_a_reply_that_is_no_decision_is_repaired_once_and_then_fails_the_task(
+    tmp_path: Path,
+) -> None:
+    fenced = f"```json\n{as_json(THINK)}\n```"
+
+    async def scenario() -> None:
+        actor = Actor(fenced, f"Sure! {as_json(THINK)}")
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.status, result.reason) == ("failed", "decision_invalid")
+            assert len(actor.asked) == 2
+            assert "not one JSON value" in text_of(actor.requests()[1])
+            assert "decision.invalid" in await kinds(kernel)
+            assert (await replayed(kernel.for_tenant())).reason == "decision_invalid"
+
+    play(scenario())
+
+
+def test_a_repaired_decision_counts_and_is_what_the_conversation_shows(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor({"action": "dance", "reason": "x"}, look(), write())
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.status, result.iterations) == ("done", 2)
+            assert "action" in actor.requests()[1].messages[-1].text
+            assert "dance" not in text_of(actor.requests()[2])
+            assert (await replayed(kernel.for_tenant())).status == "completed"
+
+    play(scenario())
+
+
+def test_an_error_of_the_model_fails_the_task_and_a_retry_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), ModelRefusedCall("too rude"), write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            first = await work(desk)
+            assert (first.status, first.reason) == ("failed", ModelRefusedCall.code)
+            replay = await replayed(desk)
+            assert replay.reason == ModelRefusedCall.code
+
+            await desk.retry(TASK)
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert (second.status, second.iterations) == ("done", 2)
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_a_missing_input_blocks_and_a_retry_looks_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            job = await make_task(desk, inputs=["m/brief"])
+            first = await work(desk, job)
+            assert (first.status, first.reason) == ("blocked", "missing_input")
+            assert "m/brief" in first.text
+            assert actor.asked == []
+            assert (await replayed(desk)).reason == "missing_input"
+
+            await desk.as_principal("operator").artifacts.write(
+                "m/brief", kind="document", content="Only 2025 counts."
+            )
+            await desk.retry(TASK)
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert second.status == "done"
+            assert "Only 2025 counts." in text_of(actor.requests()[0])
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_an_input_that_the_agent_may_not_read_blocks(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Actor(THINK)) as kernel:
+            desk = kernel.for_tenant()
+            await desk.as_principal("bob").artifacts.write(
+                "secret", kind="document", content="canary", access="private"
+            )
+            result = await work(desk, inputs=["secret"])
+
+            assert (result.status, result.reason) == ("blocked", "missing_input")
+            rows = await kernel.store.query("SELECT blocked_by FROM tasks WHERE task = ?", (TASK,))
+            assert rows == [("secret",)]
+
+    play(scenario())
+
+
+def test_a_retry_after_the_limit_counts_anew_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), THINK, look("Bergen"), write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            first = await work(desk, max_iterations=2)
+            assert (first.status, first.reason, first.iterations) == ("failed", "max_iterations", 2)
+
+            await desk.retry(TASK)
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert (second.status, second.iterations) == ("done", 4)
+            assert "Iteration 3 of 4" in text_of(actor.requests()[2])
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_a_retry_after_being_stuck_or_undecided_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(THINK, THINK, THINK, "no", "no", look(), write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            assert (await work(desk, max_iterations=6)).reason == "stuck"
+            await desk.retry(TASK)
+            assert (await drive_task(desk, TASK, on_wait="return")).reason == "decision_invalid"
+            await desk.retry(TASK)
+            last = await drive_task(desk, TASK, on_wait="return")
+
+            assert (last.status, last.iterations) == ("done", 6)
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_a_task_out_of_budget_is_blocked_and_goes_on_when_the_cap_is_raised(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write())
+        actor.model.price = Price(input=Decimal(1), output=Decimal(2))
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            job = await make_task(desk)
+            first = await drive_task(
+                desk, TASK, job, on_wait="return", limits=Limits(usd="0.000001")
+            )
+            assert (first.status, first.run_status) == ("blocked", "budget_exhausted")
+
+            await desk.limit(TASK, unit="usd", cap="5")
+            await desk.resume(TASK)
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert second.status == "done"
+
+    play(scenario())
+
+
+def test_a_cancelled_task_says_so(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async def cancel(_: object) -> ModelReply:
+            await desk.cancel(TASK)
+            return ModelReply(text=as_json(THINK))
+
+        with opened(tmp_path, Actor(cancel)) as kernel:
+            desk = kernel.for_tenant()
+            result = await work(desk)
+
+            assert (result.status, result.run_status) == ("cancelled", "cancelled")
+
+    play(scenario())
+
+
+def test_a_paused_task_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async def pause(_: object) -> str:
+            await desk.pause(TASK)
+            return as_json(look())
+
+        actor = Actor(pause, write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            first = await work(desk)
+            assert (first.status, first.run_status) == ("active", "paused")
+            await desk.inject(TASK, "Mind the gap.")
+            await desk.resume(TASK)
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert second.status == "done"
+            assert len(actor.requests()) == 2
+            assert "Mind the gap." in text_of(actor.requests()[1])
             assert (await replayed(desk)).status == "completed"
 
     play(scenario())

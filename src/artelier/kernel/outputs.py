@@ -46,6 +46,8 @@ def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | Non
 def value_of(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> Any:
     """The reply's structured output as `output`. A reply that calls tools has none yet: None.
 
+    An output with `value_of_reply(reply)` takes any reply: what does not fit is then no misfit of the step.
+
     Where a text is asked for (`str`), a reply that is no JSON text is that text. What was recorded as
     fitting a schema is not checked by it again.
     Errors: `OutputInvalid` that says what does not fit, with the reply in `facts["reply"]`.
@@ -60,6 +62,8 @@ def value_of(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> An
 def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool) -> Any:
     if output is None:
         return reply.output
+    if hasattr(output, "value_of_reply"):  # its caller judges the reply, as it came
+        return output.value_of_reply(reply)
     if reply.tool_calls and reply.output is None:
         return None
     value = reply.output

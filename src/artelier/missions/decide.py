@@ -6,14 +6,13 @@ taken off and nothing is searched for in it. One repair names the mistakes; then
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from artelier.context import cut
-from artelier.errors import InvalidRequest, OutputInvalid
+from artelier.errors import InvalidRequest
 from artelier.kernel import FixedPart, ModelResult, Prompt, Run
 from artelier.kernel.manifest import encoded
 from artelier.missions.wording import template
@@ -92,21 +91,23 @@ async def ask(
     model: str,
     read: Any,
     repair: str,
-    output: Mapping[str, Any] | None = None,
+    form: type[BaseModel] | None = None,
     **params: Any,
 ) -> Asked[Any]:
     """Ask a model, and once again if its reply cannot be read by `read`.
 
-    Errors: those of `Run.step_model`, `OutputInvalid` apart.
+    `form`: whose JSON schema the request names.
+    Errors: those of `Run.step_model`.
     """
+    output = None if form is None else _unjudged(form)
     call: dict[str, Any] = {"model": model, "output": output, **params}
-    first = await _reply(run, key=key, messages=prompt, **call)
+    first = await run.step_model(key=key, messages=prompt, **call)
     try:
         return Asked(value=read(_of(first)), result=first)
     except Mistake as mistake:
         said = str(mistake)[:MISTAKES_CHARS]
     again = _repairing(prompt, _of(first), f"{template(repair)}\n\n{said}")
-    second = await _reply(run, key=f"{key}/repair", messages=again, **call)
+    second = await run.step_model(key=f"{key}/repair", messages=again, **call)
     try:
         return Asked(value=read(_of(second)), result=second, repaired=True)
     except Mistake as mistake:
@@ -114,15 +115,20 @@ async def ask(
         return Asked(value=None, result=second, repaired=True, mistakes=said)
 
 
-async def _reply(run: Run, *, key: str, **call: Any) -> ModelResult:
-    """The reply, whether it fits the schema or not: what it is, is decided here by its text alone."""
-    try:
-        return await run.step_model(key=key, **call)
-    except OutputInvalid as error:
-        reply = error.facts.get("reply")
-        if not isinstance(reply, ModelReply):
-            raise
-        return ModelResult(text=reply.text, finish_reason=reply.finish_reason, key=key, reply=reply)
+def _unjudged(form: type[BaseModel]) -> type:
+    """An output type with the schema of a form that takes any reply: its text alone decides what it is.
+
+    Adapters take a fence off, and repairs are ours to ask for; so no step is recorded as a misfit.
+    """
+
+    def nothing(reply: ModelReply) -> None:
+        return None
+
+    members = {
+        "model_json_schema": staticmethod(form.model_json_schema),
+        "value_of_reply": staticmethod(nothing),
+    }
+    return type(form.__name__, (), members)
 
 
 def _of(result: ModelResult) -> ModelReply:

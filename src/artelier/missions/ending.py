@@ -61,7 +61,7 @@ class Endings:
         number = 0
         while True:
             number += 1
-            key = _key(ended.iteration, number)
+            key = _key(ended, number)
             is_known = await self._run.core.history.knows(key)
             told = await self._receipt(key, ended, outputs)
             if not is_known:
@@ -75,8 +75,9 @@ class Endings:
     async def passed_over(self, iteration: int) -> None:
         """An iteration that had failed of a step, which was asked again: its old end stands for nothing."""
         history, number = self._run.core.history, 1
-        while not history.at_end and await history.knows(_key(iteration, number)):
-            await self._receipt(_key(iteration, number), Ended("", ""), ())
+        past = Ended("", "", iteration=iteration)
+        while not history.at_end and await history.knows(_key(past, number)):
+            await self._receipt(_key(past, number), past, ())
             number += 1
 
     async def _receipt(self, key: str, ended: Ended, outputs: Sequence[str]) -> ev.TaskEnded:
@@ -112,5 +113,9 @@ class Endings:
         return reopened >= ends
 
 
-def _key(iteration: int, number: int) -> str:
-    return f"c{iteration}/end" if number == 1 else f"c{iteration}/end/{number}"
+def _key(ended: Ended, number: int) -> str:
+    """Beside the steps of its iteration; the limit is reached between two of them."""
+    place = f"c{ended.iteration}/end"
+    if ended.reason == "max_iterations":
+        place = f"limit/{ended.iteration}"
+    return place if number == 1 else f"{place}-{number}"

@@ -95,7 +95,7 @@ async def _judged(
 
     asked = await ask(
         run, _prompt(job, task, outputs), key=key, model=job.model, read=read,
-        repair="repair-verdict-1", output=Verdict.model_json_schema(), temperature=0.0,
+        repair="repair-verdict-1", form=Verdict, temperature=0.0,
         max_output_tokens=min(job.max_output_tokens, VERDICT_TOKENS_MAX),
     )  # fmt: skip
     if asked.value is None:

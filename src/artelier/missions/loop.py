@@ -113,7 +113,7 @@ class TaskLoop:
     async def _begin(self, state: TaskState) -> TaskState:
         """Look for the inputs; without all of them the task is blocked."""
         self._looks += 1
-        key = "begun" if self._looks == 1 else f"begun/{self._looks}"
+        key = "begun" if self._looks == 1 else f"begun-{self._looks}"
 
         async def make(full: str) -> tuple[ev.TaskBegun, list[Blob]]:
             refs, missing = await gathering.found_inputs(self._desk, self.job)
@@ -216,7 +216,7 @@ class TaskLoop:
 
         self._asked = await ask(
             self.run, prompt, key=f"c{number}/decision", model=self.job.model, read=read,
-            repair="repair-decision-1", output=Decision.model_json_schema(),
+            repair="repair-decision-1", form=Decision,
             temperature=guidance.temperature,
             max_output_tokens=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
         )  # fmt: skip
