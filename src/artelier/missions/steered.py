@@ -1,31 +1,38 @@
-"""From a reading of steering to the guidance of one iteration, and to the bounds that the kernel holds."""
+"""From a reading of steering to the guidance of one iteration, and to the bounds that the kernel keeps."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 from artelier.kernel import RunCore
-from artelier.missions.guidance import OUTPUT_BYTES, Guidance
+from artelier.missions.guidance import Guidance
+from artelier.missions.policy import bias
+from artelier.missions.steering import Steering, apply, effective
 
 
 def guidance_of(reading: Any, core: RunCore) -> Guidance:
-    """Steering as it was read, with what a fork has changed; from now on the run's core obeys it."""
+    """Steering as it was read, with what a fork has changed; from now on the run's core keeps to it.
+
+    Without any, nothing is asked for beyond the task, and nothing is off.
+    Errors: `InvalidRequest` if what a fork changes is no steering.
+    """
     found = cast("dict[str, Any]", reading or {})
     own = cast("list[Any] | None", found.get("agent"))
     shared = cast("list[list[Any]]", found.get("membranes") or [])
-    contents = [cast("dict[str, Any]", one[1]) for one in ([own] if own else []) + shared]
-    off = {
-        name: "it is switched off" for content in contents
-        for name, on in content.get("tools", {}).items() if on is False
-    }  # fmt: skip
-    core.barred = off
-    sliders = [content.get("sliders", {}) for content in contents]
-    return Guidance(
-        iterations=min(
-            (one["iterations"] for one in sliders if one.get("iterations")), default=None
-        ),
-        output_bytes=min(
-            (one.get("output_bytes") or OUTPUT_BYTES for one in sliders), default=OUTPUT_BYTES
-        ),
-        refs=tuple(str(one[0]) for one in ([own] if own else []) + shared),
+    if own is None and not shared and core.changes.get("steering") is None:
+        return Guidance()
+    steering = effective(
+        None if own is None else Steering.parse(own[1]),
+        [Steering.parse(content) for _, content in shared],
+        core.changes,
     )
+    room = core.result_bytes_max
+    apply(core, steering)
+    core.result_bytes_max = min(room, core.result_bytes_max)
+    policy = bias(steering)
+    return Guidance(
+        text=policy.text, temperature=policy.temperature, iterations=steering.iterations,
+        delegation_depth=steering.delegation_depth, output_bytes=steering.output_bytes,
+        breadth=policy.breadth,
+        refs=tuple(str(ref) for ref, _ in [*([] if own is None else [own]), *shared]),
+    )  # fmt: skip
