@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _REASONS = {
     "max_iterations": "It found no answer within its cycles: ask for less, or name a stronger --model.",
     "stuck": "It repeated the same calls with the same results: ask differently, or name another --model.",
+    "plan_invalid": "Its plan had mistakes: word the goal differently, or give a plan with --plan-file.",
     "offline_cannot": "The offline model answers what it can do with certainty: name another --model.",
 }
 
@@ -89,6 +90,11 @@ def own_program(run_id: str) -> str:
 
 def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
     status, run_id = run["status"], run["id"]
+    if status == "failed" and run["reason"] == "tasks_failed":
+        return [
+            f"see why: {call.command_line('tasks', 'list', '--mission', run_id)}",
+            f"try what failed again: {call.command_line('retry', run_id)}",
+        ]
     if status == "failed":
         reopen = f"try its failed step again: {call.command_line('retry', run_id)}"
         if run["reason"] == PriceUnknown.code:

@@ -6,18 +6,23 @@ import asyncio
 import os
 import sys
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from artelier.app import Kernel, TenantKernel
 from artelier.cli import plain
 from artelier.cli.call import Call
-from artelier.cli.watch import Watch
+from artelier.cli.mission_story import plan_lines
+from artelier.cli.watch import Watch, tasks_below
 from artelier.errors import ArtelierError
 
 LINE_BYTES_MAX = 65_536
 """Of one typed line."""
+
+
+Asked = tuple[str, str]
+"""A run and the step in which it asks."""
 
 
 class Desk:
@@ -33,9 +38,9 @@ class Desk:
         self._runs: TenantKernel = kernel.for_tenant(call.tenant)
         self._run_id = run_id
         self._yes = yes
-        self._open: asyncio.Queue[str] = asyncio.Queue()
-        self._settled: set[str] = set()
-        self._asking: tuple[str, asyncio.Task[Any]] | None = None
+        self._open: asyncio.Queue[Asked] = asyncio.Queue()
+        self._settled: set[Asked] = set()
+        self._asking: tuple[Asked, asyncio.Task[Any]] | None = None
         self._clerk: asyncio.Task[None] | None = None
         self._watch = Watch(
             kernel, call.tenant, run_id, call.screen, asked=self._asked, answered=self._answered
@@ -48,8 +53,9 @@ class Desk:
 
     async def __aenter__(self) -> Desk:
         await self._watch.__aenter__()
-        for item in await self._runs.approvals(self._run_id):  # asked before we came
-            self._open.put_nowait(item["step"])
+        for run in await tasks_below(self._kernel, self._runs.id, self._run_id):
+            for item in await self._runs.approvals(run):  # asked before we came
+                self._open.put_nowait((run, item["step"]))
         self._clerk = asyncio.create_task(self._work())
         return self
 
@@ -64,25 +70,25 @@ class Desk:
         await asyncio.gather(self._clerk, return_exceptions=True)
         await self._watch.__aexit__(kind, error, trace)
 
-    def _asked(self, step: str) -> bool:
-        self._open.put_nowait(step)
+    def _asked(self, run: str, step: str) -> bool:
+        self._open.put_nowait((run, step))
         return self._call.screen.asks and not self._yes
 
-    def _answered(self, step: str) -> None:
+    def _answered(self, run: str, step: str) -> None:
         """Somebody answered elsewhere: the question here is moot."""
-        self._settled.add(step)
-        if self._asking is not None and self._asking[0] == step:
+        self._settled.add((run, step))
+        if self._asking is not None and self._asking[0] == (run, step):
             self._asking[1].cancel()
 
     async def _work(self) -> None:
         while True:
-            step = await self._open.get()
-            if step in self._settled:
+            asked = await self._open.get()
+            if asked in self._settled:
                 continue
             if not self.answers:
                 self._leave()
                 continue
-            question = await self._question(step)
+            question = await self._question(asked)
             if question is None:
                 continue
             self._watch.hold()
@@ -91,17 +97,17 @@ class Desk:
             finally:
                 self._watch.release()
 
-    async def _question(self, step: str) -> dict[str, Any] | None:
-        found = await self._runs.approvals(self._run_id)
-        return next((item for item in found if item["step"] == step), None)
+    async def _question(self, asked: Asked) -> dict[str, Any] | None:
+        found = await self._runs.approvals(asked[0])
+        return next((item for item in found if item["step"] == asked[1]), None)
 
     async def _answer(self, question: dict[str, Any]) -> None:
-        step = question["step"]
+        run, step = question["run_id"], question["step"]
         if self._yes:
             answer: dict[str, Any] | None = {"note": "--yes"}
         else:
             task = asyncio.create_task(self._ask(question))
-            self._asking = (step, task)
+            self._asking = ((run, step), task)
             await asyncio.wait((task,))
             self._asking = None
             if task.cancelled():
@@ -112,7 +118,7 @@ class Desk:
             self._leave()
             return
         try:
-            await self._runs.approve(self._run_id, step, by=self._call.person, **answer)
+            await self._runs.approve(run, step, by=self._call.person, **answer)
         except ArtelierError as error:
             self._call.screen.note(f"not answered: {error}", "red")
 
@@ -129,6 +135,10 @@ class Desk:
         screen.note()
         screen.note(f"? {question['question']}", "bold yellow")
         for name, value in details.items():
+            if name == "plan" and isinstance(value, dict):
+                for line in plan_lines(cast("dict[str, Any]", value)):
+                    screen.note(f"  {line}")
+                continue
             text = value if isinstance(value, str) else plain.json_text(value)
             screen.note(f"  {name}: {text[:4000]}")
         # An answer in words is a yes with a note, so it has a letter: a slip of the finger is no yes.

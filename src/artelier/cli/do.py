@@ -1,11 +1,11 @@
-"""`artelier do`: one goal, one folder, one report."""
+"""`artelier do`: one goal, one folder, one report; by a plan of tasks, or by one agent alone."""
 
 from __future__ import annotations
 
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,6 +21,9 @@ app = alone()
 
 GOAL_CHARS_MAX = 100_000
 """A longer goal belongs into a file of the workspace."""
+
+PLAN_CHARS_MAX = 4_000_000
+"""Of a plan in a file (a hundred tasks with the longest texts)."""
 
 
 @command(
@@ -48,51 +51,166 @@ async def do(
     budget_usd: Annotated[
         str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend.")
     ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show the plan and ask before it is launched.")
+    ] = False,
+    plan_file: Annotated[
+        str | None,
+        typer.Option(
+            "--plan-file",
+            metavar="FILE",
+            help="Plan as JSON: launched if it is there; with --plan, written there to be edited.",
+        ),
+    ] = None,
+    solo: Annotated[
+        bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
 ) -> int:
-    """Let an agent work on GOAL in a folder and write a report.
+    """Let agents work on GOAL in a folder and write a report.
 
-    Its steps are shown on stderr, the report goes to stdout and into a file. If the process dies, the
-    same command with --run-id, or `artelier resume`, goes on where it stopped.
+    The goal becomes a plan: agents, tasks and what each task must fulfil. Each task ends only when its
+    output was evaluated. All steps are shown on stderr, the report goes to stdout and into a file. If the
+    process dies, the same command with --run-id, or `artelier resume`, goes on where it stopped.
     """
     from artelier.cli.driving import conclude
 
     root, usd = _checked(goal, workspace), call.dollars(budget_usd)
-    name = model or call.settings.model
+    wish = Wish(goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes)
+    given = _given(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id(goal)
     async with call.kernel(create=True) as kernel:
-        asked = {"prompt": goal, "workspace": root, "model": model}
+        asked = {"goal": goal, "workspace": root, "model": model}
         if await _exists(kernel, call.tenant, run_id, asked):
-            from artelier.cli.runs.control import resumed
-
-            caps = {} if usd is None else {"usd": usd}
-            result = await resumed(call, kernel, run_id, yes=yes, caps=caps)
+            result = await _gone_on(call, kernel, run_id, wish, given)
+        elif solo:
+            kernel.models.resolve(wish.model)  # before anything is recorded
+            result = await _alone(call, kernel, run_id, wish)
         else:
-            kernel.models.resolve(name)  # before anything is recorded
-            result = await _start(
-                call, kernel, run_id, goal=goal, root=root, model=name, usd=usd, yes=yes
-            )
+            result = await _planned(call, kernel, run_id, wish, given, asks=plan)
+        if plan and not solo:
+            result = await _shown(call, kernel, result, plan_file)
         return await conclude(call, kernel, result, out=out)
 
 
-async def _start(
-    call: Call, kernel: Kernel, run_id: str, *, goal: str, root: str, model: str, usd: str | None,
-    yes: bool,
-) -> AgentResult:  # fmt: skip
+class Wish(NamedTuple):
+    """What somebody wants done."""
+
+    goal: str
+    root: str
+    """The workspace."""
+    model: str
+    usd: str | None
+    yes: bool
+
+
+async def _alone(call: Call, kernel: Kernel, run_id: str, wish: Wish) -> AgentResult:
+    """One agent, without a plan."""
     from artelier.agents import workspace_agent
     from artelier.cli.driving import drive, report_id
 
-    agent = workspace_agent(kernel, root)
-    call.screen.note(f"run {run_id}: {model}, workspace {root}, database {call.database}", "bold")
-    limits = call.settings.limits(usd=usd)
+    agent = workspace_agent(kernel, wish.root)
+    _announce(call, run_id, wish)
+    limits = call.settings.limits(usd=wish.usd)
 
     async def work(on_wait: str) -> AgentResult:
         return await agent.run(
-            run_id=run_id, tenant=call.tenant, model=model, prompt=goal, on_wait=on_wait,
-            limits=limits, artifact=report_id(run_id), workspace=root,
+            run_id=run_id, tenant=call.tenant, model=wish.model, prompt=wish.goal, on_wait=on_wait,
+            limits=limits, artifact=report_id(run_id), workspace=wish.root,
         )  # fmt: skip
 
-    return await drive(call, kernel, run_id, work, yes=yes)
+    return await drive(call, kernel, run_id, work, yes=wish.yes)
+
+
+async def _planned(
+    call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: Any, *, asks: bool
+) -> AgentResult:
+    """A mission, from its plan on. `asks`: it waits for a person's answer before it is launched."""
+    from artelier.cli.driving import drive
+    from artelier.missions.conduct import check_mission_id, conduct
+    from artelier.missions.planning import mission_job
+
+    desk = kernel.for_tenant(call.tenant)
+    kernel.models.resolve(wish.model)  # before anything is recorded
+    job = mission_job(
+        desk, wish.goal, model=wish.model, workspace=wish.root, auto_launch=not asks, plan=plan
+    )
+    check_mission_id(run_id)
+    _announce(call, run_id, wish)
+    limits = call.settings.limits(usd=wish.usd)
+
+    async def work(on_wait: str) -> AgentResult:
+        return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits)
+
+    return await drive(call, kernel, run_id, work, yes=wish.yes)
+
+
+async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: Any) -> AgentResult:
+    """A run that is there, with its launch answered by an edited plan if one is given."""
+    from artelier.cli.runs.control import resumed
+
+    if plan is not None:
+        await kernel.for_tenant(call.tenant).launch(run_id, plan, by=call.person)
+    caps = {} if wish.usd is None else {"usd": wish.usd}
+    return await resumed(call, kernel, run_id, yes=wish.yes, caps=caps)
+
+
+def _announce(call: Call, run_id: str, wish: Wish) -> None:
+    database = f"database {call.database}"
+    call.screen.note(f"run {run_id}: {wish.model}, workspace {wish.root}, {database}", "bold")
+
+
+def _given(plan_file: str | None, *, plan: bool, solo: bool) -> Any:
+    """The plan of a file; None if there is none yet. Errors: `InvalidRequest`, `NotFound`."""
+    if solo and (plan or plan_file is not None):
+        raise InvalidRequest("--solo works without a plan", got="--plan or --plan-file")
+    if plan_file is None:
+        return None
+    if not os.path.exists(plan_file):
+        if plan:
+            return None
+        raise NotFound(
+            "the plan is not there", got=plan_file,
+            hint="With --plan, the plan that is made is written to this file.",
+        )  # fmt: skip
+    from artelier.cli.runs.control import json_argument
+
+    try:
+        with open(plan_file, encoding="utf-8") as file:
+            text = file.read(PLAN_CHARS_MAX + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"the plan cannot be read: {error}", got=plan_file) from None
+    if len(text) > PLAN_CHARS_MAX:
+        raise InvalidRequest("the plan is too long", expected=f"{PLAN_CHARS_MAX:,} characters")
+    return json_argument(text, "--plan-file")
+
+
+async def _shown(
+    call: Call, kernel: Kernel, result: AgentResult, plan_file: str | None
+) -> AgentResult:
+    """A plan that waits for its launch, on stdout and in its file; the result with it as output."""
+    from dataclasses import replace
+
+    from artelier.cli.mission_story import estimate_line, plan_lines
+    from artelier.cli.plain import json_text
+
+    if result.status != "waiting_approval":
+        return result
+    mission = await kernel.for_tenant(call.tenant).mission(result.run_id)
+    if mission["launched_us"] is not None or mission["plan"] is None:
+        return result
+    if plan_file is not None:
+        from pathlib import Path
+
+        from artelier.cli.driving import write_report
+
+        write_report(Path(plan_file), json_text(mission["plan"]))
+        call.screen.note(f"plan {plan_file}: edit it, and give the same command again to launch it")
+    if not call.as_json:
+        for line in plan_lines(mission["plan"]):
+            call.screen.line(line)
+        call.screen.line(estimate_line(**mission["estimate"]))
+    return replace(result, output={"plan": mission["plan"], "estimate": mission["estimate"]})
 
 
 def _checked(goal: str, workspace: str) -> str:
@@ -123,16 +241,16 @@ async def _exists(kernel: Kernel, tenant: str, run_id: str, asked: dict[str, Any
         stored = await settings_of(kernel, tenant, run_id)
     except NotFound:
         return False
-    for name, what in (("prompt", "goal"), ("workspace", "workspace"), ("model", "model")):
-        same = asked[name] == stored[name]
+    have: dict[str, Any] = {"goal": stored.get("goal", stored.get("prompt"))}
+    have |= {name: stored.get(name, "") for name in ("workspace", "model")}
+    for name in ("goal", "workspace", "model"):
+        same = asked[name] == have[name]
         if name == "model":
-            same = asked[name] is None or canonical_name(asked[name]) == canonical_name(
-                stored[name]
-            )
+            same = asked[name] is None or canonical_name(asked[name]) == canonical_name(have[name])
         if not same:
             raise Conflict(
-                f"run {run_id} exists with another {what}",
-                expected=repr(stored[name])[:200], got=repr(asked[name])[:200],
+                f"run {run_id} exists with another {name}",
+                expected=repr(have[name])[:200], got=repr(asked[name])[:200],
                 hint="Give the same one to go on with it, or another --run-id to start anew.",
             )  # fmt: skip
     return True

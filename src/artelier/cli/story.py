@@ -2,106 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import msgspec
 
+from artelier.cli import mission_story as _missions  # it registers its own
 from artelier.cli import plain
-from artelier.errors import ArtelierError
+from artelier.cli.telling import Line, Story, tells
 from artelier.kernel import events as ev
-from artelier.log import Event, EventData
+from artelier.log import Event
 from artelier.money import format_usd
 
-Load = Callable[[str], Awaitable[bytes]]
-"""Content of a blob reference."""
+__all__ = ["Line", "Story"]
 
-
-class Line(NamedTuple):
-    """One line; `style` is rich's."""
-
-    text: str
-    style: str = ""
-
-
-class Story:
-    """Tells events in order; it remembers when a call began and what a tool is called."""
-
-    def __init__(self, load: Load) -> None:
-        self._load = load
-        self._began: dict[str, int] = {}
-        self._tools: dict[str, str] = {}
-
-    async def lines(self, event: Event) -> list[Line]:
-        """What an event tells; nothing for those that only keep books."""
-        try:
-            data = event.decode()
-        except ArtelierError:
-            return [Line(f"{event.kind} (of another version)", "dim")]
-        teller = _TELLERS.get(type(data))
-        return [] if teller is None else await teller(self, data, event)
-
-    def remember(self, event: Event) -> None:
-        """Take note of a call that is not told, so that its end can be."""
-        if event.kind in (ev.ModelRequested.KIND, ev.ToolRequested.KIND):
-            fields = event.plain()
-            self.begin(fields["key"], event.at_us)
-            if "name" in fields:
-                self.name_tool(fields["key"], fields["name"])
-
-    async def json(self, ref: str | None) -> Any:
-        if ref is None:
-            return None
-        try:
-            return msgspec.json.decode(await self._load(ref))
-        except ArtelierError:
-            return None  # erased or damaged: `verify` names it, a listing goes on
-
-    async def fields(self, ref: str | None) -> dict[str, Any]:
-        """A stored JSON object; empty for anything else."""
-        value = await self.json(ref)
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-    def begin(self, key: str, at_us: int) -> None:
-        if len(self._began) > 1000:  # calls that never ended, of a very long story
-            self._began.clear()
-            self._tools.clear()
-        self._began[key] = at_us
-
-    def took(self, key: str, at_us: int) -> str:
-        began = self._began.pop(key, None)
-        return "" if began is None else f" in {plain.duration(max(0, at_us - began))}"
-
-    def name_tool(self, key: str, name: str) -> None:
-        self._tools[key] = name
-
-    def tool(self, key: str) -> str:
-        return self._tools.pop(key, key)
-
-
-Teller = Callable[[Story, Any, Event], Awaitable[list[Line]]]
-_TELLERS: dict[type[EventData], Teller] = {}
-
-
-def _tells(*kinds: type[EventData]) -> Callable[[Teller], Teller]:
-    def register(teller: Teller) -> Teller:
-        for kind in kinds:
-            _TELLERS[kind] = teller
-        return teller
-
-    return register
+del _missions
 
 
 # Models
 
 
-@_tells(ev.ModelRequested)
+@tells(ev.ModelRequested)
 async def _model_requested(story: Story, data: ev.ModelRequested, event: Event) -> list[Line]:
     story.begin(data.key, event.at_us)
     return [Line(f"{data.key}  thinking ({data.model})", "dim")]
 
 
-@_tells(ev.ModelCompleted)
+@tells(ev.ModelCompleted)
 async def _model_completed(story: Story, data: ev.ModelCompleted, event: Event) -> list[Line]:
     cached = f" ({data.cached_input_tokens:,} cached)" if data.cached_input_tokens else ""
     cost = "price unknown" if data.unpriced else f"{format_usd(data.cost)} USD"
@@ -118,13 +44,13 @@ async def _model_completed(story: Story, data: ev.ModelCompleted, event: Event) 
     return told
 
 
-@_tells(ev.ModelAttempted)
+@tells(ev.ModelAttempted)
 async def _model_attempted(story: Story, data: ev.ModelAttempted, event: Event) -> list[Line]:
     wait = plain.duration(data.wait_ms * 1000)
     return [Line(f"{data.key}  try {data.attempt} failed ({data.code}); again in {wait}", "yellow")]
 
 
-@_tells(ev.ModelFailed)
+@tells(ev.ModelFailed)
 async def _model_failed(story: Story, data: ev.ModelFailed, event: Event) -> list[Line]:
     why = await story.json(data.message)
     said = f": {plain.line(str(why), chars_max=300)}" if why else ""
@@ -135,14 +61,14 @@ async def _model_failed(story: Story, data: ev.ModelFailed, event: Event) -> lis
 # Tools and computed steps
 
 
-@_tells(ev.ToolRequested)
+@tells(ev.ToolRequested)
 async def _tool_requested(story: Story, data: ev.ToolRequested, event: Event) -> list[Line]:
     story.name_tool(data.key, data.name)
     given = plain.arguments(await story.json(data.arguments))
     return [Line(f"{data.key}  {data.name}({given})", "bold")]
 
 
-@_tells(ev.ToolCompleted)
+@tells(ev.ToolCompleted)
 async def _tool_completed(story: Story, data: ev.ToolCompleted, event: Event) -> list[Line]:
     name, result = story.tool(data.key), await story.json(data.result)
     settled = f", settled by its {data.settled_by}" if data.settled_by else ""
@@ -153,34 +79,34 @@ async def _tool_completed(story: Story, data: ev.ToolCompleted, event: Event) ->
     return [Line(f"{data.key}  {name}: {size} in {data.ms} ms{kept}{settled}", "green")]
 
 
-@_tells(ev.ToolRefused)
+@tells(ev.ToolRefused)
 async def _tool_refused(story: Story, data: ev.ToolRefused, event: Event) -> list[Line]:
     complaint = _complaint(await story.json(data.result))
     return [Line(f"{data.key}  {data.name} was not called: {complaint}", "red")]
 
 
-@_tells(ev.ToolRetried)
+@tells(ev.ToolRetried)
 async def _tool_retried(story: Story, data: ev.ToolRetried, event: Event) -> list[Line]:
     return [Line(f"{data.key}  called again with the same idempotency key", "yellow")]
 
 
-@_tells(ev.ToolCharged)
+@tells(ev.ToolCharged)
 async def _tool_charged(story: Story, data: ev.ToolCharged, event: Event) -> list[Line]:
     return [Line(f"{data.key}  spends {format_usd(data.cost)} USD", "cyan")]
 
 
-@_tells(ev.ToolUnresolved)
+@tells(ev.ToolUnresolved)
 async def _tool_unresolved(story: Story, data: ev.ToolUnresolved, event: Event) -> list[Line]:
     name = story.tool(data.key)
     return [Line(f"{data.key}  {name}: what it did is not known ({data.code})", "bold red")]
 
 
-@_tells(ev.ToolReconciled)
+@tells(ev.ToolReconciled)
 async def _tool_reconciled(story: Story, data: ev.ToolReconciled, event: Event) -> list[Line]:
     return [Line(f"{data.key}  settled by {event.actor}: {data.answer}", "green")]
 
 
-@_tells(ev.StepFailed)
+@tells(ev.StepFailed)
 async def _step_failed(story: Story, data: ev.StepFailed, event: Event) -> list[Line]:
     why = plain.line(str(await story.json(data.message) or ""))
     return [Line(f"{data.key}  failed ({data.code}) {why}".rstrip(), "red")]
@@ -197,44 +123,44 @@ def _complaint(result: Any) -> str:
 # People and time
 
 
-@_tells(ev.ApprovalRequested)
+@tells(ev.ApprovalRequested)
 async def _approval_requested(story: Story, data: ev.ApprovalRequested, event: Event) -> list[Line]:
     asked = await story.fields(data.question)
     question = plain.line(str(asked.get("question", "")), chars_max=300)
     return [Line(f"{data.key}  asks a person: {question}", "bold yellow")]
 
 
-@_tells(ev.ApprovalGiven)
+@tells(ev.ApprovalGiven)
 async def _approval_given(story: Story, data: ev.ApprovalGiven, event: Event) -> list[Line]:
     answer = await story.fields(data.answer)
     note = f" ({plain.line(str(answer['note']))})" if answer.get("note") else ""
     return [Line(f"{data.key}  {event.actor}: {data.decision}{note}", "yellow")]
 
 
-@_tells(ev.WaitStarted)
+@tells(ev.WaitStarted)
 async def _wait_started(story: Story, data: ev.WaitStarted, event: Event) -> list[Line]:
     what = f"for the signal {data.name}" if data.name else ""
     until = f"until {plain.moment(data.until_us)}" if data.until_us else ""
     return [Line(f"{data.key}  waits {' or '.join(filter(None, (what, until)))}", "yellow")]
 
 
-@_tells(ev.WaitEnded)
+@tells(ev.WaitEnded)
 async def _wait_ended(story: Story, data: ev.WaitEnded, event: Event) -> list[Line]:
     return [Line(f"{data.key}  goes on ({data.outcome})", "yellow")]
 
 
-@_tells(ev.NoteInjected)
+@tells(ev.NoteInjected)
 async def _note_injected(story: Story, data: ev.NoteInjected, event: Event) -> list[Line]:
     note = plain.line(str(await story.json(data.text)))
     return [Line(f"note from {event.actor}: {note}", "yellow")]
 
 
-@_tells(ev.SignalReceived)
+@tells(ev.SignalReceived)
 async def _signal_received(story: Story, data: ev.SignalReceived, event: Event) -> list[Line]:
     return [Line(f"signal {data.name} from {event.actor}", "yellow")]
 
 
-@_tells(ev.CommandRefused)
+@tells(ev.CommandRefused)
 async def _command_refused(story: Story, data: ev.CommandRefused, event: Event) -> list[Line]:
     return [Line(f"a command of {event.actor} was refused: {data.code}", "red")]
 
@@ -242,72 +168,72 @@ async def _command_refused(story: Story, data: ev.CommandRefused, event: Event) 
 # A run's life
 
 
-@_tells(ev.RunStarted)
+@tells(ev.RunStarted)
 async def _run_started(story: Story, data: ev.RunStarted, event: Event) -> list[Line]:
     by = f" {data.agent}" if data.agent else ""
     return [Line(f"started{by}{f' with {data.model}' if data.model else ''}", "dim")]
 
 
-@_tells(ev.RunForked)
+@tells(ev.RunForked)
 async def _run_forked(story: Story, data: ev.RunForked, event: Event) -> list[Line]:
     return [Line(f"forked from {data.origin} at {data.at}", "dim")]
 
 
-@_tells(ev.RunResumed)
+@tells(ev.RunResumed)
 async def _run_resumed(story: Story, data: ev.RunResumed, event: Event) -> list[Line]:
     goes = "waits for somebody to drive it" if data.queued else "resumed"
     return [Line(f"{goes}, for one step" if data.stepping else goes, "dim")]
 
 
-@_tells(ev.RunPaused)
+@tells(ev.RunPaused)
 async def _run_paused(story: Story, data: ev.RunPaused, event: Event) -> list[Line]:
     note = f": {plain.line(str(await story.json(data.note)))}" if data.note else ""
     return [Line(f"{'stopped' if data.stopped else 'paused'} by {event.actor}{note}", "yellow")]
 
 
-@_tells(ev.RunSuspendedEvent)
+@tells(ev.RunSuspendedEvent)
 async def _run_suspended(story: Story, data: ev.RunSuspendedEvent, event: Event) -> list[Line]:
     reason = f" ({plain.line(data.reason)})" if data.reason else ""
     return [Line(f"left as {data.status}{reason}", "dim")]
 
 
-@_tells(ev.RunExhausted)
+@tells(ev.RunExhausted)
 async def _run_exhausted(story: Story, data: ev.RunExhausted, event: Event) -> list[Line]:
     return [Line(f"the {data.unit} limit of {data.scope} is reached", "bold red")]
 
 
-@_tells(ev.RunReopened)
+@tells(ev.RunReopened)
 async def _run_reopened(story: Story, data: ev.RunReopened, event: Event) -> list[Line]:
     return [Line(f"reopened by {event.actor}", "yellow")]
 
 
-@_tells(ev.RunCompleted)
+@tells(ev.RunCompleted)
 async def _run_completed(story: Story, data: ev.RunCompleted, event: Event) -> list[Line]:
     return [Line("completed", "bold green")]
 
 
-@_tells(ev.RunFailed)
+@tells(ev.RunFailed)
 async def _run_failed(story: Story, data: ev.RunFailed, event: Event) -> list[Line]:
     why = await story.json(data.message)
     said = f": {plain.line(str(why), chars_max=300)}" if why else ""
     return [Line(f"failed ({data.reason}){said}", "bold red")]
 
 
-@_tells(ev.RunCancelled)
+@tells(ev.RunCancelled)
 async def _run_cancelled(story: Story, data: ev.RunCancelled, event: Event) -> list[Line]:
     return [Line(f"cancelled by {event.actor}", "bold yellow")]
 
 
-@_tells(ev.PromptDrifted)
+@tells(ev.PromptDrifted)
 async def _prompt_drifted(story: Story, data: ev.PromptDrifted, event: Event) -> list[Line]:
     return [Line(f"{data.key}  the prompt drifted in {data.section}", "yellow")]
 
 
-@_tells(ev.ToolsChanged)
+@tells(ev.ToolsChanged)
 async def _tools_changed(story: Story, data: ev.ToolsChanged, event: Event) -> list[Line]:
     return [Line("its tools changed", "dim")]
 
 
-@_tells(ev.LimitSet)
+@tells(ev.LimitSet)
 async def _limit_set(story: Story, data: ev.LimitSet, event: Event) -> list[Line]:
     return [Line("a limit was set", "dim")]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any
 
 from artelier.artifacts import Artifact
-from artelier.errors import ArtelierError, NotFound
+from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.kernel import AgentResult
 from artelier.kernel.family import totals
-from artelier.kernel.services import Services
+from artelier.kernel.policy import granted
 from artelier.log import Batch
 from artelier.missions.assigning import agent_content
 from artelier.missions.conduct import kit
 from artelier.missions.definition import AgentContent, checked
-from artelier.missions.launching import AXES, steering, toggles
+from artelier.missions.launching import steering, toggles
 from artelier.missions.membranes import OPERATOR
 from artelier.missions.reading import agent_ids, task_page
+from artelier.missions.steering import AXES, Steering, effective
 from artelier.missions.tasks import worked_on
-from artelier.ports.tool import ToolPort
 
 AT_WORK = {"running": "active", "pending": "active"}
 """Status of an agent by that of the run it works in; others are called as they are."""
@@ -37,7 +38,8 @@ async def create_agent(
     content = checked(
         AgentContent,
         {"name": name, "role": role, "model": model, "tools": list(tools),
-         "steering_artifact_id": f"{id}/steering", "axes": AXES},
+         "steering_artifact_id": f"{id}/steering",
+         "axes": {"x": list(AXES[0]), "y": list(AXES[1])}},
         what="the agent",
     )  # fmt: skip
     if model is not None:
@@ -212,42 +214,32 @@ async def _tools(
     desk: Any, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The tools that there are, and why some are off for this agent now."""
-    rules = [steered, *[await _steering(desk, f"{group}/steering") for group in groups]]
-    contents = [cast("dict[str, Any]", one["content"]) for one in rules if one is not None]
+    own = _parsed(steered)
+    pools = [_parsed(await _steering(desk, f"{group}/steering")) for group in groups]
+    rules = effective(own, [one for one in pools if one is not None])
     state = await desk.state()
     try:
         there = kit(desk, await _workspace_of(desk, mission))
     except NotFound:  # the folder is gone
         return []
-    return [
-        {
+    found: list[dict[str, Any]] = []
+    for tool in sorted(there.values(), key=lambda tool: tool.name):
+        why = None
+        if not granted(state.grants, tool.grant or f"tools:{tool.name}"):
+            why = "not granted to the tenant"
+        why = why or rules.why_off(tool)
+        found.append({
             "name": tool.name, "risk": tool.risk, "side_effect": tool.side_effect,
-            "enabled": not (why := _why_off(tool, contents, desk.services, state.grants)),
-            "why_off": why or None,
-        }
-        for tool in sorted(there.values(), key=lambda tool: tool.name)
-    ]  # fmt: skip
+            "enabled": why is None, "why_off": why,
+        })  # fmt: skip
+    return found
 
 
-def _why_off(
-    tool: ToolPort, rules: Sequence[dict[str, Any]], services: Services, grants: tuple[str, ...]
-) -> str:
-    from artelier.kernel.policy import granted
-
-    if not granted(grants, tool.grant or f"tools:{tool.name}"):
-        return "not granted to the tenant"
-    for content in rules:
-        toggled: Any = content.get("tools")
-        if isinstance(toggled, dict) and cast("dict[str, Any]", toggled).get(tool.name) is False:
-            return "switched off"
-        sliders: Any = content.get("sliders")
-        if (
-            isinstance(sliders, dict)
-            and cast("dict[str, Any]", sliders).get("safety") == "read_only"
-            and tool.side_effect
-        ):
-            return "safety allows reading only"
-    return ""
+def _parsed(steered: dict[str, Any] | None) -> Steering | None:
+    """What steering says; None for what is none, which the loop refuses by name."""
+    with suppress(InvalidRequest):
+        return None if steered is None else Steering.parse(steered["content"])
+    return None
 
 
 async def _workspace_of(desk: Any, mission: str) -> str:

@@ -5,22 +5,27 @@ Read next: `mission.py`, whose receipt `mission.launched` stands in that batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from artelier.artifacts import Provenance
 from artelier.kernel.manifest import encoded
 from artelier.log import Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.missions import events as ev
-from artelier.missions.definition import AgentContent, Plan, PlannedTask, TaskContent
+from artelier.missions.definition import (
+    ITERATIONS_DEFAULT,
+    AgentContent,
+    Plan,
+    PlannedAgent,
+    PlannedTask,
+    TaskContent,
+)
 from artelier.missions.membranes import OPERATOR, Membranes
+from artelier.missions.steering import AXES, Steering
+from artelier.money import parse_usd
 
 MEMBRANE = "shared"
 """Slug of the membrane that all agents share, if a plan names none."""
-
-AXES = {"x": ["focused", "exploratory"], "y": ["terse", "thorough"]}
-
-SAFETY, DELEGATION_DEPTH, OUTPUT_BYTES = "open", 1, 65_536
 
 ALL_OFF = frozenset(("web_fetch",))
 """Tools that are off unless a plan names them."""
@@ -42,7 +47,7 @@ async def launched(
     """The appends of a launch. Errors: `VersionConflict` if something of that name is there already."""
     maker = _Maker(desk, mission, by=by, key=key)
     for agent in plan.agents:
-        await maker.agent(agent, tools=tools)
+        await maker.agent(agent, plan, tools=tools)
     membranes = [(one.slug, one.name, one.members, one.budget_usd) for one in plan.membranes] or [
         (_free(MEMBRANE, plan), "Shared", [agent.slug for agent in plan.agents], None)
     ]
@@ -62,19 +67,14 @@ async def launched(
 
 
 def steering(
-    *, tools: dict[str, bool], budget_usd: str | None = None, iterations: int = 5,
-    axes: dict[str, list[str]] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    *,
+    tools: Mapping[str, bool],
+    budget_usd: str | None = None,
+    iterations: int = ITERATIONS_DEFAULT,
+) -> dict[str, Any]:
     """The content of a steering artifact that nobody has moved yet."""
-    return {
-        "xy": {"x": 0.5, "y": 0.5},
-        "axes": {**AXES, **(axes or {})},
-        "sliders": {
-            "budget_usd": budget_usd, "iterations": iterations, "delegation_depth": DELEGATION_DEPTH,
-            "safety": SAFETY, "output_bytes": OUTPUT_BYTES,
-        },
-        "tools": tools,
-    }  # fmt: skip
+    budget = None if budget_usd is None else parse_usd(budget_usd)
+    return Steering(tools=tools, budget=budget, iterations=iterations).content()
 
 
 def toggles(wanted: Collection[str], tools: Iterable[str]) -> dict[str, bool]:
@@ -98,18 +98,18 @@ class _Maker:
     def _id(self, slug: str) -> str:
         return f"{self._mission}/{slug}"
 
-    async def agent(self, agent: Any, *, tools: Collection[str]) -> None:
+    async def agent(self, agent: PlannedAgent, plan: Plan, *, tools: Collection[str]) -> None:
         id_ = self._id(agent.slug)
+        most = [task.max_iterations for task in plan.tasks if task.agent == agent.slug]
         content = AgentContent(
             name=agent.name, role=agent.role, model=agent.model, tools=agent.tools,
-            steering_artifact_id=f"{id_}/steering", axes=AXES,
+            steering_artifact_id=f"{id_}/steering", axes={"x": list(AXES[0]), "y": list(AXES[1])},
         )  # fmt: skip
-        iterations = 20  # what a task says holds, until somebody moves the slider
         await self._write(id_, "agent", content.model_dump(mode="json"), readers=[id_])
         await self._write(
             f"{id_}/steering", "steering",
             steering(tools=toggles(agent.tools, tools), budget_usd=agent.budget_usd,
-                     iterations=iterations),
+                     iterations=max([ITERATIONS_DEFAULT, *most])),
             readers=[id_],
         )  # fmt: skip
         if agent.budget_usd is not None:

@@ -16,7 +16,6 @@ from artelier.errors import (
     ArtelierError,
     Conflict,
     LeaseHeld,
-    NotFound,
     RunStopped,
     RunSuspended,
 )
@@ -301,7 +300,7 @@ class MissionLoop:
                 return ended
             again = await self._knows(f"task/{slug}/{attempt + 1}")
             if not again and is_recorded and self._is_live:
-                again = await self._wanted_again(ended, key)
+                again = await self._wanted_again(ended)
             if not again:
                 return ended
             attempt += 1
@@ -312,6 +311,9 @@ class MissionLoop:
         await run.core.boundary()
         if (await standing_of(desk, task.id)).status == "cancelled":
             return  # nobody had begun with it
+        if await self._failed_before_reopening(task.id):
+            with suppress(Conflict):
+                await desk.retry(task.id, by="kernel")
         job = await task_job(
             desk, task.id, model=run.core.model_override or self._job.model,
             workspace=self._job.workspace, mission=run.id,
@@ -340,25 +342,24 @@ class MissionLoop:
         found = await standing_of(self._desk, task)
         return {"status": found.status, "reason": found.reason, "outputs": list(found.outputs)}
 
-    async def _wanted_again(self, ended: Standing, key: str) -> bool:
-        """Whether a task that had ended is to be tried once more: its mission was reopened after that, or
-        somebody has retried the task itself."""
-        services, tenant = self._run.core.services, self._run.tenant_id
+    async def _wanted_again(self, ended: Standing) -> bool:
+        """Whether a task that had ended is to be tried once more: somebody has retried it, or its mission."""
         now = await standing_of(self._desk, ended.task)
         if (now.status, now.outputs) != (ended.status, ended.outputs):
             return True
-        rows = await services.store.query(
-            "SELECT 1 FROM runs r JOIN events e ON e.stream = r.id AND e.kind = 'run.reopened'"
-            " JOIN steps s ON s.run = r.id AND s.key = ? WHERE r.tenant = ? AND r.run = ?"
-            " AND e.seq > s.completed LIMIT 1",
-            (key, tenant, self._run.id),
+        return await self._failed_before_reopening(ended.task)
+
+    async def _failed_before_reopening(self, task: str) -> bool:
+        """Whether a task's run failed before somebody reopened the mission, which asks for it again."""
+        tenant = self._run.tenant_id
+        rows = await self._run.core.services.store.query(
+            "SELECT (SELECT max(e.position) FROM runs r JOIN events e ON e.stream = r.id"
+            "  AND e.kind = 'run.reopened' WHERE r.tenant = ? AND r.run = ?)"
+            " > (SELECT max(e.position) FROM runs r JOIN events e ON e.stream = r.id"
+            "  AND e.kind = 'run.failed' WHERE r.tenant = ? AND r.run = ? AND r.status = 'failed')",
+            (tenant, self._run.id, tenant, task),
         )
-        if not rows or now.run_status != "failed":
-            return False
-        with suppress(Conflict, NotFound):
-            await self._desk.retry(ended.task, by="kernel")
-            return True
-        return False
+        return bool(rows[0][0])
 
     # Children that wait, and tasks that are added
 
