@@ -128,6 +128,8 @@ def test_commands_have_their_effect(tmp_path: Path) -> None:
             await asking(home.kernel, "m1")
             for verb, body, effect in (
                 ("pause", {"note": "wait"}, "run.paused"),
+                ("step", None, "run.resumed"),
+                ("pause", {}, "run.paused"),
                 ("inject", {"note": "leave out the returns"}, "note.injected"),
                 ("limit", {"unit": "usd", "cap": "0.60"}, "limit.set"),
                 ("limit", {"unit": "steps", "cap": None}, "limit.set"),

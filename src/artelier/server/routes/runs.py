@@ -119,6 +119,12 @@ async def resume(desk: Desk, by: Actor, run_id: str) -> wire.Effect:
     return _effect(run_id, await desk.resume(run_id, by=by))
 
 
+@router.post("/{run_id}/step")
+async def step(desk: Desk, by: Actor, run_id: str) -> wire.Effect:
+    """Let a paused run take one cycle, and hold again."""
+    return _effect(run_id, await desk.step(run_id, by=by))
+
+
 @router.post("/{run_id}/cancel")
 async def cancel(desk: Desk, by: Actor, run_id: str, asked: wire.Note) -> wire.Effect:
     """End a run for good, and its children."""
