@@ -62,6 +62,7 @@ kernel_view.on(*RECEIPTS)(step_completed)
 KINDS["run"].update(kind.KIND for kind in RECEIPTS)
 IN_ARTIFACTS = (ev.TaskCreated, ev.TaskChanged, ev.TaskCancelled, ev.TaskReopened)
 KINDS["artifact"].update(kind.KIND for kind in IN_ARTIFACTS)
+ABOUT.update({kind.KIND: "task" for kind in (ev.TaskCreated, ev.TaskChanged)})
 
 
 def status_of(ended: str, run_status: str | None) -> str:
