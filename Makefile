@@ -15,13 +15,18 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 unexport VIRTUAL_ENV
 unexport UV_PROJECT_ENVIRONMENT
 
+WEB := src/artelier/server/static
+WEB_INPUTS := $(shell find web -name node_modules -prune -o -type f -print)
+NODE := $(shell node -e 'const [a, b] = process.versions.node.split(".").map(Number); if (a > 20 || (a === 20 && b >= 19)) console.log("yes")' 2>/dev/null)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup up check format test fast bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: .venv/.synced ## Make .venv with the locked dependencies (does nothing when it is up to date)
+setup: .venv/.synced $(if $(NODE),$(WEB)/index.html) ## Make .venv and the web application (does nothing when they are up to date)
+	@$(if $(NODE),,echo "make setup: without Node >= 20.19 on the PATH there is no Mission Control in the browser" >&2)
 
 up: setup ## Answer a question about the example data (offline, unless ARTELIER_MODEL says otherwise)
 	@.venv/bin/artelier do "$(GOAL)" --workspace examples/data/sales
@@ -29,14 +34,17 @@ up: setup ## Answer a question about the example data (offline, unless ARTELIER_
 check: setup ## Verify format, lint and types; changes nothing
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
-	@command -v node >/dev/null || { echo "make check: pyright needs Node >= 18 on the PATH; install nodejs" >&2; exit 1; }
+	@test -n "$(NODE)" || { echo "make check: expected Node >= 20.19 on the PATH; install nodejs" >&2; exit 1; }
 	@.venv/bin/pyright
+	@npm --prefix web run --silent check
 
 format: setup ## Fix format, and what lint can fix
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
+	@npm --prefix web run --silent format
 
 test: check ## Check, then run all tests, those about the repository included
+	@npm --prefix web test --silent
 	@.venv/bin/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full
 
 fast: setup ## Run the fast tests alone
@@ -49,13 +57,20 @@ docs: setup ## Write the generated pages of docs/
 	@.venv/bin/python -m tests.pages
 
 clean: ## Remove what setup and the tools made; runs in .artelier stay
-	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis dist $(WEB) web/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.synced: pyproject.toml uv.lock $(filter .tools/bin/uv,$(UV))
 	@.venv/bin/python -c "" 2>/dev/null || { $(python_is_new_enough) && $(UV) venv --quiet --clear --python "$(PYTHON)" .venv; }
 	@$(UV) sync --locked
 	@touch $@
+
+web/node_modules/.installed: web/package.json web/package-lock.json
+	@npm --prefix web ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(WEB)/index.html: web/node_modules/.installed $(WEB_INPUTS)
+	@npm --prefix web run --silent build
 
 .tools/bin/uv:
 	@$(python_is_new_enough)
