@@ -11,6 +11,7 @@ exception that nobody wrote for people.
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -95,6 +96,14 @@ def wire_of(error: ArtelierError) -> dict[str, Any]:
     return {"error": error.to_wire()}
 
 
+class _Answer(JSONResponse):
+    """Says what it is about even where that is no Unicode: JSON lets half a character through."""
+
+    def render(self, content: Any) -> bytes:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
+
+
 def answer_of(error: ArtelierError) -> JSONResponse:
     status = status_of(error)
     if status >= 500:
@@ -102,7 +111,7 @@ def answer_of(error: ArtelierError) -> JSONResponse:
     headers = {"Cache-Control": "no-store"}
     if (wait_s := error.facts.get("retry_after_s")) is not None:
         headers["Retry-After"] = str(max(1, round(wait_s)))
-    return JSONResponse(wire_of(error), status_code=status, headers=headers)
+    return _Answer(wire_of(error), status_code=status, headers=headers)
 
 
 def internal() -> JSONResponse:

@@ -13,12 +13,15 @@ from urllib.parse import quote
 import httpx
 
 from artelier import Kernel, ModelRequest
+from artelier.ports.model import Price
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
 from artelier.server.users import Users
 from artelier.testing import ScriptedModel
 
 T = TypeVar("T")
+
+FREE = Price()
 
 USERS = (("ada", "operator", "default"), ("vic", "viewer", "default"), ("eve", "operator", "other"))
 
@@ -81,10 +84,16 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, answer: Callable[[ModelRequest], Any] = echo, **settings: Any
+    folder: Path,
+    answer: Callable[[ModelRequest], Any] = echo,
+    *,
+    price: Price = FREE,
+    **settings: Any,
 ) -> AsyncIterator[Served]:
     """A server whose model `m` answers by a function. It ends as a server does, and then the kernel."""
-    kernel = Kernel.open(folder / "state.db", models={"m": ScriptedModel(answer)}, environ={})
+    kernel = Kernel.open(
+        folder / "state.db", models={"m": ScriptedModel(answer, price=price)}, environ={}
+    )
     app = create_app(kernel, settings=ServerSettings(users=_users(), **settings))
     served = Served(kernel, app)
     try:
