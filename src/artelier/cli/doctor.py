@@ -107,9 +107,8 @@ def _models(call: Call) -> list[Finding]:
         found = [Finding("model", OK, name)]
     except ArtelierError as error:
         found = [Finding("model", WRONG, f"{name}: {error}")]
-    keys = sorted(
-        key for vendor in VENDORS.values() for key in vendor.key_names if os.environ.get(key)
-    )
+    names = {key for vendor in VENDORS.values() for key in vendor.key_names}
+    keys = sorted(key for key in names if os.environ.get(key))
     said = ", ".join(keys) if keys else "none set; the offline model needs none"
     return [*found, Finding("keys", OK if keys else NOTE, said)]
 

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from artelier.app import Kernel
 from artelier.ids import VERSION
-from artelier.server import errors, pages, routes
+from artelier.server import errors, openapi, pages, routes
 from artelier.server.attempts import Attempts
 from artelier.server.driver import Driver
 from artelier.server.errands import errands_of
@@ -52,6 +52,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     errors.install(app)
     routes.include(app)
     pages.install(app)
+    openapi.install(app)
     app.add_middleware(Guard, settings=settings, gate=state.gate)
     return app
 

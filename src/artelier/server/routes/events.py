@@ -40,7 +40,7 @@ async def page(
     return Response(body, media_type="application/json")
 
 
-@router.get("/stream", responses={200: {"content": {TYPE: {}}}}, response_class=Response)
+@router.get("/stream", response_model=None, responses={200: {"content": {TYPE: {}}}})
 async def stream(
     desk: Desk, hub: Live, after: After = 0, prefix: Prefix = "", kind: Kinds = None,
     last_event_id: LastSeen = None,

@@ -188,7 +188,11 @@ async def fork(desk: Desk, by: Actor, run_id: str, asked: wire.Forking) -> wire.
     return wire.Forked(run_id=made)
 
 
-@router.get("/{run_id}/export", response_class=FileResponse)
+@router.get(
+    "/{run_id}/export",
+    response_model=None,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
 async def export(desk: Desk, run_id: str) -> FileResponse:
     """The run in one verifiable file, with its children and all content."""
     folder = await asyncio.to_thread(tempfile.TemporaryDirectory[str], prefix="artelier-")

@@ -1,0 +1,162 @@
+"""`artelier up` as people start it: a process, its link, Ctrl-C, and what is there after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from artelier.app import Kernel
+from artelier.server.serving import bind
+from tests.cli.conftest import Shell, shell
+from tests.processes import PATIENCE_S, killed_at_last
+from tests.server.house import asking
+
+__all__ = ["shell"]
+
+
+@contextmanager
+def up(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server of its own process; its link."""
+    command = [sys.executable, "-m", "artelier", "up", "--port", "0", "--json", *words]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ARTELIER")}
+    process = subprocess.Popen(
+        command, cwd=folder, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with killed_at_last(process):
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate(timeout=PATIENCE_S)[1]
+        yield process, json.loads(line)["url"]
+
+
+def ended(process: subprocess.Popen[str], how: signal.Signals = signal.SIGINT) -> str:
+    """What it says when it is told to end."""
+    process.send_signal(how)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
+    return said
+
+
+@pytest.mark.slow
+def test_a_link_opens_the_server_and_the_session_is_there_after_a_restart(tmp_path: Path) -> None:
+    async def ask() -> None:
+        with Kernel.open(tmp_path / ".artelier/state.db", environ={}) as kernel:
+            await asking(kernel, "m1/mail")
+
+    with up(tmp_path) as (process, link), httpx.Client(timeout=PATIENCE_S) as client:
+        address = link.partition("/?")[0]
+        assert client.get(link).status_code in (303, 503)
+        me = client.get(f"{address}/api/v1/me").json()
+        assert me["actor"] == "operator"
+        asyncio.run(ask())  # another process's work is seen
+        approvals = client.get(f"{address}/api/v1/approvals").json()["items"]
+        assert [one["run_id"] for one in approvals] == ["m1/mail"]
+        cookies = dict(client.cookies.items())
+        said = ended(process)
+        assert f"head {_head(tmp_path)}" in said
+        assert "Traceback" not in said
+
+    secret = tmp_path / ".artelier/state.db.sessions"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    with up(tmp_path) as (process, link), httpx.Client(timeout=PATIENCE_S) as client:
+        address = link.partition("/?")[0]
+        header = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+        me = client.get(f"{address}/api/v1/me", headers=header).json()
+        header["X-CSRF-Token"] = me["csrf_token"]
+        given = client.post(f"{address}/api/v1/runs/m1%2Fmail/approve", json={}, headers=header)
+        assert given.json()["effect"] == "approval.given"
+        ended(process, signal.SIGTERM)
+
+
+def _head(folder: Path) -> str:
+    async def read(kernel: Kernel) -> str:
+        return await kernel.head()
+
+    with Kernel.open(folder / ".artelier/state.db", environ={}) as kernel:
+        return asyncio.run(read(kernel))
+
+
+@pytest.mark.slow
+def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with up(tmp_path, "--no-worker") as (process, link), httpx.Client(timeout=PATIENCE_S) as client:
+        client.get(link)
+        address = link.partition("/?")[0]
+        with client.stream("GET", f"{address}/api/v1/events/stream") as answer:
+            pieces = answer.iter_text()
+            assert "retry" in next(pieces)
+            said = ended(process)
+        assert "Traceback" not in said and "graceful" not in said
+
+
+def test_a_port_that_is_taken_is_named(shell: Shell) -> None:
+    taken = bind("127.0.0.1", 0)
+    port = taken.getsockname()[1]
+
+    ran = shell("up", "--port", str(port), "--json")
+
+    taken.close()
+    assert (ran.code, ran.error["code"]) == (2, "invalid_config")
+    assert str(port) in ran.error["message"]
+
+
+@pytest.mark.parametrize("words", [("--host", "0.0.0.0"), ("--host", "nobody.invalid")])
+def test_others_do_not_reach_a_server_without_users(shell: Shell, words: tuple[str, ...]) -> None:
+    ran = shell("up", *words, "--json")
+
+    assert (ran.code, ran.error["code"]) == (2, "invalid_config")
+    assert "--auth" in ran.error["expected"]
+
+
+def test_hashes_for_the_file_of_users_are_printed(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
+    line = shell("up", "--hash-password").out
+    token, of_token = shell("up", "--new-token").out.splitlines()
+    shell.write(
+        "users.toml",
+        f'[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["default"]\n{line}{of_token}\n',
+    )
+
+    from artelier.server.users import Users
+
+    users = Users.load(shell.folder / "users.toml")
+    assert users.with_password("ada", "correct horse") is not None
+    assert users.with_token(token) is not None
+
+
+def test_doctor_says_what_is_there_and_shows_no_key(shell: Shell) -> None:
+    shell.set("OPENAI_API_KEY", "sk-canary")
+
+    ran = shell("doctor", "--port", "0", "--json")
+
+    found: dict[str, dict[str, Any]] = {one["what"]: one for one in ran.json["findings"]}
+    assert (ran.code, ran.json["ok"]) == (0, True)
+    assert set(found) == {"python", "database", "disk", "model", "keys", "web", "port"}
+    assert found["keys"]["said"] == "OPENAI_API_KEY"
+    assert "sk-canary" not in ran.out + ran.err
+
+
+def test_doctor_fails_where_the_database_or_the_model_cannot_be_used(shell: Shell) -> None:
+    shell.write("broken/state.db", "this is no database, but long enough to be looked at" * 50)
+    broken = shell("doctor", "--port", "0", "--db", "broken/state.db", "--json")
+    shell.set("ARTELIER_MODEL", "openai:gpt-5")
+    keyless = shell("doctor", "--port", "0", "--json")
+
+    for ran, what in ((broken, "database"), (keyless, "model")):
+        wrong = [one["what"] for one in ran.json["findings"] if one["status"] == "wrong"]
+        assert (ran.code, wrong) == (1, [what])
