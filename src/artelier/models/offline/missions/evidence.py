@@ -24,9 +24,16 @@ from artelier.models.offline.missions.stacked import (
 )
 from artelier.models.offline.parts import Part
 from artelier.models.offline.previews import READER
+from artelier.models.offline.rows import rows_from
 from artelier.ports.model import ChatMessage, ModelRequest, ToolCall, ToolSchema
 
 QUERY, DESCRIBE = "query_sql", "describe_tables"
+COLUMNS = (
+    "SELECT table_name, column_name, data_type FROM information_schema.columns\n"
+    "WHERE table_schema = 'main' ORDER BY table_name, ordinal_position"
+)
+"""Tells what tables there are where `describe_tables` is off."""
+
 AHEAD_MAX = 3
 """Rounds of queries that are foreseen."""
 
@@ -87,6 +94,19 @@ class Pages:
     """Where to read on; None at its end, or if it cannot be read."""
 
 
+def _described(call: Called) -> Called:
+    """A query for the columns of all tables as what `describe_tables` would have told.
+
+    Errors: `OfflineCannot` if the answer has another shape.
+    """
+    tables: dict[str, list[dict[str, str]]] = {}
+    rows = [row for row in rows_from(call.answer).rows if len(row) == 3]
+    for table, column, kind in ([str(cell) for cell in row] for row in rows):
+        tables.setdefault(table, []).append({"name": column, "type": kind})
+    told = [{"name": name, "columns": columns} for name, columns in tables.items()]
+    return Called(tool=DESCRIBE, arguments={}, answer={"tables": told})
+
+
 def calls_of(turns: Sequence[Turn]) -> list[Called]:
     """What was called by the decisions of a task, stacked queries one by one."""
     found: list[Called] = []
@@ -102,7 +122,9 @@ def calls_of(turns: Sequence[Turn]) -> list[Called]:
         statements = statements_in(sql) if tool == QUERY and isinstance(sql, str) else []
         answers = answers_in(answer, len(statements)) if len(statements) > 1 else None
         if answers is None:
-            found.append(Called(tool=tool, arguments=arguments, answer=answer))
+            call = Called(tool=tool, arguments=arguments, answer=answer)
+            is_columns = sql == COLUMNS and not call.failed
+            found.append(_described(call) if is_columns else call)
             continue
         for statement, one in zip(statements, answers, strict=True):
             found.append(Called(tool=tool, arguments=sql_ask(statement).arguments, answer=one))
@@ -159,6 +181,8 @@ class Evidence:
             "search_text": "It is open in which files the words of the question stand.",
             QUERY: "The figures that the question asks for are missing.",
         }
+        if call.arguments.get("sql") == COLUMNS:
+            return "It is not known yet which tables there are, and describe_tables is not listed."
         if call.tool == QUERY and not any(one.tool == QUERY for one in self.calls):
             return "The figures are missing, and which words of the question name something in the data."
         return said.get(call.tool, f"What {call.tool} answers is missing.")
@@ -181,6 +205,8 @@ class Evidence:
         queries = [ask for ask in wanted.asks if ask.tool == QUERY]
         if len(queries) < len(wanted.asks):
             first = next(ask for ask in wanted.asks if ask.tool != QUERY)
+            if first.tool == DESCRIBE and not self.has(DESCRIBE):
+                return Next(tool=QUERY, arguments=dict(sql_ask(COLUMNS).arguments), count=1)
             return Next(tool=first.tool, arguments=dict(first.arguments), count=1)
         return self._stack([*queries, *self._ahead(question, queries)])
 
@@ -261,7 +287,8 @@ class Evidence:
     def _known(self) -> dict[str, ToolSchema]:
         """The tools that are listed, and those whose answers are there although they are off by now."""
         known = dict(self._tools)
-        for one in self.calls:
-            if not one.failed:
-                known.setdefault(one.tool, ToolSchema(name=one.tool, description="", parameters={}))
+        answered = [one.tool for one in self.calls if not one.failed]
+        answered += [DESCRIBE] if QUERY in (*known, *answered) else []
+        for tool in answered:
+            known.setdefault(tool, ToolSchema(name=tool, description="", parameters={}))
         return known

@@ -17,7 +17,7 @@ Form = Literal["report", "letter", "email", "memo", "summary", "table", "json", 
 TITLE_CHARS_MAX = 60
 
 _MAKES = (
-    r"(?:write|draft|compose|prepare|make|create|produce|give(?:\s+(?:me|us))?|send|formulate|put together)"
+    r"(?:write|draft|compose|prepare|make|create|produce|give(?:\s+(?:me|us))?|send|put together)"
 )
 _KIND = (
     r"(?P<kind>letter|e-?mail|mail|memo|message|report|summary|note|table|list|overview|article|"

@@ -60,11 +60,11 @@ def _line(hit: Any) -> tuple[str, str] | None:
 
 
 def _word(question: str) -> str:
-    """The longest word that says something."""
+    """The longest word that says something, the last of several."""
     words = [
         word.lower
         for word in tokens(question[:1_000])
         if word.kind == "word" and len(word.lower) > 3 and word.lower.isalpha()
         and word.lower not in lexicon.FUNCTION_WORDS | lexicon.FILLERS
     ]  # fmt: skip
-    return max(words, key=len, default="")
+    return max(reversed(words), key=len, default="")

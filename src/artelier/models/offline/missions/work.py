@@ -57,7 +57,10 @@ def work_of(prompt: Prompt, *, iterations_left: int) -> Work:
     """Where the task of a prompt stands. `iterations_left` counts this one."""
     goal = goal_from(prompt.section("Task", "Goal"))
     policy = policy_of(prompt)
-    evidence = Evidence(prompt)
+    try:
+        evidence = Evidence(prompt)
+    except OfflineCannot as failure:
+        return Work(goal=goal, policy=policy, failure=failure)
     read, call = _inputs(prompt, evidence)
     if call is not None:
         why = f"Only a part of {call.arguments['ref']} has been shown."
