@@ -91,7 +91,7 @@ def test_a_command_that_reads_makes_no_database(shell: Shell, words: list[str]) 
     "words",
     [
         ["runs", "show"], ["runs", "tail"], ["runs", "tree"], ["runs", "cost"], ["runs", "steps"],
-        ["resume"], ["retry"], ["cancel"], ["pause"], ["approve"], ["runs", "stop"], ["fork"],
+        ["resume"], ["retry"], ["cancel"], ["pause"], ["step"], ["approve"], ["runs", "stop"], ["fork"],
     ],
     ids=" ".join,
 )  # fmt: skip
