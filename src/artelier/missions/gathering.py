@@ -16,6 +16,7 @@ from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFoun
 from artelier.ids import MAIN_SPACE
 from artelier.missions.job import TaskJob
 from artelier.missions.membranes import OPERATOR
+from artelier.missions.steering import Steering
 from artelier.tokens import estimate_tokens
 
 LISTED_MAX = 40
@@ -148,9 +149,12 @@ def text_of(artifact: Artifact) -> str:
 
 
 async def steering_now(desk: Any, job: TaskJob) -> dict[str, Any]:
-    """Steering of the agent and of its membranes: `{agent: [ref, content] | None, membranes: [...]}`."""
+    """Steering of the agent and of its membranes: `{agent: [ref, content] | None, membranes: [...]}`.
+
+    Errors: `InvalidRequest` for content that is no steering: nobody works under rules that say nothing.
+    """
     artifacts = desk.as_principal(OPERATOR).artifacts
-    own = await _steering(artifacts, job.steering) if job.steering else None
+    own = await _steering(artifacts, job.steering or f"{job.agent}/steering")
     groups = await desk.as_principal(job.agent).artifacts.groups_of()
     shared = [await _steering(artifacts, f"{group}/steering") for group in groups]
     return {"agent": own, "membranes": [one for one in shared if one is not None]}
@@ -161,6 +165,7 @@ async def _steering(artifacts: Any, id_: str) -> list[Any] | None:
         artifact = await artifacts.read(id_)
     except NotFound:
         return None
+    Steering.parse(artifact.content)
     return [f"{artifact.id}@{artifact.version}", artifact.content]
 
 

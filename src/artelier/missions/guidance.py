@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from artelier.missions.wording import template
+
 OUTPUT_BYTES = 65_536
 OUTPUT_TOKENS_MIN = 64
 
@@ -24,8 +26,11 @@ class Guidance:
     """Tools that are listed at most; None is all that are on."""
     refs: tuple[str, ...] = ()
     """Of the steering artifacts, with their versions."""
-    effective: Any = None
-    """The `Steering` that the kernel's bounds are set by; None for none."""
+
+    def policy(self, *, iterations: int) -> str:
+        """For the prompt: what is asked for, and the limits in words."""
+        limits = template("limits-1").format(iterations=iterations, output_bytes=self.output_bytes)
+        return f"{self.text}\n\n{limits}".strip()
 
     def output_tokens(self, most: int) -> int:
         """For content: enough for the bytes that it may have, at three bytes a token."""

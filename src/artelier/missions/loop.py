@@ -181,9 +181,9 @@ class TaskLoop:
 
     def _told(self, contract: str, state: TaskState) -> list[Section]:
         """What stands before the conversation."""
-        job = self.job
+        job, policy = self.job, self._guidance.policy(iterations=state.allowed)
         return [
-            *prompts.introduction(contract, job, self.task, self._guidance.text),
+            *prompts.introduction(contract, job, self.task, policy),
             *prompts.memory(self.sight.memory, ref=job.memory),
             *prompts.inputs(self.sight.items("inputs")),
             prompts.artifacts(self.sight.items("artifacts")),
@@ -245,6 +245,9 @@ class TaskLoop:
         if repeats >= STUCK_AFTER:
             said = f"{repeats + 1} equal decisions in a row brought nothing new"
             raise Ended("failed", "stuck", iteration=number, message=said)
+        if decision.action in ("create_artifact", "use_tool"):
+            # Whatever was switched off or lowered since it was decided holds for this step already.
+            self._guidance = guidance_of(await self.sight.steering_again(state), self.run.core)
         if decision.action == "create_artifact":
             return Outcome(value=await self._created(state, decision))
         if decision.action == "use_tool":
@@ -386,7 +389,8 @@ class TaskLoop:
         message = prompts.result(number, *said)
         self.conversation.append({"role": "user", "content": message})
         await self._endings.passed_over(number)
-        return state.changed(iteration=number, messages=len(self.conversation))
+        reads, messages = self.sight.reads(state), len(self.conversation)
+        return state.changed(iteration=number, messages=messages, reads=reads)
 
     def _learned(self, state: TaskState, decision: Decision, acted: Acted) -> TaskState:
         mark = acting.equal_mark(decision)

@@ -28,9 +28,17 @@ class Sight:
     async def steering(self, state: TaskState) -> Any:
         """What steering says now; an iteration begins with it."""
         self._now = {}
+        return await self._steering(state, "steering")
+
+    async def steering_again(self, state: TaskState) -> Any:
+        """What it says after the decision, before that is carried out."""
+        return await self._steering(state, "steering-again")
+
+    async def _steering(self, state: TaskState, place: str) -> Any:
         await self._read(
-            state, "steering", lambda: gathering.steering_now(self._desk, self._job),
-            key=f"c{state.iteration + 1}/steering",
+            state.changed(reads=self.reads(state)), "steering",
+            lambda: gathering.steering_now(self._desk, self._job),
+            key=f"c{state.iteration + 1}/{place}",
         )  # fmt: skip
         return self._now["steering"][0]
 
