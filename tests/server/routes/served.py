@@ -88,12 +88,12 @@ async def serving(
     answer: Callable[[ModelRequest], Any] = echo,
     *,
     price: Price = FREE,
+    model: Any = None,
     **settings: Any,
 ) -> AsyncIterator[Served]:
-    """A server whose model `m` answers by a function. It ends as a server does, and then the kernel."""
-    kernel = Kernel.open(
-        folder / "state.db", models={"m": ScriptedModel(answer, price=price)}, environ={}
-    )
+    """A server whose model `m` answers by a function, or is `model`. It ends before its kernel."""
+    model = model or ScriptedModel(answer, price=price)
+    kernel = Kernel.open(folder / "state.db", models={"m": model}, environ={})
     app = create_app(kernel, settings=ServerSettings(users=_users(), **settings))
     served = Served(kernel, app)
     try:
