@@ -176,7 +176,7 @@ class Invoker:
             until_us=self._door.clock.now_us() + self._hold_us(),
             postings=(to_hold(verdict.payer, held.amount),),
         )
-        await self._send([Decided(event, call.caller)], call.id)
+        await self._send([Decided(event, self._door.actor)], call.id)
 
     async def _fail(
         self,
@@ -233,11 +233,11 @@ class Invoker:
         )  # fmt: skip
         changes = list(working.changes) if working else []
         if verdict.licence is not None and not failure and (used := verdict.charge()) is not None:
-            changes.append(Decided(used, call.caller))
+            changes.append(Decided(used, self._door.actor))
         # Without effects, it depends only on what let it begin.
         ids = stage.seen if changes else grounds
         await self._send(
-            [*changes, Decided(event, call.caller)], call.id,
+            [*changes, Decided(event, self._door.actor)], call.id,
             blobs=blobs, stage=None if failure else stage, ids=ids,
         )  # fmt: skip
 
@@ -257,7 +257,7 @@ class Invoker:
             id=id, version=0, caller=caller, outcome="failed", reason=reason, payer=payer,
             hold=held.id, postings=(from_hold(payer, payer, held.amount),),
         )  # fmt: skip
-        await self._send([Decided(event, self._door.principal)], id)
+        await self._send([Decided(event, self._door.actor)], id)
 
     async def release_abandoned(self) -> int:
         """Give back what this principal has held for invocations that cannot be at work any more."""

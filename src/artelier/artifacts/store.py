@@ -98,7 +98,7 @@ class Artifacts:
         self._services = services
 
     def by(self, actor: str) -> Artifacts:
-        """The same handle; events of what is written, given away and deleted through it name `actor`.
+        """The same handle; events of what is done through it name `actor`, who acts for the principal.
 
         Rights and money stay the principal's. Errors: `InvalidRequest`.
         """
