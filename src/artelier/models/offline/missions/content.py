@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline import figures
-from artelier.models.offline.fitting import FORMS, limit_of
+from artelier.models.offline.fitting import FORMS
 from artelier.models.offline.missions import written
 from artelier.models.offline.missions.decision import is_written
 from artelier.models.offline.missions.findings import QUESTION
@@ -23,7 +23,10 @@ from artelier.models.offline.missions.work import Work, work_of
 from artelier.models.offline.parts import Part
 from artelier.models.offline.report import document
 
-SHORT_FORMS = ((10, 0), (5, 0))
+BYTES_PER_TOKEN = 3
+"""By which a limit of bytes becomes one of tokens in the requests of tasks."""
+
+SHORT_FORMS: tuple[tuple[int, int | None], ...] = ((10, 0), (5, 0))
 """Rows of a table, and queries of a part."""
 
 _TYPE = re.compile(r"\btype\b[`*\"]*\s*[:=]?\s*[`*\"]*(markdown|json|text)\b", re.IGNORECASE)
@@ -69,23 +72,27 @@ def _limit(prompt: Prompt) -> int | None:
         for turn in prompt.turns
         if not is_written(turn) and (match := _TOO_LARGE.search(turn.result))
     ]
-    asked = limit_of(prompt.request)
-    return min([*limits, *([asked] if asked is not None else [])], default=None)
+    tokens = prompt.request.params.get("max_output_tokens")
+    if isinstance(tokens, int) and not isinstance(tokens, bool):
+        limits.append(tokens * BYTES_PER_TOKEN)
+    return min(limits, default=None)
 
 
 def _documents(work: Work, parts: Sequence[Part], title: str, length: Length) -> list[str]:
-    """The findings, from the roomiest form to the tightest."""
-    forms = SHORT_FORMS if length in ("terse", "short") else FORMS
-    if length == "plain":
-        forms = ((20, None), *FORMS[2:])
-    shown = [part if length != "terse" else replace(part, notes=()) for part in parts]
+    """The findings, from the roomiest form to the tightest, which has the question's own answer alone."""
+    own = [replace(part, notes=()) for part in parts[: len(work.parts)]]
+    if length in ("terse", "short"):
+        variants = [(own, rows, queries) for rows, queries in SHORT_FORMS]
+    else:
+        forms = FORMS if length == "thorough" else ((20, None), *FORMS[2:])
+        variants = [(list(parts), rows, queries) for rows, queries in forms]
+        variants += [(own, rows, queries) for rows, queries in SHORT_FORMS]
     heading = figures.escaped(title or work.goal.question)
+    asked = f"{QUESTION}{' '.join(work.goal.question.split())}"
     found: list[str] = []
-    for rows, queries in forms:
+    for shown, rows, queries in variants:
         text = document(shown, rows_shown=rows, queries_shown=queries)
-        lines = text.splitlines()
-        body = "\n".join(lines[1:]).lstrip("\n")
-        asked = f"{QUESTION}{' '.join(work.goal.question.split())}"
+        body = text.partition("\n")[2].lstrip("\n")
         first = "" if len(shown) > 1 else f"## {figures.escaped(shown[0].title)}\n\n"
         found.append(f"# {heading}\n\n{asked}\n\n{first}{body}\n")
     return found

@@ -98,11 +98,14 @@ def topic(
         if not any(DIGIT.search(line) for output in outputs for line in output.said):
             return Ruling(met=False, missing="there is no figure in the outputs")
     skipped = {stem(word) for word in skipping}
-    wanted = [one for one in dict.fromkeys(stems_of(criterion)) if one not in skipped]
+    words = {base: word for base, word in reversed(_told(criterion)) if base not in skipped}
+    wanted = list(reversed(words))
     there = {one for output in outputs for one in output.stems}
     lacking = [one for one in wanted if one not in there]
     if wanted and len(lacking) > (1 - SHARE) * len(wanted):
-        return Ruling(met=False, missing=f"nothing on: {', '.join(lacking[:8])}")
+        return Ruling(
+            met=False, missing=f"nothing on: {', '.join(words[one] for one in lacking[:8])}"
+        )
     counted = _COUNTED.search(criterion)
     if counted is not None and (short := _too_few(counted["number"], outputs)):
         return Ruling(met=False, missing=short)
@@ -172,8 +175,13 @@ def _folded(text: str) -> str:
 
 
 def stems_of(text: str) -> list[str]:
-    """The stems of the words that say something; numbers as digits, unlike words for them."""
-    found: list[str] = []
+    """The stems of the words that say something."""
+    return [base for base, _ in _told(text)]
+
+
+def _told(text: str) -> list[tuple[str, str]]:
+    """The words that say something, each with its stem."""
+    found: list[tuple[str, str]] = []
     for token in tokens(text):
         inner = tokens(token.text) if token.kind == "quoted" else (token,)
         for word in inner:
@@ -182,5 +190,5 @@ def stems_of(text: str) -> list[str]:
                 continue
             if plain in lexicon.FUNCTION_WORDS or plain in lexicon.FILLERS:
                 continue
-            found += [stem(part) for part in re.findall(r"[^\W_]+", plain)]
+            found += [(stem(part), part) for part in re.findall(r"[^\W_]+", plain)]
     return found

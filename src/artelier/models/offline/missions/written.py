@@ -40,7 +40,8 @@ def forms(work: Work, *, title: str, length: Length, agent: str) -> list[str]:
         "thorough": ROWS_SHOWN,
     }[length]
     make = _sent if work.goal.form in _SENT else _report
-    return [make(work, title, length, agent, shown) for shown in rows]
+    texts = [make(work, title, length, agent, shown) for shown in rows]
+    return [*texts, make(work, title, "terse", agent, 0)]
 
 
 def _report(work: Work, title: str, length: Length, agent: str, rows: int) -> str:
