@@ -391,6 +391,43 @@ def test_a_replay_and_a_fork_give_what_was_recorded_whatever_is_off_now(tmp_path
     play(scenario())
 
 
+# Runs below it
+
+
+def test_a_run_is_refused_below_the_depth_that_a_loop_allows(tmp_path: Path) -> None:
+    """The depth of a child is one less than its parent's, whatever its own loop says."""
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+
+            @tool(side_effect=True)
+            async def delegate(depth: int) -> str:
+                """Delegate."""
+                core = kernel.services.driver("default", "r" if depth == 1 else f"r/{depth - 1}")
+                assert core is not None
+                async with runs.run(
+                    f"r/{depth}", parent=Run(core), tools=kernel.services.tools
+                ) as run:
+                    run.core.depth_max = 5
+                    result = await run.step_tool("delegate", {"depth": depth + 1})
+                    run.finish(result.is_error)
+                return "refused" if result.is_error else result.value
+
+            kernel.services.tools["delegate"] = delegate  # type: ignore[index]
+
+            async def code(run: Run) -> Any:
+                run.core.depth_max = 2
+                return (await run.step_tool("delegate", {"depth": 1})).value
+
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == "refused"
+            names = {item["id"] for item in (await runs.runs())["items"]}
+            assert names == {"r", "r/1", "r/2"}
+
+    play(scenario())
+
+
 # Approvals
 
 

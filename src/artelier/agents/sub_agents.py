@@ -243,6 +243,11 @@ class _Child:
         if run_id in core.children:
             return
         depth = sum(scope.startswith("run:") for scope in core.scopes)
+        if core.depth_max == 0:
+            raise ToolFailed(
+                f"{self.name} is not called: this run may delegate nothing",
+                hint="Do it without this tool.",
+            )
         if depth > self.depth_max:
             raise ToolFailed(
                 f"{self.name} is not called: agents are nested too deep",

@@ -19,6 +19,7 @@ from artelier.errors import (
     RunSuspended,
     SequenceConflict,
     StoreUnavailable,
+    ToolFailed,
 )
 from artelier.kernel import events as ev
 from artelier.kernel.actor import Actor
@@ -239,6 +240,12 @@ class OpenRun:
                     expected=f"tenant {opening.parent.tenant.id!r}", got=repr(tenant.id),
                 )  # fmt: skip
             opening.parent.writer.check()  # a parent that takes no steps takes no children
+            if opening.parent.depth_max == 0:
+                raise ToolFailed(  # it is mostly a tool that asks, and nothing has happened
+                    f"run {opening.parent.run_id!r} may start no runs below it",
+                    expected="work of its own", got=opening.run_id,
+                    hint="Its delegation depth is used up.",
+                )  # fmt: skip
             grants = narrow(opening.parent.grants, grants)
         core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
         blobs: list[Blob] = []
@@ -354,12 +361,15 @@ class OpenRun:
 
     def _core(self, history: History, *, grants: tuple[str, ...], replay: str) -> RunCore:
         opening, tenant = self._opening, self._tenant
-        return RunCore(
+        core = RunCore(
             self._services, run_id=opening.run_id, tenant=tenant,
             stream=run_stream(tenant.id, opening.run_id), history=history,
             on_wait=opening.on_wait, replay=replay, grants=grants,
             tools=self._services.tools if opening.tools is None else opening.tools,
         )  # fmt: skip
+        if opening.parent is not None:
+            core.take_depth_of(opening.parent)
+        return core
 
     def _lease(self) -> LeaseRequest:
         self._leased_us = self._services.clock.now_us()

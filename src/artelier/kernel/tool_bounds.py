@@ -1,4 +1,4 @@
-"""Which of its tools a run must not use, or only with a person's yes, as the loop that drives it says."""
+"""What a loop forbids its run: tools, tools without a person's yes, runs below it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class ToolBounds:
         self._barred: dict[str, str] = {}
         self._approve_risk: str | None = None
         self._risk_max: str | None = None
+        self._depth_max: int | None = None
+        self._depth_left: int | None = None
 
     @property
     def barred(self) -> Mapping[str, str]:
@@ -44,6 +46,21 @@ class ToolBounds:
     @approve_risk.setter
     def approve_risk(self, risk: str | None) -> None:
         self._approve_risk = check_risk(risk)
+
+    @property
+    def depth_max(self) -> int | None:
+        """Generations of runs that may be started below this one; None for any. A loop can only be stricter
+        than the run above it."""
+        given = [depth for depth in (self._depth_max, self._depth_left) if depth is not None]
+        return min(given, default=None)
+
+    @depth_max.setter
+    def depth_max(self, depth: int | None) -> None:
+        self._depth_max = depth
+
+    def take_depth_of(self, parent: ToolBounds) -> None:
+        """What the run above leaves to this one."""
+        self._depth_left = None if parent.depth_max is None else max(0, parent.depth_max - 1)
 
     def why_off(self, tool: ToolPort) -> str | None:
         """Why the run must not use a tool that is granted to it; None if it may."""

@@ -132,6 +132,7 @@ def apply(core: RunCore, steering: Steering) -> None:
     core.barred = {name: why for name, why in off.items() if why is not None}
     core.approve_risk = APPROVE_RISK.get(steering.safety)
     core.risk_max = "medium" if steering.safety == "read_only" else None
+    core.depth_max = steering.delegation_depth
     core.result_bytes_max = min(core.policy.result_bytes_max, steering.output_bytes)
 
 
