@@ -88,7 +88,7 @@ def test_tail_knows_tools_that_were_called_before_the_first_line(shell: Shell) -
 
 def test_cost_lists_each_call_of_a_model(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says(ModelReply(text="South.", usage=Usage(input_tokens=1000, output_tokens=100)))
-    shell("do", "Which region?", "--workspace", sales, "--run-id", "d1")
+    shell("do", "Which region?", "--solo", "--workspace", sales, "--run-id", "d1")
 
     found = shell("runs", "cost", "d1", "--json").json
     shown = shell("runs", "cost", "d1").out

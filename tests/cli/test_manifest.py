@@ -14,7 +14,7 @@ from tests.cli.conftest import Provider, Shell
 def asked(shell: Shell, sales: str, provider: Provider) -> None:
     call = ToolCall(id="1", name="read_file", arguments={"path": "2024.csv"})
     provider.says(ModelReply(tool_calls=(call,)), "South.")
-    shell("do", "Which region?", "--workspace", sales, "--run-id", "a:b/c")
+    shell("do", "Which region?", "--solo", "--workspace", sales, "--run-id", "a:b/c")
 
 
 def test_show_lists_the_parts_and_what_was_left_out(shell: Shell) -> None:

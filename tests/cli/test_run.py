@@ -211,7 +211,7 @@ def test_run_refuses_a_run_of_the_built_in_agent(
     shell: Shell, sales: str, provider: Provider
 ) -> None:
     provider.says("done")
-    shell("do", "Count.", "--workspace", sales, "--run-id", "d1")
+    shell("do", "Count.", "--solo", "--workspace", sales, "--run-id", "d1")
 
     ran = shell("run", "flows.py:rests", "--run-id", "d1")
 

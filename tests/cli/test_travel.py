@@ -16,7 +16,7 @@ def recorded(shell: Shell, sales: str, provider: Provider) -> Provider:
     """A finished run `d1` of the built-in agent."""
     call = ToolCall(id="1", name="read_file", arguments={"path": "2024.csv"})
     provider.says(ModelReply(tool_calls=(call,)), "South.")
-    assert shell("do", "Which region?", "--workspace", sales, "--run-id", "d1").code == 0
+    assert shell("do", "Which region?", "--solo", "--workspace", sales, "--run-id", "d1").code == 0
     return provider
 
 

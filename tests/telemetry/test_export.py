@@ -51,7 +51,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def do(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    words = ("do", "What is the sum of amount?", "--workspace", "ws", "--json", "--run-id", "r")
+    words = (
+        "do",
+        "What is the sum of amount?",
+        "--solo",
+        "--workspace",
+        "ws",
+        "--json",
+        "--run-id",
+        "r",
+    )
     return artelier(folder, *words, **variables)
 
 

@@ -29,8 +29,8 @@ missions_view = View(
         """CREATE TABLE missions(
             tenant TEXT NOT NULL, mission TEXT NOT NULL, plan TEXT NOT NULL, calls INTEGER NOT NULL,
             cost INTEGER, planned_us INTEGER NOT NULL, launched_us INTEGER, agents TEXT NOT NULL,
-            membranes TEXT NOT NULL, edited INTEGER NOT NULL, PRIMARY KEY(tenant, mission))
-            STRICT, WITHOUT ROWID""",
+            membranes TEXT NOT NULL, edited INTEGER NOT NULL,
+            seq INTEGER NOT NULL, PRIMARY KEY(tenant, mission)) STRICT, WITHOUT ROWID""",
         """CREATE TABLE tasks(
             position INTEGER PRIMARY KEY, tenant TEXT NOT NULL, task TEXT NOT NULL,
             mission TEXT NOT NULL, agent TEXT NOT NULL, parent TEXT NOT NULL, inputs TEXT NOT NULL,
@@ -92,11 +92,12 @@ def _text(values: Sequence[str]) -> str:
 def _planned(event: Applied, tx: Tx) -> None:
     data = cast(ev.MissionPlanned, event.data)
     tx.execute(
-        "INSERT INTO missions VALUES (?, ?, ?, ?, ?, ?, NULL, '[]', '[]', 0)"
+        "INSERT INTO missions VALUES (?, ?, ?, ?, ?, ?, NULL, '[]', '[]', 0, ?)"
         " ON CONFLICT(tenant, mission) DO UPDATE SET plan = excluded.plan, calls = excluded.calls,"
         " cost = excluded.cost, planned_us = excluded.planned_us",
-        (event.stream.tenant, event.stream.id, data.plan, data.calls, data.cost, event.at_us),
-    )
+        (event.stream.tenant, event.stream.id, data.plan, data.calls, data.cost, event.at_us,
+         event.seq),
+    )  # fmt: skip
 
 
 @missions_view.on(ev.MissionLaunched)
@@ -277,11 +278,9 @@ def _forked(event: Applied, tx: Tx) -> None:
     """A fork of a task's run is a task of its own, with the iterations of the history that it shares."""
     data = cast(kernel_events.RunForked, event.data)
     tx.execute(  # of a mission: a plan that is not launched yet
-        "INSERT INTO missions SELECT m.tenant, ?, m.plan, m.calls, m.cost, m.planned_us, NULL, '[]', '[]', 0"
-        " FROM missions m JOIN runs r ON r.tenant = m.tenant AND r.run = m.mission"
-        " JOIN events e ON e.stream = r.id AND e.kind = 'mission.planned' AND e.seq <= ?"
-        " WHERE m.tenant = ? AND m.mission = ? ORDER BY e.seq DESC LIMIT 1",
-        (event.stream.id, data.at, event.stream.tenant, data.origin),
+        "INSERT INTO missions SELECT tenant, ?, plan, calls, cost, planned_us, NULL, '[]', '[]', 0, seq"
+        " FROM missions WHERE tenant = ? AND mission = ? AND seq <= ?",
+        (event.stream.id, event.stream.tenant, data.origin, data.at),
     )
     done = tx.execute(
         "INSERT INTO tasks SELECT ?, tenant, ?, mission, agent, parent, inputs, max_iterations, 0, '', '',"

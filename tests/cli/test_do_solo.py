@@ -1,4 +1,4 @@
-"""`artelier do`: a goal becomes a report, over approvals, crashes of the provider and used-up budgets."""
+"""`artelier do --solo`: one agent makes a report, over approvals, failing providers and used-up budgets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def calls(name: str, **arguments: object) -> ModelReply:
 
 
 def do(shell: Shell, *more: str, run_id: str = "d1", goal: str = "Which region sold most?") -> Ran:
-    return shell("do", goal, "--workspace", "sales", "--run-id", run_id, *more)
+    return shell("do", goal, "--solo", "--workspace", "sales", "--run-id", run_id, *more)
 
 
 def test_do_writes_the_report_to_stdout_a_file_and_an_artifact(
@@ -107,8 +107,10 @@ def test_do_without_an_id_makes_a_readable_one(
 ) -> None:
     provider.says("South.", "Süd.")
 
-    first = shell("do", "Which region sold most?", "--workspace", sales, "--json").json["run_id"]
-    second = shell("do", "Что продано?", "--workspace", sales, "--json").json["run_id"]
+    first = shell("do", "Which region sold most?", "--solo", "--workspace", sales, "--json").json[
+        "run_id"
+    ]
+    second = shell("do", "Что продано?", "--solo", "--workspace", sales, "--json").json["run_id"]
 
     assert re.fullmatch(r"which-region-sold-most-[a-z0-9]{4}", first)
     assert re.fullmatch(r"run-[a-z0-9]{4}", second)

@@ -1,0 +1,298 @@
+"""A goal becomes a plan: repaired once, estimated, shown, edited, launched or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import Kernel, ModelReply, ModelRequest, Price
+from artelier.errors import Conflict, InvalidRequest, NotFound
+from tests.missions.mission_stage import (
+    GOAL,
+    LINE,
+    MISSION,
+    Team,
+    kinds,
+    launched,
+    opened,
+    planned,
+    replayed,
+    statuses,
+)
+from tests.missions.task_stage import play, text_of
+
+UNKNOWN = planned(
+    {"slug": "figures", "agent": "x"}, agents=[{"slug": "x", "name": "X", "tools": ["abacus"]}]
+)
+
+
+def test_a_plan_waits_for_its_launch_with_an_estimate(tmp_path: Path) -> None:
+    team = Team(LINE)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team, prices={"m": Price(input="1", output="2")}) as kernel:
+            desk = kernel.for_tenant("acme")
+
+            found = await desk.plan(GOAL, mission_id=MISSION, model="m")
+
+            assert found["status"] == "waiting_approval"
+            assert [task["slug"] for task in found["plan"]["tasks"]] == ["figures", "letter"]
+            assert found["estimate"]["calls"] == 2 * 5 * 3
+            assert found["estimate"]["cost_microusd"] > 0
+            assert (await desk.mission(MISSION))["tasks"] == []
+            assert await desk.as_principal("operator").artifacts.list(kind="task") == []
+
+    play(scenario())
+
+
+class Unpriced:
+    """A model that nobody knows the price of."""
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        return await self._team.model.complete(request)
+
+
+def test_an_unknown_price_is_no_zero_in_the_estimate(tmp_path: Path) -> None:
+    model = Unpriced(Team(LINE))
+
+    async def scenario() -> None:
+        with Kernel.open(tmp_path / "s.db", models={"n": model}, environ={}) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.state()
+            await kernel.tenants.update("acme", allow_unknown_price=True)
+
+            found = await desk.plan(GOAL, model="n")
+
+            assert found["estimate"] == {"calls": 30, "cost_microusd": None}
+
+    play(scenario())
+
+
+def test_a_plan_with_mistakes_is_repaired_once_and_told_all_of_them(tmp_path: Path) -> None:
+    team = Team(UNKNOWN, LINE)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            found = await kernel.for_tenant("acme").plan(GOAL, mission_id=MISSION, model="m")
+
+            assert found["status"] == "waiting_approval"
+            assert "there is no tool 'abacus'" in text_of(team.requests[1])
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    "reply", [UNKNOWN, {"agents": [], "tasks": []}, "no plan at all", {"tasks": "x" * 50_000}]
+)
+def test_a_plan_that_stays_wrong_fails_the_mission(tmp_path: Path, reply: Any) -> None:
+    team = Team(reply, reply)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+
+            found = await desk.plan(GOAL, mission_id=MISSION, model="m")
+
+            assert (found["status"], found["reason"]) == ("failed", "plan_invalid")
+            assert found["message"]
+            assert team.count("Plan") == 2
+            assert (await replayed(kernel, "acme")).reason == "plan_invalid"
+
+    play(scenario())
+
+
+def test_a_launch_makes_everything_in_one_batch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+
+            mission = await launched(desk)
+
+            by_commit = await kernel.store.query(
+                "SELECT count(DISTINCT c.last_position) FROM events e JOIN streams s ON s.id = e.stream"
+                " JOIN commits c ON e.position BETWEEN c.first_position AND c.last_position"
+                " WHERE s.name LIKE 'artifact:m1/%' AND e.seq = 1 AND e.actor = 'operator'"
+            )
+            assert by_commit[0][0] == 1
+            assert [agent["id"] for agent in mission["agents"]] == ["m1/by-figures", "m1/by-letter"]
+            assert mission["membranes"][0]["members"] == ["m1/by-figures", "m1/by-letter"]
+
+    play(scenario())
+
+
+def test_an_edited_plan_is_what_is_launched(tmp_path: Path) -> None:
+    team = Team(LINE)
+    edited = planned({"slug": "figures"}, {"slug": "more", "after": ["figures"]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m")
+
+            await desk.launch(MISSION, edited, by="user:kim")
+            result = await desk.drive_mission(MISSION)
+
+            mission = await desk.mission(MISSION)
+            assert result.status == "completed"
+            assert statuses(mission) == {"figures": "done", "more": "done"}
+            assert mission["edited"]
+            (launch,) = [e async for e in kernel.events() if e.kind == "mission.launched"]
+            created = [e async for e in kernel.events() if e.kind == "task.created"]
+            assert launch.plain()["edited"]
+            assert {event.actor for event in created} == {"user:kim"}
+
+    play(scenario())
+
+
+def test_an_edited_plan_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) -> None:
+    bad = planned(
+        {"slug": "figures", "agent": "x"},
+        {"slug": "letter", "agent": "y"},
+        agents=[
+            {"slug": "x", "name": "X", "tools": ["abacus"]},
+            {"slug": "y", "name": "Y", "tools": ["loom"]},
+        ],
+    )
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m")
+
+            with pytest.raises(InvalidRequest, match=r"abacus.*loom"):
+                await desk.launch(MISSION, bad)
+            with pytest.raises(InvalidRequest, match="there is no agent 'nobody'"):
+                await desk.launch(MISSION, planned({"slug": "a", "agent": "nobody"}) | {
+                    "agents": [{"slug": "x", "name": "X"}]})  # fmt: skip
+
+            assert (await desk.mission(MISSION))["status"] == "waiting_approval"
+
+    play(scenario())
+
+
+def test_an_edit_past_the_door_is_asked_again_with_what_is_wrong(tmp_path: Path) -> None:
+    """`artelier approve m1 launch --arguments` goes straight to the run."""
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m")
+            await desk.approve(MISSION, "launch", arguments=UNKNOWN)
+
+            again = await desk.drive_mission(MISSION, on_wait="return")
+            (asked,) = await desk.approvals(MISSION)
+            await desk.approve(MISSION, asked["step"], arguments={"plan": LINE})
+            result = await desk.drive_mission(MISSION)
+
+            assert again.status == "waiting_approval"
+            assert "abacus" in asked["details"]["problem"]
+            assert result.status == "completed"
+            assert (await replayed(kernel, "acme")).status == "completed"
+
+    play(scenario())
+
+
+def test_a_plan_that_is_denied_ends_the_mission_as_cancelled(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m")
+            await desk.approve(MISSION, deny=True, note="not now", by="user:kim")
+
+            result = await desk.drive_mission(MISSION)
+
+            assert result.status == "cancelled"
+            assert "mission.launched" not in await kinds(kernel)
+            with pytest.raises(Conflict, match="has ended"):
+                await desk.launch(MISSION)
+
+    play(scenario())
+
+
+def test_a_mission_is_launched_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+
+            with pytest.raises(Conflict, match="was launched already"):
+                await desk.launch(MISSION)
+            with pytest.raises(NotFound):
+                await desk.launch("nobody")
+
+    play(scenario())
+
+
+def test_a_fork_works_before_the_launch_and_is_refused_after_it(tmp_path: Path) -> None:
+    team = Team(LINE)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m")
+            fork = await desk.fork(MISSION)
+            await desk.launch(MISSION)
+            await desk.drive_mission(MISSION)
+
+            with pytest.raises(Conflict, match="was launched") as refused:
+                await desk.fork(MISSION)
+            await desk.drive_mission(fork, on_wait="return")
+            await desk.launch(fork)
+            result = await desk.drive_mission(fork)
+
+            assert "Fork one of its tasks" in str(refused.value)
+            assert result.status == "completed"
+            assert team.count("Plan") == 1
+            assert [t["id"] for t in (await desk.mission(fork))["tasks"]] == [
+                f"{fork}/figures", f"{fork}/letter",
+            ]  # fmt: skip
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"goal": " "}, "the goal is empty"),
+        ({"goal": "x" * 100_001}, "too long"),
+        ({"mission_id": "a b"}, "invalid run id"),
+        ({"mission_id": "x" * 65}, "invalid mission id"),
+        ({"model": None}, "needs a model"),
+        ({"model": "nobody:knows"}, "no model is called"),
+        ({"workspace": "/gone"}, "is not there"),
+        ({"plan": {"agents": []}}, "the plan cannot be used"),
+        ({"budget_usd": "-1"}, "not an amount"),
+    ],
+)
+def test_a_goal_that_cannot_be_worked_on_is_refused_before_anything_is_recorded(
+    tmp_path: Path, asked: dict[str, Any], said: str
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            given: dict[str, Any] = {"goal": GOAL, "model": "m", **asked}
+
+            with pytest.raises((InvalidRequest, NotFound), match=said):
+                await desk.plan(given.pop("goal"), **given)
+
+            assert (await desk.runs())["items"] == []
+
+    play(scenario())
+
+
+def test_a_plan_without_a_model_call(tmp_path: Path) -> None:
+    team = Team()
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            mission = await launched(kernel.for_tenant("acme"), plan=LINE)
+
+            assert mission["status"] == "completed"
+            assert team.count("Plan") == 0
+
+    play(scenario())
