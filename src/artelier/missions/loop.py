@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from artelier.context import Section, assemble
+from artelier.context import assemble
 from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
-from artelier.kernel import ModelResult, Prompt, Renderer, Run
+from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.manifest import decode_reply
 from artelier.log import Blob
-from artelier.missions import acting, content, gathering, prompts
+from artelier.missions import acting, content, gathering, prompts, telling
 from artelier.missions import events as ev
 from artelier.missions.acting import Acted
 from artelier.missions.decide import Asked, ask, read_as
@@ -23,7 +23,7 @@ from artelier.missions.definition import Decision, TaskContent
 from artelier.missions.ending import Ended, Endings, failed_by
 from artelier.missions.evaluate import Judgement, evaluate
 from artelier.missions.faults import Grounds, Judged
-from artelier.missions.guidance import Guidance, listed
+from artelier.missions.guidance import Guidance
 from artelier.missions.job import TaskJob
 from artelier.missions.sight import Sight
 from artelier.missions.state import STUCK_AFTER, Output, TaskState
@@ -173,38 +173,15 @@ class TaskLoop:
     # The prompt
 
     async def _assemble(self, state: TaskState) -> Prompt:
-        sections = self._told("decision-1", state)
-        sections.append(prompts.tools(self._listed(state)))
-        sections += self._shown()
-        sections.append(self._tail(state))
+        sections = telling.decision(
+            self.job, self.task, state, guidance=self._guidance, seen=self.sight,
+            conversation=self._said(),
+        )  # fmt: skip
         return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
 
-    def _told(self, contract: str, state: TaskState) -> list[Section]:
-        """What stands before the conversation."""
-        job, policy = self.job, self._guidance.policy(iterations=state.allowed)
-        return [
-            *prompts.introduction(contract, job, self.task, policy),
-            *prompts.memory(self.sight.memory, ref=job.memory),
-            *prompts.inputs(self.sight.items("inputs")),
-            prompts.artifacts(self.sight.items("artifacts")),
-        ]
-
-    def _shown(self) -> list[Section]:
+    def _said(self) -> RangePart | None:
         count = len(self.conversation)
-        return prompts.conversation(self.conversation.range(1, count) if count else None)
-
-    def _listed(self, state: TaskState) -> list[Mapping[str, Any]]:
-        words = f"{self.task.goal}\n{self.task.success_criteria}"
-        first = (*self.job.tools, *state.tools)
-        return listed(
-            self.sight.items("tools"), breadth=self._guidance.breadth, first=first, words=words
-        )
-
-    def _tail(self, state: TaskState) -> Section:
-        first = state.base
-        return prompts.now(
-            state.iteration + 1, last=first + state.allowed, repeats=state.repeats,
-        )  # fmt: skip
+        return self.conversation.range(1, count) if count else None
 
     # Decide
 
@@ -364,11 +341,13 @@ class TaskLoop:
         earlier = next((one for one in state.outputs if one.slug == slug), None)
         text = await self._text(earlier) if earlier is not None else ""
         sections = [
-            *self._told("content-1", state),
+            *telling.told(
+                "content-1", self.job, self.task, state, guidance=self._guidance, seen=self.sight
+            ),
             prompts.target(title, media),
-            *self._shown(),
+            *prompts.conversation(self._said()),
             *prompts.current(earlier.ref if earlier is not None else "", text),
-            self._tail(state),
+            telling.tail(state),
         ]
         return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
 

@@ -1,0 +1,66 @@
+"""What a decision is asked with, section by section: for the loop, and for whoever looks ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from artelier.context import Section
+from artelier.kernel import RangePart
+from artelier.missions import prompts
+from artelier.missions.definition import TaskContent
+from artelier.missions.guidance import Guidance, listed
+from artelier.missions.job import TaskJob
+from artelier.missions.state import TaskState
+
+Items = Sequence[Mapping[str, Any]]
+
+
+class Seen(Protocol):
+    """Readings of the iteration at hand."""
+
+    def items(self, name: str) -> list[dict[str, Any]]: ...
+
+    @property
+    def memory(self) -> list[dict[str, Any]] | None: ...
+
+
+def decision(
+    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: Seen,
+    conversation: RangePart | None,
+) -> list[Section]:  # fmt: skip
+    """The sections of a decision, in their order."""
+    return [
+        *told("decision-1", job, task, state, guidance=guidance, seen=seen),
+        prompts.tools(tools(job, task, state, guidance=guidance, seen=seen)),
+        *prompts.conversation(conversation),
+        tail(state),
+    ]
+
+
+def told(
+    contract: str, job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: Seen
+) -> list[Section]:
+    """What stands before the conversation."""
+    policy = guidance.policy(iterations=state.allowed)
+    return [
+        *prompts.introduction(contract, job, task, policy),
+        *prompts.memory(seen.memory, ref=job.memory),
+        *prompts.inputs(seen.items("inputs")),
+        prompts.artifacts(seen.items("artifacts")),
+    ]
+
+
+def tools(
+    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: Seen
+) -> Items:
+    """Those that are listed: steering may ask for fewer than are on."""
+    words = f"{task.goal}\n{task.success_criteria}"
+    first = (*job.tools, *state.tools)
+    return listed(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)
+
+
+def tail(state: TaskState) -> Section:
+    """How far the task is."""
+    last = state.base + state.allowed
+    return prompts.now(state.iteration + 1, last=last, repeats=state.repeats)
