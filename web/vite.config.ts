@@ -8,6 +8,8 @@ export default defineConfig({
   plugins: [react(), tailwindcss()],
   resolve: { alias: { "@": new URL("./src", import.meta.url).pathname } },
   server: {
+    // A cookie holds for a host on every port: the link of `artelier up` signs in here as well.
+    host: "127.0.0.1",
     // `artelier up` checks Host and Origin, so the proxy asks as the server's own page would.
     proxy: { "/api": { target: SERVER, changeOrigin: true, headers: { origin: SERVER } } },
   },

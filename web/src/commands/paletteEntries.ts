@@ -1,4 +1,4 @@
-import { allTasks, liveAgents, liveArtifacts, liveMembranes } from "@/projection/vitals";
+import { allTasks, liveAgents, madeArtifacts, liveMembranes } from "@/projection/vitals";
 import { type SelectionKind, select } from "@/state/ui";
 import { type CommandState, type Enabled, YES } from "./command";
 import { allCommands, runCommand } from "./registry";
@@ -35,7 +35,7 @@ export function paletteEntries(state: CommandState): readonly PaletteEntry[] {
     ...liveAgents(graph).map((one) => thing("agent", one.id, one.name)),
     ...allTasks(graph).map((one) => thing("task", one.id, one.goal)),
     ...liveMembranes(graph).map((one) => thing("membrane", one.id, one.name)),
-    ...liveArtifacts(graph).map((one) => thing("artifact", one.id, one.title)),
+    ...madeArtifacts(graph).map((one) => thing("artifact", one.id, one.title)),
   ];
   return [...commands, ...things.slice(0, THINGS_MAX)];
 }

@@ -63,6 +63,13 @@ export function liveArtifacts(graph: Graph): readonly Artifact[] {
     .sort((a, b) => b.changedUs - a.changedUs);
 }
 
+const OF_THEIR_OWN: ReadonlySet<string> = new Set(["agent", "task", "membrane", "steering"]);
+
+/** What was made, without the artifacts that screens show as what they are: agents, tasks, membranes, steering. */
+export function madeArtifacts(graph: Graph): readonly Artifact[] {
+  return liveArtifacts(graph).filter((one) => !OF_THEIR_OWN.has(one.kind));
+}
+
 export function liveMembranes(graph: Graph): readonly Membrane[] {
   return [...graph.membranes.values()].filter((one) => !one.deleted);
 }

@@ -2,7 +2,7 @@ import type { Graph } from "@/projection/graph";
 import {
   allTasks,
   liveAgents,
-  liveArtifacts,
+  madeArtifacts,
   liveMembranes,
   missions,
   waitingApprovals,
@@ -69,7 +69,7 @@ export default function Overview() {
       />
       <Section
         title="Artifacts, newest first"
-        items={liveArtifacts(graph)}
+        items={madeArtifacts(graph)}
         max={ROWS_MAX}
         empty="Nothing was made yet."
         row={(one) => <ArtifactRow key={one.id} artifact={one} />}
