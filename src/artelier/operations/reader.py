@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 class Reader:
     """One branch of a chat, for reading. `desk` is the kernel bound to its tenant."""
 
+    _by = ""
+    """Who acts in the chat's name; empty for its principal."""
+
     def __init__(self, desk: Any, chat_id: str, *, branch: str) -> None:
         self.desk = desk
         self.chat_id = chat_id
@@ -183,8 +186,8 @@ class Reader:
         chain = await self._chain(tag, internal)
         value = await value_of(self.store, self.desk.id, chain, now_us=self._now_us())
         newest, settings = chain.newest, await self.settings()
-        space = self.desk.as_principal(settings.principal)
-        artifact = await space.artifacts.write(
+        artifacts = self.desk.as_principal(settings.principal).artifacts
+        artifact = await artifacts.by(self._by or settings.principal).write(
             id if id is not None else f"{self.chat_id}/{tag}", kind="document", content=value,
             provenance=Provenance(run_id=newest.run, derived_from=(newest.profile,)),
             metadata={"tag": tag, "version": newest.version, "chat": self.chat_id},

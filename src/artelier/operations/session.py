@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
+from artelier.artifacts.access import check_principal
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.queries import blob_json
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, make_blob
@@ -34,6 +35,18 @@ class Session(Reader):
     `Session.open(kernel, "c1", model="offline")` makes one; reading (`turns`, `art`, ...) is in `Reader`.
     """
 
+    def by(self, actor: str) -> Session:
+        """The same branch; events of what is asked for, chosen and changed through it name `actor`.
+
+        Rights stay those of the chat's principal. Errors: `InvalidRequest`.
+        """
+        return self._like(self.branch_name, by=check_principal(actor))
+
+    def _like(self, branch: str, *, by: str | None = None) -> Session:
+        session = type(self)(self.desk, self.chat_id, branch=branch)
+        session._by = self._by if by is None else by
+        return session
+
     # The beginning
 
     @classmethod
@@ -55,6 +68,7 @@ class Session(Reader):
         history_max: Any = UNSET,
         deadline_s: Any = UNSET,
         principal: str = "operator",
+        by: str = "",
         **params: Any,
     ) -> Session:
         """The chat of that id, made if there is none; then a `model` is needed.
@@ -63,7 +77,7 @@ class Session(Reader):
         shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `lorebooks`:
         refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
-        only for a new chat.
+        only for a new chat. `by`: who acts, as in the method of that name.
         What is given for a chat that exists changes its settings from now on.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
         Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`.
@@ -71,6 +85,7 @@ class Session(Reader):
         desk = kernel.for_tenant(tenant) if hasattr(kernel, "for_tenant") else kernel
         await desk.state()
         session = cls(desk, cs.check_chat(chat_id), branch=branch)
+        session = session.by(by) if by else session
         wished: dict[str, Any] = {
             "profile": profile, "model": model, "user": user, "char": char, "system": system,
             "lorebooks": lorebooks, "history_max": history_max, "deadline_s": deadline_s,
@@ -206,7 +221,8 @@ class Session(Reader):
         if await has_ended(self.desk, run_id):
             return
         try:
-            await self.desk.cancel(run_id, by=(await self.settings()).principal, note=note)
+            by = self._by or (await self.settings()).principal
+            await self.desk.cancel(run_id, by=by, note=note)
         except Conflict:
             if not await has_ended(self.desk, run_id):  # it ended in the meantime
                 raise
@@ -337,13 +353,13 @@ class Session(Reader):
                 await self._append(made, seq=seq)
             except SequenceConflict:
                 continue
-            return type(self)(self.desk, self.chat_id, branch=chosen)
+            return self._like(chosen)
         raise self._crowded()
 
     async def on(self, branch: str) -> Session:
         """The same chat on another branch that exists. Errors: `NotFound`."""
         await tree.branch_of(self.store, await self.row(), branch)
-        return type(self)(self.desk, self.chat_id, branch=branch)
+        return self._like(branch)
 
     async def select_variant(self, turn: int, variant: int) -> None:
         """Go on from a variant of a turn, with its state, where the conversation after it went last.
@@ -487,7 +503,7 @@ class Session(Reader):
         self, data: EventData, *, blobs: list[Blob] | None = None, seq: int | None = None
     ) -> None:
         services = self.desk.services
-        by = (await self.settings()).principal if seq != 0 else "operator"
+        by = self._by or ((await self.settings()).principal if seq != 0 else "operator")
         draft = Draft(data, services.clock.now_us(), by)
         stream = session_stream(self.desk.id, self.chat_id)
         append = StreamAppend(stream, [draft], expected_seq=seq)

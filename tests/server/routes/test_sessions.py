@@ -384,3 +384,29 @@ def test_pages_of_turns_go_back_to_the_first(tmp_path: Path) -> None:
             assert [one["number"] for one in older["turns"]] == [0, 1] and older["before"] is None
 
     play(scenario())
+
+
+def test_events_of_a_chat_name_the_person(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            await _said(served.ada, "a")
+            good(await served.ada.patch("/sessions/c", json={"system": "Be brief."}))
+            made = await served.ada.post("/sessions/c/branch", json={"name": "side"})
+            good(made, 201)
+            good(await served.ada.post("/sessions/c/publish", json={"tag": "mood"}), 201)
+            await _said(served.ada, "b", branch="side")
+            found = {
+                event.kind: event.actor
+                async for event in served.kernel.events()
+                if event.stream.local in ("session:c", "artifact:c/mood")
+            }
+            for kind in (
+                "chat.opened",
+                "turn.asked",
+                "chat.changed",
+                "branch.made",
+                "artifact.written",
+            ):
+                assert found[kind] == "user:ada", kind
+
+    play(scenario())

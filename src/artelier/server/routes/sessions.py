@@ -50,13 +50,13 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> Page[wir
 
 
 @router.post("", status_code=201, operation_id="sessions_create")
-async def create(desk: Desk, setup: Setup, body: wire.ChatNew) -> wire.ChatShown:
+async def create(desk: Desk, actor: Actor, setup: Setup, body: wire.ChatNew) -> wire.ChatShown:
     """Begin a chat; without a model it asks the server's."""
     id = check_chat(body.id if body.id is not None else f"chat-{fresh_secret(4).hex()}")
     if await Session(desk, id, branch="main").exists():
         raise Conflict(f"there is a chat {id} already", hint="PATCH changes its settings.")
     settings = {"model": setup.model, **body.settings()}
-    session = await Session.open(desk, id, greetings=body.greetings, **settings)
+    session = await Session.open(desk, id, greetings=body.greetings, by=actor, **settings)
     return await chat_shown(session, before=None, limit=TURNS_MAX)
 
 
@@ -75,9 +75,9 @@ async def show(
 
 
 @router.patch("/{id}", operation_id="sessions_change")
-async def change(desk: Desk, id: str, body: wire.ChatWish) -> wire.ChatSettings:
+async def change(desk: Desk, actor: Actor, id: str, body: wire.ChatWish) -> wire.ChatSettings:
     """Change settings from the next turn on."""
-    session = await session_of(desk, id)
+    session = await session_of(desk, id, by=actor)
     await session.change(**body.settings())
     return wire.ChatSettings.model_validate(await session.settings())
 
@@ -100,25 +100,25 @@ async def explain(
 
 
 @router.post("/{id}/branch", status_code=201, operation_id="sessions_branch")
-async def branch(desk: Desk, id: str, body: wire.Branching) -> wire.BranchMade:
+async def branch(desk: Desk, actor: Actor, id: str, body: wire.Branching) -> wire.BranchMade:
     """A new branch that begins with the state after a turn."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     made = await session.branch(body.name, at_turn=body.at_turn)
     return wire.BranchMade(branch=made.branch_name)
 
 
 @router.post("/{id}/select", operation_id="sessions_select")
-async def select(desk: Desk, id: str, body: wire.Selecting) -> wire.ChatShown:
+async def select(desk: Desk, actor: Actor, id: str, body: wire.Selecting) -> wire.ChatShown:
     """Go on from another variant of a turn, with its state."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     await session.select_variant(body.turn, body.variant)
     return await chat_shown(session, before=None, limit=TURNS_MAX)
 
 
 @router.post("/{id}/rewind", operation_id="sessions_rewind")
-async def rewind(desk: Desk, id: str, body: wire.Rewinding) -> wire.ChatShown:
+async def rewind(desk: Desk, actor: Actor, id: str, body: wire.Rewinding) -> wire.ChatShown:
     """Go on from an earlier turn; what came after it is kept beside it."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     await session.rewind(body.turn)
     return await chat_shown(session, before=None, limit=TURNS_MAX)
 
@@ -127,23 +127,23 @@ async def rewind(desk: Desk, id: str, body: wire.Rewinding) -> wire.ChatShown:
 
 
 @router.post("/{id}/reset", status_code=201, operation_id="sessions_reset")
-async def reset(desk: Desk, id: str, body: wire.Resetting) -> wire.SessionNow:
+async def reset(desk: Desk, actor: Actor, id: str, body: wire.Resetting) -> wire.SessionNow:
     """Begin a new, empty session of the profile; the old values stay, hidden."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     return wire.SessionNow(session_id=await session.reset(body.session_id))
 
 
 @router.post("/{id}/reopen", operation_id="sessions_reopen")
-async def reopen(desk: Desk, id: str, body: wire.Reopening) -> wire.SessionNow:
+async def reopen(desk: Desk, actor: Actor, id: str, body: wire.Reopening) -> wire.SessionNow:
     """Go on with an earlier session of the profile."""
-    await (await session_of(desk, id, body.branch)).reopen(body.session_id)
+    await (await session_of(desk, id, body.branch, by=actor)).reopen(body.session_id)
     return wire.SessionNow(session_id=body.session_id)
 
 
 @router.post("/{id}/publish", status_code=201, operation_id="sessions_publish")
-async def publish(desk: Desk, id: str, body: wire.Publishing) -> wire.Published:
+async def publish(desk: Desk, actor: Actor, id: str, body: wire.Publishing) -> wire.Published:
     """Make a document of the current value of an artifact that people may see."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     return wire.Published(ref=await session.publish(body.tag, id=body.id))
 
 

@@ -14,11 +14,14 @@ ENTRIES_MAX = 200
 """Of one feed in one answer: the newest."""
 
 
-async def session_of(desk: Any, id: str, branch: str = "main") -> Session:
-    """One branch of a chat that is there. Errors: `NotFound`, `InvalidRequest` for what names none."""
+async def session_of(desk: Any, id: str, branch: str = "main", *, by: str = "") -> Session:
+    """One branch of a chat that is there; `by` is who changes it.
+
+    Errors: `NotFound`, `InvalidRequest` for what names none.
+    """
     session = Session(desk, check_chat(id), branch=branch)
     await session.branch_row()
-    return session
+    return session.by(by) if by else session
 
 
 async def start_turn(

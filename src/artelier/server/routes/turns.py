@@ -17,7 +17,7 @@ from artelier.errors import NotFound
 from artelier.operations.chat_settings import said_text
 from artelier.operations.session import Session
 from artelier.server.beats import beating
-from artelier.server.deps import Desk, Live
+from artelier.server.deps import Actor, Desk, Live
 from artelier.server.errands import errands_of
 from artelier.server.hub import Hub
 from artelier.server.routes import resource
@@ -39,9 +39,11 @@ _SSE: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/{id}/turns", status_code=202, operation_id="sessions_say")
-async def say(request: Request, desk: Desk, id: str, body: wire.TurnAsk) -> wire.TurnStarted:
+async def say(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAsk
+) -> wire.TurnStarted:
     """Say something; the reply is a run."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     return await start_turn(
         session, errands_of(request.app), body.text, deadline_s=body.deadline_s,
         **body.params.given(),
@@ -53,10 +55,10 @@ async def say(request: Request, desk: Desk, id: str, body: wire.TurnAsk) -> wire
     responses=_SSE,
 )  # fmt: skip
 async def say_stream(
-    request: Request, desk: Desk, hub: Live, id: str, body: wire.TurnAsk
+    request: Request, desk: Desk, actor: Actor, hub: Live, id: str, body: wire.TurnAsk
 ) -> EventStream:
     """Say something, and follow the reply. Who leaves early misses it only here: the turn goes on."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     started = await start_turn(
         session, errands_of(request.app), body.text, deadline_s=body.deadline_s,
         **body.params.given(),
@@ -66,24 +68,25 @@ async def say_stream(
 
 @router.post("/{id}/regenerate", status_code=202, operation_id="sessions_regenerate")
 async def regenerate(
-    request: Request, desk: Desk, id: str, body: wire.TurnAgain
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAgain
 ) -> wire.TurnStarted:
     """Another variant of the newest turn, with the state from before the turn."""
-    return await _again(request, desk, id, body, "regenerate")
+    session = await session_of(desk, id, body.branch, by=actor)
+    return await _again(request, session, body, "regenerate")
 
 
 @router.post("/{id}/continue", status_code=202, operation_id="sessions_continue")
 async def continue_(
-    request: Request, desk: Desk, id: str, body: wire.TurnAgain
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAgain
 ) -> wire.TurnStarted:
     """Extend the selected reply."""
-    return await _again(request, desk, id, body, "continue")
+    session = await session_of(desk, id, body.branch, by=actor)
+    return await _again(request, session, body, "continue")
 
 
 async def _again(
-    request: Request, desk: Any, id: str, body: wire.TurnAgain, trigger: str
+    request: Request, session: Session, body: wire.TurnAgain, trigger: str
 ) -> wire.TurnStarted:
-    session = await session_of(desk, id, body.branch)
     return await start_turn(
         session, errands_of(request.app), trigger=trigger, deadline_s=body.deadline_s,
         **body.params.given(),
@@ -91,9 +94,11 @@ async def _again(
 
 
 @router.post("/{id}/edit", status_code=202, operation_id="sessions_edit")
-async def edit(request: Request, desk: Desk, id: str, body: wire.Editing) -> wire.TurnStarted:
+async def edit(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.Editing
+) -> wire.TurnStarted:
     """Say a turn in other words, on a new branch that begins before it."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     text = said_text(body.text)  # before the branch is made
     number = await turn_number(session, body.turn)
     made = await session.branch(body.name, at_turn=number - 1)
@@ -101,18 +106,20 @@ async def edit(request: Request, desk: Desk, id: str, body: wire.Editing) -> wir
 
 
 @router.post("/{id}/resume", status_code=202, operation_id="sessions_resume")
-async def resume(request: Request, desk: Desk, id: str, body: wire.OnBranch) -> wire.TurnStarted:
+async def resume(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.OnBranch
+) -> wire.TurnStarted:
     """Go on with the branch's newest run: after a restart, an approval, a raised budget."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     run_id = await _newest(session)
     drive_turn(session, errands_of(request.app), run_id)
     return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
 
 
 @router.post("/{id}/stop", operation_id="sessions_stop")
-async def stop(desk: Desk, id: str, body: wire.Stopping) -> wire.TurnStarted:
+async def stop(desk: Desk, actor: Actor, id: str, body: wire.Stopping) -> wire.TurnStarted:
     """End the reply that is being written; what was said so far is kept."""
-    session = await session_of(desk, id, body.branch)
+    session = await session_of(desk, id, body.branch, by=actor)
     run_id = await _newest(session)
     await session.cancel(note=body.note)
     return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
