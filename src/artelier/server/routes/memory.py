@@ -86,20 +86,20 @@ async def changes(
 
 
 @router.post("/{agent}/entries", status_code=201, operation_id="memory_remember")
-async def remember(desk: Desk, actor: Actor, agent: str, body: wire.EntryNew) -> wire.Entry:
+async def remember(desk: Desk, actor: Actor, agent: str, body: wire.EntryNew) -> wire.MemoryEntry:
     """Have an agent remember something; what it knows already is not kept twice."""
     entry = await (await _of(desk, agent)).remember(
         body.text, tags=body.tags, importance=body.importance, speaker=body.speaker,
         date=body.date, key=_key(), by=actor,
     )  # fmt: skip
-    return wire.Entry.model_validate(entry)
+    return wire.MemoryEntry.model_validate(entry)
 
 
 @router.delete("/{agent}/entries/{entry}", operation_id="memory_forget")
-async def forget(desk: Desk, actor: Actor, agent: str, entry: str) -> wire.Entry:
+async def forget(desk: Desk, actor: Actor, agent: str, entry: str) -> wire.MemoryEntry:
     """Take an entry out, and return it as it was; `undo` brings it back."""
     gone = await (await _of(desk, agent)).forget(entry, key=_key(), by=actor)
-    return wire.Entry.model_validate(gone)
+    return wire.MemoryEntry.model_validate(gone)
 
 
 @router.put("/{agent}/blocks/{label}", operation_id="memory_write_block")

@@ -124,7 +124,7 @@ async def fork(
 
 @router.post("/{id}/inject", operation_id="worlds_inject")
 async def inject(
-    request: Request, desk: Desk, actor: Actor, id: str, body: wire.Injection
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.WorldInjection
 ) -> wire.WorldShown:
     """Tell agents of something: they learn of it in the next tick."""
     await world_of(desk, id).inject(body.text, to=body.to, by=actor)

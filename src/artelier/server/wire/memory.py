@@ -28,7 +28,7 @@ class Block(Told):
     """Why the text cannot be read; empty if it can."""
 
 
-class Entry(Told):
+class MemoryEntry(Told):
     """One entry of long-term memory."""
 
     id: str
@@ -52,7 +52,7 @@ class MemoryShown(Told):
 
     agent: str
     blocks: list[Block]
-    items: list[Entry]
+    items: list[MemoryEntry]
     """Entries, oldest first."""
     next: str | None = None
     """Give it as `after` for more entries; null at the end."""

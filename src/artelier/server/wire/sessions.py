@@ -157,7 +157,7 @@ class Panel(Told):
     at_us: int
 
 
-class Entry(Told):
+class FeedEntry(Told):
     """An earlier value; of a feed one of its entries."""
 
     value: Any
@@ -169,7 +169,7 @@ class Feed(Told):
     """The timeline of an artifact that is appended to, newest first."""
 
     tag: str
-    entries: list[Entry]
+    entries: list[FeedEntry]
 
 
 class ProfileSession(Told):

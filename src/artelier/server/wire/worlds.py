@@ -118,7 +118,7 @@ class ForkAsk(Asked):
     """Other settings, by name."""
 
 
-class Injection(Asked):
+class WorldInjection(Asked):
     """Something that happens to a world."""
 
     text: str = Field(min_length=1, max_length=100_000)
