@@ -144,7 +144,15 @@ async def make_task(
     """The artifact of a task with its `task.created`, and the job that its run is given."""
     job_fields = {
         name: fields.pop(name)
-        for name in ("role", "steering", "memory", "tools", "window_tokens", "max_output_tokens")
+        for name in (
+            "role",
+            "steering",
+            "memory",
+            "tools",
+            "window_tokens",
+            "max_output_tokens",
+            "scopes",
+        )
         if name in fields
     }
     content = TaskContent(

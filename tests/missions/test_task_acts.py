@@ -490,3 +490,34 @@ def test_memory_stands_in_prompts_only_if_it_is_attached(tmp_path: Path) -> None
                 assert (await replayed(desk)).status == "completed"
 
     play(scenario())
+
+
+def test_the_tail_says_what_is_left_to_spend(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            await desk.cap(f"agent:{AGENT}", unit="usd", cap="0.50")
+            await desk.cap(f"agent:{AGENT}", unit="steps", cap=9)
+            result = await work(desk, scopes=(f"agent:{AGENT}",))
+
+            tails = [one.messages[-1].text.partition("## Now")[2] for one in actor.requests()]
+            assert result.status == "done"
+            assert "Left to spend: 9 steps, $0.5" in tails[0]
+            assert "Left to spend: 7 steps, $0.5" in tails[1]
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_outputs_that_lacked_a_source_are_judged_anew_once_it_was_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(write(), look(), DONE)
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.status, result.iterations) == ("done", 3)
+            rows = await kernel.store.query("SELECT iteration, passed, void FROM task_iterations")
+            assert rows == [(1, 0, "unfounded_figure"), (2, None, ""), (3, 1, "")]
+
+    play(scenario())

@@ -20,6 +20,9 @@ TEXT_CHARS_MAX = 400_000
 SHOWN = 5
 """Instances of one fault that are named."""
 
+RULES = frozenset(("unfounded_figure", "unfounded_claim", "unknown_source"))
+"""Those that more sources can satisfy."""
+
 LINE_REPEATS_MAX = 3
 WORD_SHARE_MAX = 0.4
 WORDS_JUDGED = 12

@@ -169,6 +169,17 @@ async def _steering(artifacts: Any, id_: str) -> list[Any] | None:
     return [f"{artifact.id}@{artifact.version}", artifact.content]
 
 
+async def budget_now(desk: Any, scopes: Sequence[str]) -> list[dict[str, Any]] | None:
+    """What is left under the caps of some scopes: `{unit, left}`, in micro-dollars; None without a cap."""
+    marks = ", ".join("?" * len(scopes))
+    rows = await desk.services.store.query(
+        "SELECT unit, min(cap - used - reserved) FROM limits WHERE tenant = ? AND cap IS NOT NULL"
+        f" AND unit IN ('usd', 'tokens', 'steps') AND scope IN ({marks}) GROUP BY unit ORDER BY unit",
+        (desk.id, *scopes),
+    )
+    return [{"unit": unit, "left": max(0, left)} for unit, left in rows] or None
+
+
 async def memory_now(desk: Any, job: TaskJob) -> list[dict[str, str]] | None:
     """Blocks of the memory that is attached to the agent: `{label, text}`; None without one."""
     if not job.memory:

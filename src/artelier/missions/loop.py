@@ -22,7 +22,7 @@ from artelier.missions.decide import Asked, ask, read_as
 from artelier.missions.definition import Decision, TaskContent
 from artelier.missions.ending import Ended, Endings, failed_by
 from artelier.missions.evaluate import Judgement, evaluate
-from artelier.missions.faults import Grounds, Judged
+from artelier.missions.faults import RULES, Grounds, Judged
 from artelier.missions.guidance import Guidance
 from artelier.missions.job import TaskJob
 from artelier.missions.sight import Sight
@@ -347,7 +347,7 @@ class TaskLoop:
             prompts.target(title, media),
             *prompts.conversation(self._said()),
             *prompts.current(earlier.ref if earlier is not None else "", text),
-            telling.tail(state),
+            telling.tail(state, seen=self.sight),
         ]
         return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
 
@@ -389,6 +389,8 @@ class TaskLoop:
         """Judge the outputs, unless they are those that were judged last. Errors: `Ended` when passed."""
         core = self.run.core
         stands = bool(state.outputs) and state.judged == state.refs
+        if stands and state.void in RULES and len(state.sources) != state.judged_by:
+            stands = False  # what broke a rule for want of sources may keep it now
         judgement: Judgement | None = None
         if not stands:
             judgement = await self._judged(state, number)
@@ -407,7 +409,10 @@ class TaskLoop:
             return event, blobs
 
         evaluated = await self.run.receipt(ev.TaskEvaluated, make, key=f"c{number}/evaluated")
-        state = state.changed(judged=state.refs, verdict=evaluated.verdict, void=evaluated.void)
+        state = state.changed(
+            judged=state.refs, verdict=evaluated.verdict, void=evaluated.void,
+            judged_by=len(state.sources),
+        )  # fmt: skip
         if evaluated.passed:
             raise Ended("done", "", iteration=number, outputs=state.outputs)
         stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored

@@ -16,6 +16,7 @@ from artelier.kernel import RangePart
 from artelier.missions.definition import TaskContent
 from artelier.missions.job import TaskJob
 from artelier.missions.wording import template
+from artelier.money import format_usd
 
 TARGET_CHARS_MAX = 200
 VERDICT_CHARS_MAX = 4_000
@@ -137,9 +138,17 @@ def current(ref: str, text: str) -> list[Section]:
     ]  # fmt: skip
 
 
-def now(iteration: int, *, last: int, repeats: int, facts: Sequence[str] = ()) -> Section:
-    """The tail: how far the task is, and what it is warned of."""
-    lines = [f"Iteration {iteration} of {last}", *facts]
+def now(iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str, Any]]) -> Section:
+    """The tail: how far the task is, what is left to spend, and what it is warned of."""
+    lines = [f"Iteration {iteration} of {last}"]
+    if budget:
+        left = [
+            f"${format_usd(one['left'])}"
+            if one["unit"] == "usd"
+            else f"{one['left']:,} {one['unit']}"
+            for one in budget
+        ]
+        lines.append(template("budget-1").format(left=", ".join(left)))
     if repeats:
         lines.append(template("stuck-1"))
     return Section(

@@ -50,6 +50,8 @@ class Sight:
         if state.inputs:
             await self._read(state, "inputs", lambda: gathering.inputs_now(desk, job, state.inputs))
         await self._read(state, "artifacts", lambda: gathering.artifacts_now(desk, job, state.refs))
+        scopes = self._run.core.scopes
+        await self._read(state, "budget", lambda: gathering.budget_now(desk, scopes))
         if job.memory:
             await self._read(state, "memory", lambda: gathering.memory_now(desk, job))
         is_changed = self._now["artifacts"][1] != before

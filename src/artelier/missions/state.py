@@ -71,6 +71,8 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Equal decisions without new evidence in a row, the last one included."""
     judged: tuple[str, ...] = ()
     """Refs of the outputs at the last evaluation."""
+    judged_by: int = 0
+    """Sources there were then."""
     verdict: BlobRef | None = None
     void: str = ""
 

@@ -34,12 +34,18 @@ def decision(
         *told("decision-1", job, task, state, guidance=guidance, seen=seen),
         prompts.tools(tools(job, task, state, guidance=guidance, seen=seen)),
         *prompts.conversation(conversation),
-        tail(state),
+        tail(state, seen=seen),
     ]
 
 
 def told(
-    contract: str, job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: Seen
+    contract: str,
+    job: TaskJob,
+    task: TaskContent,
+    state: TaskState,
+    *,
+    guidance: Guidance,
+    seen: Seen,
 ) -> list[Section]:
     """What stands before the conversation."""
     policy = guidance.policy(iterations=state.allowed)
@@ -60,7 +66,9 @@ def tools(
     return listed(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)
 
 
-def tail(state: TaskState) -> Section:
-    """How far the task is."""
-    last = state.base + state.allowed
-    return prompts.now(state.iteration + 1, last=last, repeats=state.repeats)
+def tail(state: TaskState, *, seen: Seen) -> Section:
+    """How far the task is, and what is left to spend."""
+    return prompts.now(
+        state.iteration + 1, last=state.base + state.allowed, repeats=state.repeats,
+        budget=seen.items("budget"),
+    )  # fmt: skip
