@@ -42,6 +42,10 @@ _TABLE = re.compile(
     r"\b(?:contains?|includes?|has|as|in|is|with|shows?|gives?|make)\s+(?:\w+\s+){0,3}tables?\b|\btable\b.{0,20}\b(?:form|format)\b",
     re.I,
 )
+_QUOTES = re.compile(
+    r"\b(?:word for word|verbatim|quotes? (?:the|a|its|passages?))\b", re.IGNORECASE
+)
+_QUOTED = re.compile(r"\bword for word\b|^>\s|[\"\u201c][^\"\u201d]{12,}[\"\u201d]", re.IGNORECASE)
 _JSON = re.compile(r"\bJSON\b")
 _ANSWERS = re.compile(
     r"\b(?:answers?)\b(?:[^:]{0,40}:)?\s*(?P<question>.*)$", re.IGNORECASE | re.DOTALL
@@ -81,7 +85,7 @@ def ruling(criterion: str, outputs: Sequence[Output]) -> Ruling:
     """What the outputs show for a criterion. The first rule that its words call for decides."""
     rules: tuple[tuple[re.Pattern[str], Callable[..., Ruling]], ...] = (
         (_BETWEEN, _between), (_LENGTH, _length), (_JSON, _json), (_TABLE, _table),
-        (_ABSENT, _absent), (_SOURCES, _sources),
+        (_QUOTES, _quotes), (_ABSENT, _absent), (_SOURCES, _sources),
     )  # fmt: skip
     if (match := _ANSWERS.search(criterion)) and match["question"].strip(" .?"):
         return _answers(match["question"], outputs)
@@ -147,6 +151,14 @@ def _table(match: re.Match[str], criterion: str, outputs: Sequence[Output]) -> R
         if isinstance(output.value, dict) and json_in(output.text) and '"rows"' in output.text:
             return quoted(output, '"rows"')
     return Ruling(met=False, missing="no output has a table")
+
+
+def _quotes(match: re.Match[str], criterion: str, outputs: Sequence[Output]) -> Ruling:
+    for output in outputs:
+        for line in output.lines:
+            if _QUOTED.search(line):
+                return quoted(output, line)
+    return Ruling(met=False, missing="nothing is quoted")
 
 
 def _absent(match: re.Match[str], criterion: str, outputs: Sequence[Output]) -> Ruling:

@@ -15,6 +15,7 @@ from artelier.errors import OfflineCannot
 from artelier.models.offline.answer import parts_for
 from artelier.models.offline.conversation import Ask, Desk, Wanted, sql_ask
 from artelier.models.offline.excerpt import excerpt_of
+from artelier.models.offline.missions import summaries
 from artelier.models.offline.missions.prompt import Prompt, Turn, value_in
 from artelier.models.offline.missions.stacked import (
     STACKED_MAX,
@@ -184,7 +185,7 @@ class Evidence:
         if call.arguments.get("sql") == COLUMNS:
             return "It is not known yet which tables there are, and describe_tables is not listed."
         if call.tool == QUERY and not any(one.tool == QUERY for one in self.calls):
-            return "The figures are missing, and which words of the question name something in the data."
+            return "The figures are missing, and it is open which words are names in the data."
         return said.get(call.tool, f"What {call.tool} answers is missing.")
 
     def parts(self, question: str, extra: Sequence[Called] = ()) -> list[Part]:
@@ -195,6 +196,8 @@ class Evidence:
         given = excerpt_of(question)
         if given is not None:
             return [given]
+        if what := summaries.wanted(question):
+            return summaries.summary_parts(what, self._desk(question, [*self.calls, *extra]))
         return parts_for(question, self._desk(question, [*self.calls, *extra]))
 
     def next(self, question: str, wanted: Wanted) -> Next:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline import lexicon
+from artelier.models.offline.missions import summaries
 from artelier.models.offline.question import Clause, question_from
 from artelier.models.offline.text import is_about_text
 from artelier.models.offline.words import stem
@@ -115,6 +116,8 @@ def goal_from(text: str) -> Goal:
         at = whom.end()
     link = _LINK.match(rest, at)
     question = rest[link.end() if link else at :].strip()
+    if form == "summary" and summaries.wanted(f"Summarize {question}"):
+        question = f"Summarize {question}"
     return Goal(
         text=flat,
         question=question if question.strip(" .,;") else "",
@@ -160,7 +163,7 @@ def questions_in(goal: Goal) -> list[Asked]:
         else:
             groups.append([clause])
     if len(groups) == 1:
-        texts = all(is_about_text(clause) for clause in groups[0])
+        texts = all(map(is_about_text, groups[0])) or bool(summaries.wanted(question.text))
         return [Asked(text=_closed(question.text), of_text=texts)]
     found: list[Asked] = []
     for group in groups:

@@ -97,6 +97,8 @@ def _looking(
     name = "reader" if asked.of_text else "analyst"
     wanted = TEXT_TOOLS if asked.of_text else TABLE_TOOLS
     wanted = wanted if set(wanted) <= set(tools) else (*TABLE_TOOLS, *TEXT_TOOLS)
+    if asked.of_text and texts > TEXTS_MAX:
+        wanted = (*wanted, "search_text")
     if name not in agents:
         agents[name] = {
             "slug": name,

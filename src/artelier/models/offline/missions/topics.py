@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from artelier.models.offline import lexicon
-from artelier.models.offline.missions.findings import QUESTION
+from artelier.models.offline.missions.findings import QUESTION, SOURCES
 from artelier.models.offline.words import stem, tokens
 
 QUOTE_CHARS_MAX = 160
@@ -32,6 +32,9 @@ _WORDS = {
     for number, word in enumerate("zero one two three four five six seven eight nine ten".split())
 }
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=\S)")
+_ASIDE = ("```", "*Written by", SOURCES)
+"""How lines begin that say nothing on a topic; the last of them no answer."""
+
 _PLAIN = frozenset(
     "output outputs artifact artifacts document report reports text findings finding result results"
     " answer answers answered question questions contain contains containing include includes"
@@ -146,7 +149,7 @@ def _best(
         for line in output.said:
             hits = len(set(wanted) & set(stems_of(line)))
             weight = 2 * hits + (2 if "**" in line else 0) + bool(DIGIT.search(line))
-            if re.fullmatch(r"[\s|:-]+", line) or line.startswith(("```", "*Written by")):
+            if re.fullmatch(r"[\s|:-]+", line) or line.startswith(_ASIDE[: 3 if answering else 2]):
                 continue
             found.append((weight, -len(found), output, line))
     if not found:

@@ -11,6 +11,7 @@ from artelier.models.offline.missions.topics import Output, Ruling
 FIGURES_MIN = 3
 """Lines with figures from which an output must say where they come from."""
 
+UNSAID = "A criterion is said."
 SOURCED = "Figures and passages come with their source."
 
 
@@ -22,6 +23,8 @@ def judge(prompt: Prompt) -> dict[str, Any]:
     if not any("source" in one.lower() for one in criteria) and any(map(_is_bare, outputs)):
         missing = "figures stand there without any source"
         rulings.append((SOURCED, Ruling(met=False, missing=missing)))
+    if not rulings:
+        rulings.append((UNSAID, Ruling(met=False, missing="there is no criterion to judge by")))
     met = sum(one.met for _, one in rulings)
     return {
         "criteria": [
