@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.server.routes.served import good, play, refused, serving
+from tests.server.routes.served import at, good, play, refused, serving
 
 RULES = {
     "world": {"seed": 7, "start_balance": 50},
@@ -197,5 +197,22 @@ def test_metrics_come_in_pages(tmp_path: Path) -> None:
             assert set(rest["items"][0]["balances"]) == {"idle_1"}
             beyond = await served.ada.get("/worlds/w/metrics", params={"from_tick": 99})
             refused(beyond, 422, "invalid_request")
+
+    play(scenario())
+
+
+def test_artifacts_of_a_world_are_looked_at_as_those_of_the_main_space(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            await _new(served.ada, "m", template="market")
+            params = {"world": "m", "limit": 500}
+            there = good(await served.ada.get("/artifacts", params=params))["items"]
+            (handbook,) = [one for one in there if "handbook" in one["id"]][:1]
+            path = at("artifacts", handbook["id"])
+            assert good(await served.ada.get(path, params={"world": "m"}))["content"]
+            refused(await served.ada.get(path), 404, "not_found")
+            assert good(await served.ada.get("/artifacts"))["items"] == []
+            refused(await served.ada.get("/artifacts", params={"world": "none"}), 404, "not_found")
+            refused(await served.eve.get("/artifacts", params=params), 404, "not_found")
 
     play(scenario())
