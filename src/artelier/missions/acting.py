@@ -11,10 +11,12 @@ from artelier.errors import ArtelierError
 from artelier.kernel import Run, ToolResult
 from artelier.kernel.manifest import encoded
 from artelier.missions.definition import Decision
+from artelier.missions.delegating import DELEGATE
 from artelier.missions.state import Output, Source
 from artelier.missions.wording import template
 
 CODE_CHARS_MAX = 64
+MADE_MAX = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class Acted:
     code: str = ""
     source: Source | None = None
     output: Output | None = None
+    made: tuple[str, ...] = ()
+    """Refs of what a task that was delegated has made."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -69,8 +73,17 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
     return Acted(
         said=(told, fenced(shown, source=name, trust=trust)), led_to=digest(name, result.content),
         step=result.key, is_error=result.is_error, code=_code(result) if result.is_error else "",
-        source=source,
+        source=source, made=() if result.is_error else _made(name, result.value),
     )  # fmt: skip
+
+
+def _made(name: str, value: Any) -> tuple[str, ...]:
+    """Whatever a tool calls itself, these are read with the agent's own rights."""
+    if name != DELEGATE or not isinstance(value, dict):
+        return ()
+    outputs: Any = cast("dict[str, Any]", value).get("outputs")
+    listed = cast("list[Any]", outputs) if isinstance(outputs, list) else []
+    return tuple(ref for ref in listed[:MADE_MAX] if isinstance(ref, str) and len(ref) <= 256)
 
 
 def _code(result: ToolResult) -> str:

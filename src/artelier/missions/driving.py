@@ -22,13 +22,14 @@ from artelier.kernel import Limits, Run, RunCore, result_id, run_row
 from artelier.kernel.ancestry import is_imported, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
+from artelier.missions.delegating import DELEGATE, delegate_tool
 from artelier.missions.job import LOOP, TaskJob
 from artelier.missions.loop import TaskLoop
 from artelier.missions.membranes import OPERATOR
 from artelier.missions.view import status_of
 from artelier.ports.tool import ToolPort
 
-OWN_TOOLS = frozenset(("read_artifact",))
+OWN_TOOLS = frozenset(("read_artifact", DELEGATE))
 """Tools that the loop brings itself."""
 
 
@@ -108,9 +109,9 @@ def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
     """
     services = desk.services
     given = tools_of(services, job.workspace)
-    own = read_artifact_tool(services, principal=job.agent)
+    own = [read_artifact_tool(services, principal=job.agent), delegate_tool(desk, job)]
     table: dict[str, ToolPort] = {}
-    for tool in [*(services.tools.values() if given is None else given), own]:
+    for tool in [*(services.tools.values() if given is None else given), *own]:
         table.setdefault(tool.name, tool)
     return table
 

@@ -70,7 +70,7 @@ async def inputs_now(desk: Any, job: TaskJob, refs: Sequence[str]) -> list[dict[
     for ref in refs:
         try:
             artifact = await artifacts.read(ref)
-        except (AccessDenied, NotFound):
+        except (AccessDenied, NotFound, InvalidRequest):
             found.append({"ref": ref, "gone": True})
             continue
         text = text_of(artifact)

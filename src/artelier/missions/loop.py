@@ -20,6 +20,7 @@ from artelier.missions import events as ev
 from artelier.missions.acting import Acted
 from artelier.missions.decide import Asked, ask, read_as
 from artelier.missions.definition import Decision, TaskContent
+from artelier.missions.delegating import DELEGATE
 from artelier.missions.ending import Ended, Endings, failed_by
 from artelier.missions.evaluate import Judgement, evaluate
 from artelier.missions.faults import RULES, Grounds, Judged
@@ -32,6 +33,9 @@ from artelier.missions.wording import template
 from artelier.ports.model import ModelReply
 
 DECISION_TOKENS_MAX = 4_000
+INPUTS_MAX = 300
+"""Those of a task, and what it had others make."""
+
 NOTES_MAX = 20
 """Notes of people shown of one iteration; of more, the newest."""
 
@@ -155,10 +159,16 @@ class TaskLoop:
 
     async def _steer(self, state: TaskState) -> TaskState:
         """What steering says now holds for the whole iteration."""
-        self._guidance = guidance_of(await self.sight.steering(state), self.run.core)
+        self._obey(await self.sight.steering(state))
         asked = self.task.max_iterations
         allowed = min(asked, self._guidance.iterations or asked)
         return state.changed(allowed=allowed, reads=self.sight.reads(state))
+
+    def _obey(self, reading: Any) -> None:
+        core = self.run.core
+        self._guidance = guidance_of(reading, core)
+        if self._guidance.delegation_depth == 0 or core.depth_max == 0:
+            core.barred = {**core.barred, DELEGATE: "steering allows no more delegation"}
 
     async def _prepare(self, state: TaskState) -> TaskState:
         number = state.iteration + 1
@@ -224,7 +234,7 @@ class TaskLoop:
             raise Ended("failed", "stuck", iteration=number, message=said)
         if decision.action in ("create_artifact", "use_tool"):
             # Whatever was switched off or lowered since it was decided holds for this step already.
-            self._guidance = guidance_of(await self.sight.steering_again(state), self.run.core)
+            self._obey(await self.sight.steering_again(state))
         if decision.action == "create_artifact":
             return Outcome(value=await self._created(state, decision))
         if decision.action == "use_tool":
@@ -377,12 +387,14 @@ class TaskLoop:
         if repeats and acted.led_to != state.led_to:
             repeats = 0  # the same call has told something else: that is new evidence
         sources, tools = state.sources, state.tools
+        inputs = state.inputs
         if acted.source is not None:
             sources = (*sources, acted.source)
+            inputs = tuple(dict.fromkeys((*inputs, *acted.made)))[:INPUTS_MAX]
             tools = tuple(dict.fromkeys((*tools, acted.source.name)))
         return state.changed(
             decided=mark, led_to=acted.led_to, repeats=repeats, sources=sources, tools=tools,
-            action=decision.action,
+            action=decision.action, inputs=inputs,
         )  # fmt: skip
 
     async def _evaluated(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:

@@ -1,0 +1,128 @@
+"""The tool with which a task hands a part of its work to a child task: a run below its own, judged like any.
+
+Its outputs become inputs of the task. The child's id comes from the step that asked for it, so a call that is
+entered again goes on with the same child.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from artelier.artifacts import Artifacts
+from artelier.errors import (
+    ArtelierError,
+    LeaseHeld,
+    NotFound,
+    RunStopped,
+    RunSuspended,
+    StoreUnavailable,
+    ToolFailed,
+)
+from artelier.kernel import Run, RunCore, run_row
+from artelier.kernel.core import is_final
+from artelier.log import Batch
+from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, checked
+from artelier.missions.job import TaskJob
+from artelier.missions.wording import template
+from artelier.ports.tool import ToolContext
+from artelier.tools import Tool
+
+DELEGATE = "delegate_task"
+
+HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
+"""A process that died while it drove the child: its lease is over after half a minute."""
+
+TEXT_CHARS = 4_000
+"""Of the child's newest output that the answer holds; the whole of it becomes an input."""
+
+
+def delegate_tool(desk: Any, job: TaskJob) -> Tool[..., Any]:
+    """`delegate_task(goal, success_criteria)` for the run of one task."""
+
+    async def delegate(goal: str, success_criteria: str, ctx: ToolContext) -> dict[str, Any]:
+        core = desk.services.driver(ctx.tenant_id, ctx.run_id)
+        if core is None:
+            raise NotFound(f"run {ctx.run_id!r} is not driven here, so it takes no children")
+        if max(len(goal), len(success_criteria)) > TEXT_CHARS_MAX or not goal.strip():
+            raise ToolFailed("a task needs a goal", expected=f"1-{TEXT_CHARS_MAX} characters")
+        step = ctx.idempotency_key.rpartition(":")[2]
+        number = step.partition("/")[0].removeprefix("c")
+        child = _child_of(job, f"{ctx.run_id}/{number}", goal, success_criteria)
+        await _made(desk, child)
+        return await _driven(desk, child, core, step)
+
+    # It may be entered again: the child's own log says what is done already.
+    return Tool(
+        delegate, name=DELEGATE, description=template("delegate-1"), side_effect=True,
+        idempotent=True, trust="untrusted",
+    )  # fmt: skip
+
+
+def _child_of(job: TaskJob, task: str, goal: str, criteria: str) -> TaskJob:
+    """The same agent, at a part of its work, with what its parent began with."""
+    content = checked(
+        TaskContent,
+        {
+            "goal": goal, "success_criteria": criteria, "assigned_agent_id": job.agent,
+            "parent": job.task, "max_iterations": job.content().max_iterations,
+            "inputs": job.content().inputs,
+        },
+        what="a task that is delegated",
+    )  # fmt: skip
+    return replace(job, task=task, definition=content.model_dump(mode="json"), mission="")
+
+
+async def _made(desk: Any, child: TaskJob) -> None:
+    """The child's artifact, unless an earlier entry has made it."""
+    from artelier.missions.launching import task_made
+
+    artifacts: Artifacts = desk.as_principal("operator").artifacts
+    try:
+        await artifacts.read(child.task)
+    except NotFound:
+        append, blobs = await task_made(
+            desk, child.task, child.content(), mission="", by=child.agent
+        )
+        await desk.services.store.append(Batch(appends=(append,), blobs=blobs))
+
+
+async def _driven(desk: Any, child: TaskJob, core: RunCore, step: str) -> dict[str, Any]:
+    """What came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
+    from artelier.missions.driving import drive_task
+
+    for _ in range(HELD_LOOKS_MAX):
+        try:
+            result = await drive_task(
+                desk, child.task, child, on_wait=core.on_wait, parent=Run(core), parent_step=step
+            )
+            break
+        except LeaseHeld:
+            await core.rest(HELD_LOOK_S)
+        except RunStopped:
+            await core.boundary()  # the task itself was cancelled, or only this part of it
+            raise ToolFailed("the task was cancelled by a person") from None
+        except ArtelierError as error:
+            if not isinstance(error, StoreUnavailable) and not await _is_open(desk, child.task):
+                raise
+            reason = f"{error.code} in {child.task}"
+            raise RunSuspended(core.run_id, status="pending", reason=reason) from error
+    else:
+        raise RunSuspended(core.run_id, status="pending", reason=f"held: {child.task}")
+    if result.status != "done":
+        raise ToolFailed(
+            f"the task is not done: it is {result.status}", got=result.reason or None,
+            hint=result.text[:500] or None,
+        )  # fmt: skip
+    return {
+        "task": child.task, "outputs": list(result.outputs), "text": result.text[:TEXT_CHARS],
+    }  # fmt: skip
+
+
+async def _is_open(desk: Any, run_id: str) -> bool:
+    """Whether the child exists and has no end yet."""
+    try:
+        row = await run_row(desk.services, desk.id, run_id)
+    except NotFound:
+        return False
+    return not is_final(row["status"])
