@@ -246,6 +246,20 @@ def test_only_so_many_listen_at_once(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_position_of_another_database_is_taken_for_its_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, on_a_port(home.app) as address:
+            await asking(home.kernel, "m1")
+            listener, upto = Listener(address, home, after=10**9), await head(home)
+            reading = asyncio.create_task(listener.read_to(upto + 1))
+            await until(lambda: any(feed.clients for feed in home.app.state.hub._feeds.values()))
+            await home.client.post("/api/v1/runs/m1/inject", json={"note": "one"})
+            await reading
+            assert listener.positions[0] == upto + 1
+
+    asyncio.run(scenario())
+
+
 def test_a_broken_last_event_id_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path) as home:

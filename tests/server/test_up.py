@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import signal
 import stat
 import subprocess
@@ -98,6 +99,31 @@ def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
             assert "retry" in next(pieces)
             said = ended(process)
         assert "Traceback" not in said and "graceful" not in said
+
+
+@pytest.mark.slow
+def test_enter_prints_another_link_and_each_works_once(tmp_path: Path) -> None:
+    master, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "artelier", "up", "--port", "0"], cwd=tmp_path, text=True,
+        stdin=terminal, stderr=terminal, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    with killed_at_last(process), httpx.Client(timeout=PATIENCE_S) as client:
+        assert process.stdout is not None
+        first = process.stdout.readline().strip()
+        address = first.partition("/?")[0]
+        assert client.get(f"{address}/api/v1/me").status_code == 401  # it serves, so it listens
+        os.write(master, b"\n")
+        second = process.stdout.readline().strip()
+        assert second != first and second.startswith(address)
+        for link in (first, second):
+            with httpx.Client(timeout=PATIENCE_S) as browser:
+                assert browser.get(link).status_code == 303
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0
+    os.close(terminal)
+    os.close(master)
 
 
 def test_a_port_that_is_taken_is_named(shell: Shell) -> None:

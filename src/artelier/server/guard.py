@@ -29,7 +29,7 @@ OPEN = frozenset({"/api/v1/login"})
 """What one reaches without being signed in."""
 OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
 """What a viewer may change: nothing but the own session."""
-LARGE = ("/api/v1/uploads", "/api/v1/sessions/import", "/api/v1/runs/import")
+LARGE = ("/api/v1/uploads", "/api/v1/sessions/import")
 """Addresses whose bodies may be as large as an upload."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
