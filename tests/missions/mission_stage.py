@@ -77,7 +77,8 @@ class Team:
 
 def opened(folder: Path, team: Team, **more: Any) -> Kernel:
     more.setdefault("tools", [sales_of])
-    return Kernel.open(folder / "s.db", models={"m": team.model}, environ={}, **more)
+    models = {"m": more.pop("model", team.model)}
+    return Kernel.open(folder / "s.db", models=models, environ={}, **more)
 
 
 async def launched(desk: TenantKernel, **more: Any) -> dict[str, Any]:

@@ -32,6 +32,9 @@ KINDS: dict[str, set[str]] = {
 }
 """Kinds of events by type of stream. A package that records its own in runs adds them here."""
 
+BESIDE: dict[str, set[str]] = {"membrane": {cls.KIND for cls in GROUPING}}
+"""Kinds of events that stand beside the versions of an artifact, by its kind; added to like `KINDS`."""
+
 ABOUT: dict[str, str] = {cls.KIND: "group" for cls in GROUPING}
 """Which field names the artifact in whose stream an event of this kind stands, where that is not `id`."""
 

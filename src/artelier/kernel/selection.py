@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from artelier.errors import CorruptStore
 from artelier.ids import MAIN_SPACE
 from artelier.kernel.ancestry import lineage
 from artelier.kernel.core import run_row
+from artelier.kernel.portable import BESIDE
 from artelier.kernel.services import Services
 from artelier.log import Stream, control_stream, run_stream
 
@@ -131,9 +133,10 @@ async def _last_command(services: Services, commands: Stream, upto: int) -> int:
 async def _artifacts(
     services: Services, tenant: str, run: str, upto: int
 ) -> list[tuple[Stream, int]]:
-    """Streams of the artifacts that a run wrote, each up to the run's newest version of it; those of
-    groups up to the newest change of their members."""
+    """Streams of the artifacts that a run wrote, each up to the run's newest version of it, or the newest
+    event of those that stand beside versions (members of a group, changes of a task)."""
     at = (tenant, MAIN_SPACE, run, upto)
+    beside = [(kind, name) for kind, names in BESIDE.items() for name in names]
     rows = await services.store.query(
         "SELECT s.name, max(e.position) FROM artifact_versions v"
         " JOIN events e ON e.stream = v.stream AND e.seq = v.seq"
@@ -145,10 +148,10 @@ async def _artifacts(
     grouped = await services.store.query(
         "SELECT s.name, max(e.position) FROM artifact_versions v"
         " JOIN artifacts a ON a.tenant = v.tenant AND a.space = v.space AND a.id = v.id"
-        " JOIN events e ON e.stream = v.stream AND e.kind IN ('group.joined', 'group.left')"
+        " JOIN json_each(?) b ON json_extract(b.value, '$[0]') = a.kind"
+        " JOIN events e ON e.stream = v.stream AND e.kind = json_extract(b.value, '$[1]')"
         " JOIN streams s ON s.id = v.stream"
-        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND a.kind = 'membrane'"
-        " AND e.position <= ? GROUP BY s.name",
-        at,
+        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND e.position <= ? GROUP BY s.name",
+        (json.dumps(beside), *at),
     )
     return [(Stream(tenant, MAIN_SPACE, name), position) for name, position in (*rows, *grouped)]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from artelier.agents.finish import agent_result
+from artelier.artifacts import Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, run_row
@@ -16,6 +17,7 @@ from artelier.log import Batch, StreamAppend, Tx
 from artelier.missions import events as ev
 from artelier.missions.assigning import agent_content, task_job
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checked
+from artelier.missions.job import TaskJob
 from artelier.missions.launching import task_made, with_event
 from artelier.missions.membranes import OPERATOR
 from artelier.missions.standing import Standing, needed_by, standing_of
@@ -77,6 +79,7 @@ class Tasks:
         about = {"model": model, "workspace": _folder(workspace)}
         append, blobs = await task_made(
             desk, task, content, mission=mission, by=by,
+            provenance=Provenance(run_id=mission or task),
             metadata={name: value for name, value in about.items() if value},
         )  # fmt: skip
         guard = _takes_tasks(desk.id, mission) if mission else None
@@ -252,20 +255,31 @@ async def worked_on(desk: Any, task: str, *, on_wait: str = "await") -> AgentRes
     """Drive a task's run on its own. Errors: see `Tasks.start`."""
     from artelier.missions.driving import drive_task
 
-    standing = await standing_of(desk, task)
+    standing = await check_start(desk, task)
     begun = standing.run_status is not None
-    if not begun:
-        await _check_startable(desk, standing)
-    elif not is_final(cast(str, standing.run_status)):
-        await _check_own(desk, standing)
     if not begun or not is_final(cast(str, standing.run_status)):
         job = None
         if not begun:
-            mission = await _mission_job(desk, standing.mission)
-            job = await task_job(desk, task, mission=standing.mission, **mission)
+            job = await job_of(desk, standing)
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
             await drive_task(desk, task, job, on_wait=on_wait)
     return await agent_result(desk.services, desk.id, task)
+
+
+async def check_start(desk: Any, task: str) -> Standing:
+    """Where a task stands that may be worked on now, or has ended. Errors: see `Tasks.start`."""
+    standing = await standing_of(desk, task)
+    if standing.run_status is None:
+        await _check_startable(desk, standing)
+    elif not is_final(standing.run_status):
+        await _check_own(desk, standing)
+    return standing
+
+
+async def job_of(desk: Any, standing: Standing) -> TaskJob:
+    """What a task's run would be asked to do, if it began now. Errors: those of `task_job`."""
+    mission = await _mission_job(desk, standing.mission)
+    return await task_job(desk, standing.task, mission=standing.mission, **mission)
 
 
 async def _mission_job(desk: Any, mission: str) -> dict[str, str]:

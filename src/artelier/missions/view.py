@@ -14,7 +14,7 @@ import msgspec
 from artelier.errors import Conflict, InvalidEvent
 from artelier.kernel import events as kernel_events
 from artelier.kernel import kernel_view
-from artelier.kernel.portable import ABOUT, KINDS
+from artelier.kernel.portable import ABOUT, BESIDE, KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.missions import events as ev
@@ -62,7 +62,8 @@ kernel_view.on(*RECEIPTS)(step_completed)
 KINDS["run"].update(kind.KIND for kind in RECEIPTS)
 IN_ARTIFACTS = (ev.TaskCreated, ev.TaskChanged, ev.TaskCancelled, ev.TaskReopened)
 KINDS["artifact"].update(kind.KIND for kind in IN_ARTIFACTS)
-ABOUT.update({kind.KIND: "task" for kind in (ev.TaskCreated, ev.TaskChanged)})
+BESIDE["task"] = {kind.KIND for kind in IN_ARTIFACTS}
+ABOUT.update({kind.KIND: "task" for kind in IN_ARTIFACTS})
 
 
 def status_of(ended: str, run_status: str | None) -> str:

@@ -1,0 +1,333 @@
+"""Tasks as handles: made, changed, worked on, cancelled and retried, with a mission or without."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier.agents import Worker
+from artelier.app import TenantKernel
+from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, VersionConflict
+from tests.missions.mission_stage import MISSION, Team, launched, opened, planned, replayed
+from tests.missions.task_stage import DONE, THINK, decide, play, reject, write
+
+
+async def agent(desk: TenantKernel, id: str = "staff/ana", **more: Any) -> str:
+    await desk.create_agent(id, name="Ana", role="You are careful.", model="m", **more)
+    return id
+
+
+def own(slug: str = "own", **more: Any) -> dict[str, Any]:
+    return {
+        "goal": f"The goal of {slug}.", "success_criteria": f"The criteria of {slug}.",
+        "id": f"tasks/{slug}", **more,
+    }  # fmt: skip
+
+
+def test_a_task_is_made_shown_and_worked_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+
+            made = await desk.tasks.create(**own(), assigned_agent_id=ana, by="user:kim")
+            result = await desk.tasks.start("tasks/own")
+            shown = await desk.tasks.show("tasks/own")
+
+            assert (made["status"], made["iteration_count"], made["run_status"]) == (
+                "pending",
+                0,
+                None,
+            )
+            assert result.status == "completed"
+            assert shown["status"] == "done"
+            assert shown["outputs"] == ["tasks/own/out-own@1"]
+            assert shown["iteration_count"] == 1
+            (one,) = shown["iterations"]
+            assert one["action"] == "create_artifact"
+            assert one["passed"] is True
+            assert one["verdict"]["criteria"][0]["evidence"]
+            assert (await replayed(kernel, "acme", "tasks/own")).status == "completed"
+
+    play(scenario())
+
+
+def test_an_agent_works_on_its_tasks_in_order(tmp_path: Path) -> None:
+    team = Team()
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant()
+            ana = await agent(desk)
+            await kernel.tasks.create(**own("a"), assigned_agent_id=ana)
+            await desk.tasks.create(**own("b"), assigned_agent_id=ana, depends_on=["tasks/a"])
+            await desk.tasks.create(**own("more"))
+
+            results = await kernel.run_agent(ana)
+
+            assert [(r.run_id, r.status) for r in results] == [
+                ("tasks/a", "completed"), ("tasks/b", "completed"),
+            ]  # fmt: skip
+            assert (await desk.tasks.show("tasks/more"))["status"] == "pending"
+            assert await desk.run_agent(ana) == []
+
+    play(scenario())
+
+
+def test_a_worker_begins_with_tasks_that_wait_for_nothing(tmp_path: Path) -> None:
+    team = Team()
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own("a"), assigned_agent_id=ana)
+            await desk.tasks.create(**own("b"), assigned_agent_id=ana, depends_on=["tasks/a"])
+            await desk.tasks.create(**own("more"))  # nobody's
+            worker = Worker(kernel, kernel.services)
+
+            assert await worker.due() == [("acme", "tasks/a")]
+            await worker.once()
+            assert await worker.due() == [("acme", "tasks/b")]
+            await worker.once()
+            assert await worker.due() == []
+
+            assert (await desk.tasks.list(status="done"))["items"][1]["id"] == "tasks/b"
+
+    play(scenario())
+
+
+def test_two_workers_do_each_task_once(tmp_path: Path) -> None:
+    team = Team()
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel, opened(tmp_path, team) as other:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            for slug in ("a", "b", "end", "own"):
+                await desk.tasks.create(**own(slug), assigned_agent_id=ana)
+
+            workers = [Worker(one, one.services) for one in (kernel, other)]
+            await asyncio.gather(*(worker.once() for worker in workers))
+            while any([await worker.once() for worker in workers]):
+                pass
+
+            assert [task["status"] for task in (await desk.tasks.list())["items"]] == ["done"] * 4
+            assert team.count("Decision") == 4
+
+    play(scenario())
+
+
+def test_a_worker_drives_a_retried_task_of_an_ended_mission(tmp_path: Path) -> None:
+    plan = planned({"slug": "a", "max_iterations": 1}, {"slug": "end", "after": ["a"]})
+    team = Team(plan, scripts={"a": [THINK, write("Out a")]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            worker = Worker(kernel, kernel.services)
+            assert await worker.due() == []
+
+            await desk.tasks.retry("m1/a", by="user:kim")
+            await desk.tasks.retry("m1/end", by="user:kim")
+            assert await worker.due() == [("acme", "m1/a")]
+            await worker.once()
+            assert await worker.due() == [("acme", "m1/end")]
+            await worker.once()
+
+            tasks = (await desk.tasks.list(mission=MISSION))["items"]
+            assert [task["status"] for task in tasks] == ["done", "done"]
+            assert await worker.due() == []
+
+    play(scenario())
+
+
+def test_a_worker_goes_on_with_a_mission_that_was_launched(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team(planned({"slug": "a"}))) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan("The goal.", mission_id=MISSION, model="m")
+            worker = Worker(kernel, kernel.services)
+            assert await worker.due() == []
+
+            await desk.launch(MISSION)
+            await worker.once()
+
+            assert (await desk.mission(MISSION))["status"] == "completed"
+
+    play(scenario())
+
+
+def test_a_task_is_changed_while_nobody_works_on_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own())
+
+            changed = await desk.tasks.change(
+                "tasks/own", assigned_agent_id=ana, max_iterations=3, by="user:kim"
+            )
+            await desk.tasks.start("tasks/own")
+
+            assert (changed["assigned_agent_id"], changed["max_iterations"]) == (ana, 3)
+            assert changed["version"] == 2
+            with pytest.raises(Conflict, match="is done"):
+                await desk.tasks.change("tasks/own", max_iterations=4)
+
+    play(scenario())
+
+
+def test_a_cancelled_task_blocks_nobody_who_does_not_need_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own(), assigned_agent_id=ana)
+
+            cancelled = await desk.tasks.cancel("tasks/own", by="user:kim")
+            due = await Worker(kernel, kernel.services).due()
+            with pytest.raises(Conflict, match="is cancelled"):
+                await desk.tasks.start("tasks/own")
+            with pytest.raises(Conflict, match="has ended"):
+                await desk.tasks.cancel("tasks/own")
+            again = await desk.tasks.retry("tasks/own")
+            result = await desk.tasks.start("tasks/own")
+
+            assert (cancelled["status"], due) == ("cancelled", [])
+            assert again["status"] == "pending"
+            assert result.status == "completed"
+
+    play(scenario())
+
+
+def test_a_failed_task_is_retried_with_more_iterations(tmp_path: Path) -> None:
+    team = Team(scripts={"own": [THINK, write("Out own"), DONE]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own(), assigned_agent_id=ana, max_iterations=1)
+
+            failed = await desk.tasks.start("tasks/own")
+            await desk.tasks.retry("tasks/own", by="user:kim")
+            done = await desk.tasks.start("tasks/own")
+
+            assert (failed.status, failed.reason) == ("failed", "max_iterations")
+            assert done.status == "completed"
+
+    play(scenario())
+
+
+def test_while_its_mission_works_a_task_is_the_missions(tmp_path: Path) -> None:
+    from artelier.tools.people import ask_tool
+
+    ask = decide("use_tool", tool="ask_person", input={"question": "Which year?"})
+    team = Team(planned({"slug": "a"}, {"slug": "b"}), scripts={"a": [ask]}, judge=reject)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team, tools=[ask_tool()]) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan("The goal.", mission_id=MISSION, model="m")
+            await desk.launch(MISSION)
+            await desk.drive_mission(MISSION, on_wait="return")
+
+            for wish in (desk.tasks.start("m1/a"), desk.tasks.retry("m1/b")):
+                with pytest.raises(Conflict, match="mission"):
+                    await wish
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"goal": ""}, InvalidRequest),
+        ({"success_criteria": "x" * 20_001}, InvalidRequest),
+        ({"assigned_agent_id": "nobody"}, NotFound),
+        ({"depends_on": ["tasks/none"]}, NotFound),
+        ({"max_iterations": 21}, InvalidRequest),
+        ({"checks": [{"kind": "regex"}]}, InvalidRequest),
+        ({"id": "a b"}, InvalidRequest),
+        ({"id": "tasks/there"}, VersionConflict),
+        ({"mission": "m9"}, InvalidRequest),
+        ({"mission": "m9", "id": "m9/x"}, NotFound),
+        ({"workspace": "/gone"}, NotFound),
+    ],
+)
+def test_a_task_that_makes_no_sense_is_refused(
+    tmp_path: Path, asked: dict[str, Any], error: type[ArtelierError]
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.tasks.create(**own("there"))
+
+            with pytest.raises(error):
+                await desk.tasks.create(**{**own(), **asked})
+
+            assert len((await desk.tasks.list())["items"]) == 1
+
+    play(scenario())
+
+
+def test_tasks_that_would_wait_for_each_other_are_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.tasks.create(**own("a"))
+            await desk.tasks.create(**own("b"), depends_on=["tasks/a"])
+
+            with pytest.raises(InvalidRequest, match="wait for itself"):
+                await desk.tasks.change("tasks/a", depends_on=["tasks/b"])
+
+    play(scenario())
+
+
+def test_lists_are_paged_and_filtered_and_of_one_tenant(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            for slug in ("a", "b", "more"):
+                await desk.tasks.create(**own(slug), assigned_agent_id=ana if slug == "b" else None)
+
+            first = await desk.tasks.list(limit=2)
+            rest = await desk.tasks.list(after=first["next"])
+
+            assert [task["id"] for task in first["items"]] == ["tasks/a", "tasks/b"]
+            assert ([task["id"] for task in rest["items"]], rest["next"]) == (["tasks/more"], None)
+            assert [t["id"] for t in (await desk.tasks.list(agent=ana))["items"]] == ["tasks/b"]
+            assert (await kernel.for_tenant("globex").tasks.list())["items"] == []
+            with pytest.raises(NotFound):
+                await kernel.for_tenant("globex").tasks.show("tasks/a")
+            with pytest.raises(InvalidRequest):
+                await desk.tasks.list(status="nearly")
+
+    play(scenario())
+
+
+def test_an_agent_shows_its_tools_and_why_some_are_off(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk, tools=["read_artifact"], budget_usd="0.50")
+
+            shown = await desk.mission_agent(ana)
+
+            off = {tool["name"]: tool["why_off"] for tool in shown["tools"] if not tool["enabled"]}
+            assert off == {"sales_of": "switched off by steering"}
+            assert shown["status"] == "idle"
+            assert shown["budget"] == {"usd": 500_000, "used": 0, "left": 500_000}
+            assert shown["steering"]["id"] == "staff/ana/steering"
+            with pytest.raises(NotFound):
+                await desk.mission_agent("nobody")
+            with pytest.raises(VersionConflict):
+                await agent(desk)
+
+    play(scenario())
