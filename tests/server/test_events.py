@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,41 @@ def test_each_event_is_encoded_once_for_all_clients(tmp_path: Path) -> None:
             assert all(a is b for a, b in zip(one, two, strict=True))
 
     asyncio.run(scenario())
+
+
+def test_names_of_agents_and_titles_are_told_and_private_ones_are_not(tmp_path: Path) -> None:
+    """Content goes along only for what describes itself, and nothing of what people may not read."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            mine = home.desk.as_principal("operator").artifacts
+            theirs = home.desk.as_principal("m1/analyst").artifacts
+            role = {"name": "Analyst", "role": "x" * 5_000}
+            await mine.write("m1/analyst", kind="agent", content=role)
+            await mine.write(
+                "m1/notes", kind="document", content="the notes", metadata={"title": "Notes"}
+            )
+            await theirs.write(
+                "m1/diary", kind="document", content="a secret", access="private",
+                metadata={"title": "Secret title"},
+            )  # fmt: skip
+
+            events = (await page(home, kind="artifact.written"))["items"]
+
+            told = {one["data"]["id"]: one["texts"] for one in events}
+            agent = json.loads(told["m1/analyst"]["content"])
+            assert agent["name"] == "Analyst" and agent["role"].endswith("…")
+            assert json.loads(told["m1/notes"]["metadata"]) == {"title": "Notes"}
+            assert "content" not in told["m1/notes"]
+            assert told["m1/diary"] == {}
+
+    asyncio.run(scenario())
+
+
+def test_json_that_is_too_long_is_cut_to_json() -> None:
+    plan = {"tasks": [{"goal": "g" * 900, "n": n} for n in range(200)]}
+
+    text = shortened(json.dumps(plan).encode())
+
+    assert len(text) <= 4 * TEXT_CHARS_MAX
+    assert json.loads(text)["tasks"][0]["goal"].endswith("…")

@@ -13,10 +13,12 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from artelier.artifacts.access import Access
+from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError
 from artelier.ids import MAIN_SPACE
 from artelier.log import Event, registered, stored_blob
@@ -24,6 +26,7 @@ from artelier.log.contract import Store
 from artelier.operations.definition import HOOKS
 
 TEXTS: dict[str, tuple[str, ...]] = {
+    "artifact.written": ("content", "metadata"),
     "run.started": ("goal",),
     "run.paused": ("note",),
     "run.cancelled": ("note",),
@@ -43,9 +46,16 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "task.evaluated": ("verdict",),
     "operation.finished": ("message",),
 }
-"""Kind to the fields of it whose content goes to clients: the one place that says so."""
+"""Kind to the fields of it whose content goes to clients: the one place that says so. Of an artifact only who
+or what somebody is (`DESCRIBING`) and its metadata, and nothing that `operator` may not read."""
+
+DESCRIBING = frozenset(("agent", "task", "membrane"))
 
 TEXT_CHARS_MAX = 1000
+STRING_CHARS_MAX = 300
+"""Of a text inside JSON that is too long as a whole."""
+ITEMS_MAX = 20
+DEPTH_MAX = 5
 BLOB = re.compile(r"b:[A-Za-z0-9_-]{43}")
 REMEMBERED_MAX = 10_000
 """Encoded events that are kept, so that those who join late cost no second encoding."""
@@ -145,6 +155,8 @@ class Encoder:
             return {}
         found: dict[str, str] = {}
         for name in fields:
+            if event.kind == "artifact.written" and not _may_be_told(data, name):
+                continue
             ref = data.get(name)
             if isinstance(ref, str) and BLOB.fullmatch(ref):
                 text = await self._text(ref)
@@ -161,16 +173,67 @@ class Encoder:
 
 
 def shortened(content: bytes) -> str:
-    """Content as text of bounded length; a JSON text without its quotes."""
+    """Content as text of bounded length: a JSON text without its quotes, larger JSON with its texts cut.
+
+    What is left of larger JSON can still be read as JSON.
+    """
     # A character has at most four bytes, one of a JSON text at most twelve; so much is enough to cut from.
     if content[:1] == b'"' and len(content) <= 12 * TEXT_CHARS_MAX:
         try:
             text = msgspec.json.decode(content, type=str)
         except msgspec.MsgspecError:
             text = content.decode("utf-8", "replace")
+    elif content[:1] in b"{[" and TEXT_CHARS_MAX < len(content) <= JSON_BYTES_MAX:
+        return _shortened_json(content)
     else:
         text = content[: 4 * TEXT_CHARS_MAX + 4].decode("utf-8", "replace")
-    return text if len(text) <= TEXT_CHARS_MAX else text[: TEXT_CHARS_MAX - 1] + "…"
+    return _cut(text, TEXT_CHARS_MAX)
+
+
+JSON_BYTES_MAX = 256 * 1024
+"""Larger JSON is cut as text: nobody reads it in a line."""
+
+
+def _shortened_json(content: bytes) -> str:
+    try:
+        value = msgspec.json.decode(content)
+    except msgspec.MsgspecError:
+        return _cut(content.decode("utf-8", "replace"), TEXT_CHARS_MAX)
+    # Much in a small form: less of each, until it is short. The last form is a few names.
+    for chars, items in ((STRING_CHARS_MAX, ITEMS_MAX), (80, 8), (40, 3)):
+        text = _json(_pruned(value, chars=chars, items=items, depth=DEPTH_MAX)).decode()
+        if len(text) <= 4 * TEXT_CHARS_MAX:
+            return text
+    return _cut(text, TEXT_CHARS_MAX)
+
+
+def _pruned(value: Any, *, chars: int, items: int, depth: int) -> Any:
+    if isinstance(value, str):
+        return _cut(value, chars)
+    if isinstance(value, dict | list) and not depth:
+        return "…"
+    if isinstance(value, dict):
+        pairs = list(cast("dict[str, Any]", value).items())[:items]
+        return {k: _pruned(v, chars=chars, items=items, depth=depth - 1) for k, v in pairs}
+    if isinstance(value, list):
+        some = cast("list[Any]", value)[:items]
+        return [_pruned(one, chars=chars, items=items, depth=depth - 1) for one in some]
+    return value
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[: chars - 1] + "…"
+
+
+def _may_be_told(data: dict[str, Any], field: str) -> bool:
+    """Whether people may see this of an artifact that was written."""
+    if field == "content" and data.get("kind") not in DESCRIBING:
+        return False
+    try:
+        written = msgspec.convert(data, ArtifactWritten)
+    except msgspec.ValidationError:
+        return False
+    return Access.check("read", "operator", written).allowed
 
 
 def _of_operation(key: Any) -> bool:
