@@ -114,7 +114,7 @@ def test_nothing_of_the_example_is_in_the_source() -> None:
     general = {"day", "units", "product", "manager", "target", "opened"}
     cells = {cell for row in rows[1:] for cell in row[:2]}
     words = {*columns, *rows[0], *cells, *(path.name for path in ROOT.iterdir())} - general
-    source = "\n".join(path.read_text() for path in SOURCE.glob("*.py"))
+    source = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
 
     found = [word for word in sorted(words) if re.search(rf"\b{re.escape(word)}\b", source, re.I)]
 

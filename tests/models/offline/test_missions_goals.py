@@ -141,6 +141,15 @@ def test_other_goals_on_the_example_are_done(sales: Workspace, goal: str) -> Non
     assert all(done.passed for done in results.values()), [done.said for done in results.values()]
 
 
+def test_for_whom_a_report_is_changes_no_question(sales: Workspace) -> None:
+    office = Office(sales)
+
+    office.mission("How did units develop per month? Write a short report for Tara Lindqvist.")
+
+    assert office.plan is not None
+    assert office.plan.tasks[0].goal == "How did units develop per month?"
+
+
 @pytest.mark.parametrize("goal", ["Write a poem about rugs", "What will sell best next year?"])
 def test_what_it_cannot_do_ends_without_an_output(sales: Workspace, goal: str) -> None:
     results = Office(sales).mission(goal)

@@ -39,6 +39,9 @@ _TO = re.compile(
     rf"(?=\s*(?:[.:?!,;]|$)|\s+{_ABOUT}\b)",
     re.IGNORECASE,
 )
+_PERSON = re.compile(r" for [A-Z][\w'-]{1,40}(?: [A-Z][\w'-]{1,40}){1,3}\W*$")
+"""A report may be for somebody, which is no part of its question."""
+
 _LINK = re.compile(rf"\s*(?:{_ABOUT}\b)?\s*:?\s*", re.IGNORECASE)
 _ANSWERING = re.compile(
     r"\A\W*(?:that|which) (?:answers|says|tells|shows)\b\s*:?\s*", re.IGNORECASE
@@ -107,7 +110,8 @@ def goal_from(text: str) -> Goal:
         if form != "json" and named is not None:
             form = _form(named["kind"])
         whom = _TO.match(rest, named.end()) if named is not None and _is_sent(form) else None
-        if named is not None and _is_sent(form):
+        for_whom = _PERSON.match(rest, named.end()) if named is not None else None
+        if named is not None and (_is_sent(form) or for_whom):
             rest = rest[: named.start()].rstrip(" ,;") + "."
         return Goal(text=flat, question=rest, form=form, whom=whom["whom"].strip() if whom else "")
     form = "json" if form == "json" else _form(match["kind"])
@@ -148,7 +152,7 @@ def questions_in(goal: Goal) -> list[Asked]:
     if not goal.question:
         raise OfflineCannot(
             "the goal does not say what it is about",
-            expected="a question about the workspace, such as `Which region sold most?`",
+            expected="a question about the workspace, such as `Which team scored most?`",
             got=goal.text[:200],
         )
     question = question_from(goal.question)
@@ -174,7 +178,7 @@ def questions_in(goal: Goal) -> list[Asked]:
 
 
 def _compared(text: str) -> list[Asked]:
-    """`Compare the revenue of North and South` as a question for each side; nothing for anything else."""
+    """`Compare the salary of Oslo and Lima` as a question for each side; nothing for anything else."""
     match = _COMPARES.match(text)
     if match is None or len(match["first"].split()) > 6 or len(match["second"].split()) > 6:
         return []

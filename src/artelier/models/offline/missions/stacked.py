@@ -1,6 +1,6 @@
 """Several queries as one, so that one decision brings all of their answers; and its answer taken apart.
 
-Each query keeps its columns, behind its number: `2: total revenue`. What is stacked can be told from its text
+Each query keeps its columns, behind its number: `2: total amount`. What is stacked can be told from its text
 alone, since the model keeps nothing between two requests.
 """
 
