@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from artelier.missions.definition import TaskContent, Verdict
     from artelier.ports.model import ModelReply
 
-VERDICT_TOKENS_MAX = 4_000
+VERDICT_TOKENS_MAX = 8_000
 
 _LISTED = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE)
 _SPACE = re.compile(r"\s+")
@@ -95,7 +95,7 @@ async def _judged(
 
     asked = await ask(
         run, _prompt(job, task, outputs), key=key, model=job.model, read=read,
-        repair="repair-verdict-1", form=Verdict, temperature=0.0,
+        repair="repair-verdict-1", form=Verdict,
         max_output_tokens=min(job.max_output_tokens, VERDICT_TOKENS_MAX),
     )  # fmt: skip
     if asked.value is None:

@@ -32,7 +32,7 @@ from artelier.missions.steered import guidance_of
 from artelier.missions.wording import template
 from artelier.ports.model import ModelReply
 
-DECISION_TOKENS_MAX = 4_000
+DECISION_TOKENS_MAX = 8_000
 INPUTS_MAX = 300
 """Those of a task, and what it had others make."""
 

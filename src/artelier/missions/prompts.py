@@ -84,7 +84,7 @@ def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
 
 def artifacts(items: Sequence[Mapping[str, Any]]) -> Section:
     """One line for each artifact that the agent may read now."""
-    lines = "\n".join(f"- {_line(item)}: {item['first']}" for item in items)
+    lines = "\n".join(f"- {_line(item, title=item['title'])}: {item['first']}" for item in items)
     text = fenced(lines, source="artifacts") if lines else template("no-artifacts-1")
     return Section(
         tag="artifacts", text=f"## Artifacts\n\n{text}", joined=True, stability="slow", priority=45,
@@ -92,8 +92,10 @@ def artifacts(items: Sequence[Mapping[str, Any]]) -> Section:
     )  # fmt: skip
 
 
-def _line(item: Mapping[str, Any]) -> str:
-    return f"{item['ref']} ({item['kind']}, {item['title']}, by {item['owner']}, {item['bytes']} bytes)"
+def _line(item: Mapping[str, Any], *, title: str = "") -> str:
+    """What it is; a title is its maker's words, and stands only between marks."""
+    named = f"{title}, " if title else ""
+    return f"{item['ref']} ({item['kind']}, {named}by {item['owner']}, {item['bytes']} bytes)"
 
 
 def tools(items: Iterable[Mapping[str, Any]]) -> Section:
