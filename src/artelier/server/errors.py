@@ -34,6 +34,7 @@ from artelier.errors import (
     Refused,
     StoreUnavailable,
 )
+from artelier.sandbox.errors import SandboxError
 
 logger = logging.getLogger("artelier.server")
 
@@ -69,7 +70,9 @@ STATUSES: tuple[tuple[type[ArtelierError], int], ...] = (
     (Conflict, 409),
     (Refused, 403),
     (Exhausted, 409),
+    (SandboxError, 409),
     (External, 502),
+    (SandboxError, 422),
     (Corrupt, 500),
 )
 """The first that an error belongs to counts."""
