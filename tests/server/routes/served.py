@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
-from artelier import Kernel, ModelRequest
+from artelier import Kernel, ModelRequest, Policy
 from artelier.ports.model import Price
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
@@ -89,11 +89,15 @@ async def serving(
     *,
     price: Price = FREE,
     model: Any = None,
+    tools: Iterable[Any] = (),
+    policy: Policy | None = None,
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """A server whose model `m` answers by a function, or is `model`. It ends before its kernel."""
     model = model or ScriptedModel(answer, price=price)
-    kernel = Kernel.open(folder / "state.db", models={"m": model}, environ={})
+    kernel = Kernel.open(
+        folder / "state.db", models={"m": model}, tools=tools, policy=policy, environ={}
+    )
     app = create_app(kernel, settings=ServerSettings(users=_users(), **settings))
     served = Served(kernel, app)
     try:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from artelier import Policy, tool
 from tests.operations.profiles import tavern
 from tests.server.routes.served import Served, at, echo, good, play, refused, said, serving
 
@@ -408,5 +409,42 @@ def test_events_of_a_chat_name_the_person(tmp_path: Path) -> None:
                 "artifact.written",
             ):
                 assert found[kind] == "user:ada", kind
+
+    play(scenario())
+
+
+def test_a_turn_that_asks_a_person_goes_on_when_they_have_answered(tmp_path: Path) -> None:
+    """Nobody waits in a request: the turn is given back, and the server's worker takes it up again."""
+    sent: list[str] = []
+
+    @tool(side_effect=True, risk="high")
+    async def send(text: str) -> str:
+        """Send a message."""
+        sent.append(text)
+        return "sent"
+
+    params = {"name": "send", "arguments": {"text": "hello"}}
+    operation = {
+        "operation_id": "mail", "kind": "tool", "hooks": ["before_main_llm"], "order": 1,
+        "required": True, "params": params,
+    }  # fmt: skip
+
+    async def scenario() -> None:
+        policy = Policy(approve_risk="high")
+        async with serving(tmp_path, tools=[send], policy=policy) as served:
+            ada = served.ada
+            profile = {"profile": {"profile_id": "mailer", "operations": [operation]}}
+            good(await ada.post("/profiles", json=profile), 201)
+            body = {"id": "c", "model": "m", "profile": "mailer"}
+            good(await ada.post("/sessions", json=body), 201)
+            run_id = good(await ada.post("/sessions/c/turns", json={"text": "a"}), 202)["run_id"]
+            while not (asked := good(await ada.get("/approvals"))["items"]):
+                await asyncio.sleep(0.02)
+            assert (asked[0]["run_id"], sent) == (run_id, [])
+            answer = {"step": asked[0]["step"]}
+            good(await ada.post(at("runs", run_id, "approve"), json=answer))
+            events = await _followed(ada, run_id)
+            assert events[-1]["status"] == "completed" and sent == ["hello"]
+            assert _texts(good(await ada.get("/sessions/c")))[0][2] == ["re: a"]
 
     play(scenario())
