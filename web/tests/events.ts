@@ -149,7 +149,7 @@ export function churn(): History {
       run_id: "churn/figures",
       content: "b:4",
     })
-    .add("run:churn/figures", "action.taken", {
+    .add("run:churn/figures", "decision.executed", {
       key: "c1/act",
       iteration: 1,
       action: "create_artifact",

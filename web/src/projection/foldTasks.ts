@@ -7,7 +7,7 @@ type Fold = (draft: Draft, event: WireEvent, id: string) => void;
 /** Where a task stands: what its loop said, else what its run says. As the server's view does it. */
 export function taskStatus(ended: string, run: RunStatus | undefined): TaskStatus {
   if (run === "cancelled") return "cancelled";
-  if (ended === "done" || ended === "failed" || ended === "blocked") return ended;
+  if (ended === "done" || ended === "failed" || ended === "blocked" || ended === "cancelled") return ended;
   if (run === undefined) return "pending";
   if (run === "budget_exhausted") return "blocked";
   return run === "failed" || run === "completed" ? "failed" : "active";
@@ -162,6 +162,7 @@ function ended(draft: Draft, event: WireEvent, id: string): void {
   put(draft, id, {
     ended: text(event, "status"),
     reason: text(event, "reason"),
+    blockedBy: text(event, "by"),
     outputs: texts(event, "outputs"),
     iteration: integer(event, "iterations"),
   });
@@ -172,6 +173,18 @@ function blocked(draft: Draft, event: WireEvent): void {
   const task = draft.get("tasks", id);
   if (task === undefined || task.ended !== "") return;
   put(draft, id, { ended: "blocked", reason: text(event, "reason"), blockedBy: text(event, "by") });
+}
+
+/** A task that nobody had begun with is not to be done; one with a run ends with its run. */
+function cancelled(draft: Draft, event: WireEvent): void {
+  const id = text(event, "task");
+  const task = draft.get("tasks", id);
+  if (task === undefined || (task.ended !== "" && task.ended !== "blocked")) return;
+  put(draft, id, { ended: "cancelled", reason: "cancelled" });
+}
+
+function wantedAgain(draft: Draft, event: WireEvent): void {
+  reopened(draft, event, text(event, "task"));
 }
 
 function planned(draft: Draft, event: WireEvent, id: string): void {
@@ -213,9 +226,11 @@ const TASK_FOLDS: Readonly<Record<string, Fold>> = {
   "task.changed": defined,
   "task.begun": begun,
   "task.blocked": blocked,
+  "task.cancelled": cancelled,
+  "task.reopened": wantedAgain,
   "decision.taken": decided,
   "decision.invalid": undecided,
-  "action.taken": acted,
+  "decision.executed": acted,
   "task.evaluated": judged,
   "task.ended": ended,
   "mission.planned": planned,
