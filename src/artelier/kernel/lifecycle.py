@@ -332,7 +332,7 @@ class OpenRun:
                 "SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (row["id"],)
             )
         ]
-        core.notes = await _unread_notes(self._services, row["id"])
+        core.notes = await unread_notes(self._services, row["id"])
         if row["status"] == "paused":
             core.paused = True
         elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
@@ -551,7 +551,7 @@ async def _abandoned(core: RunCore) -> list[EventData]:
     return [abandon(request, key=key) for key, request in held.items()]
 
 
-async def _unread_notes(services: Services, stream: int) -> list[Any]:
+async def unread_notes(services: Services, stream: int) -> list[Any]:
     """Injected notes that no later `notes` step has taken, as `(seq, text)`.
 
     Not only those after a loop's snapshot: a note that came in the middle of a cycle is older than its end.

@@ -104,7 +104,7 @@ class Membranes:
         group = group_of(id)
         check_artifact_id(id + STEERING)  # there must be room for it
         append, blobs, _ = await artifacts.plan_write(
-            id, kind=KIND, content={"name": _name(name), "budget_usd": _budget(budget_usd)},
+            id, kind=KIND, content={"name": checked_name(name), "budget_usd": checked_budget(budget_usd)},
             access={"allow": {"read": [group]}}, expected_version=0, cause=cause,
             provenance=provenance,
         )  # fmt: skip
@@ -287,7 +287,8 @@ def _check_kind(id: str, kind: str) -> None:
         )
 
 
-def _name(value: object) -> str:
+def checked_name(value: object) -> str:
+    """Errors: `InvalidArtifact`."""
     name = value.strip() if isinstance(value, str) else ""
     if not 1 <= len(name) <= NAME_CHARS_MAX:
         raise InvalidArtifact(
@@ -297,7 +298,8 @@ def _name(value: object) -> str:
     return name
 
 
-def _budget(value: object) -> str | None:
+def checked_budget(value: object) -> str | None:
+    """Dollars as they are stored. Errors: `InvalidArtifact`."""
     if value is None:
         return None
     text = str(value) if isinstance(value, str | int | Decimal) else ""

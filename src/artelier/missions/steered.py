@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from artelier.kernel import RunCore
@@ -16,19 +17,31 @@ def guidance_of(reading: Any, core: RunCore) -> Guidance:
     Without any, nothing is asked for beyond the task, and nothing is off.
     Errors: `InvalidRequest` if what a fork changes is no steering.
     """
-    found = cast("dict[str, Any]", reading or {})
-    own = cast("list[Any] | None", found.get("agent"))
-    shared = cast("list[list[Any]]", found.get("membranes") or [])
-    if own is None and not shared and core.changes.get("steering") is None:
-        return Guidance()
-    steering = effective(
+    steering = steering_of(reading, core.changes)
+    if steering is not None:
+        room = core.result_bytes_max
+        apply(core, steering)
+        core.result_bytes_max = min(room, core.result_bytes_max)
+    return guidance(reading, steering)
+
+
+def steering_of(reading: Any, changes: Mapping[str, Any]) -> Steering | None:
+    """What a reading comes to; None if nobody has steered. Errors: as of `guidance_of`."""
+    own, shared = _read(reading)
+    if own is None and not shared and changes.get("steering") is None:
+        return None
+    return effective(
         None if own is None else Steering.parse(own[1]),
         [Steering.parse(content) for _, content in shared],
-        core.changes,
+        changes,
     )
-    room = core.result_bytes_max
-    apply(core, steering)
-    core.result_bytes_max = min(room, core.result_bytes_max)
+
+
+def guidance(reading: Any, steering: Steering | None) -> Guidance:
+    """A steering as an iteration goes by it."""
+    if steering is None:
+        return Guidance()
+    own, shared = _read(reading)
     policy = bias(steering)
     return Guidance(
         text=policy.text, temperature=policy.temperature, iterations=steering.iterations,
@@ -36,3 +49,8 @@ def guidance_of(reading: Any, core: RunCore) -> Guidance:
         breadth=policy.breadth,
         refs=tuple(str(ref) for ref, _ in [*([] if own is None else [own]), *shared]),
     )  # fmt: skip
+
+
+def _read(reading: Any) -> tuple[list[Any] | None, list[list[Any]]]:
+    found = cast("dict[str, Any]", reading or {})
+    return found.get("agent"), found.get("membranes") or []

@@ -39,19 +39,29 @@ async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, A
 
 
 def _reason(part: PartRecord) -> str:
-    """Why a part stands in the prompt where it does, in words."""
-    if part.conversation is not None:
-        shown = f"messages {part.start}-{part.end} of the conversation {part.conversation}"
-        return f"{shown}, from here on" if part.cut == "start" else shown
-    if part.attach:
+    return reason_of(
+        part.stability, joined=part.joined, attach=part.attach,
+        shows=part.conversation, start=part.start, end=part.end, cut=part.cut,
+    )  # fmt: skip
+
+
+def reason_of(
+    stability: str, *, joined: bool = False, attach: bool = False, shows: str | None = None,
+    start: int = 0, end: int = 0, cut: str = "",
+) -> str:  # fmt: skip
+    """Why a part stands in the prompt where it does, in words; `shows` is a conversation."""
+    if shows is not None:
+        said = f"messages {start}-{end} of the conversation {shows}"
+        return f"{said}, from here on" if cut == "start" else said
+    if attach:
         return "added to the last message: it changes from step to step"
-    if part.joined:
+    if joined:
         return "added to the message before it"
     return {
         "fixed": "stands in every prompt of this run",
         "slow": "stands in every prompt; changes seldom",
         "volatile": "made anew for this step",
-    }.get(part.stability, "stays as it was said")
+    }.get(stability, "stays as it was said")
 
 
 async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:

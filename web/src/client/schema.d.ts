@@ -1292,6 +1292,234 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/missions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List
+         * @description Missions in the order of their start.
+         */
+        get: operations["missions_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/missions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show
+         * @description A mission with its plan, agents, tasks and membranes.
+         */
+        get: operations["missions_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/god-mode/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan
+         * @description Take a goal apart. 202 while the plan is being made, 200 when it is there; nothing is launched.
+         */
+        post: operations["god_mode_plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/god-mode/launch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Launch Named
+         * @description Say yes to a mission's plan, or to an edited one: it begins.
+         */
+        post: operations["god_mode_launch_named"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/god-mode/{mission}/launch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Launch
+         * @description Say yes to a mission's plan, or to an edited one: it begins.
+         */
+        post: operations["god_mode_launch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List
+         * @description Tasks in the order of their making.
+         */
+        get: operations["tasks_list"];
+        put?: never;
+        /**
+         * Create
+         * @description Make a task. It is begun as soon as it has an agent and what it depends on is done.
+         */
+        post: operations["tasks_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show
+         * @description A task with its criteria and its iterations.
+         */
+        get: operations["tasks_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Change a task that nobody works on: assign it, or change criteria, inputs and limits.
+         */
+        patch: operations["tasks_change"];
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}/iterations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Iterations
+         * @description What was decided in each iteration, what came of it, and how it was judged.
+         */
+        get: operations["tasks_iterations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start
+         * @description Let its agent begin with it, or go on, while the answer is on its way.
+         */
+        post: operations["tasks_start"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry
+         * @description Let a task that failed, was blocked, or was cancelled before it began be worked on again.
+         */
+        post: operations["tasks_retry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel
+         * @description End a task for good.
+         */
+        post: operations["tasks_cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/agents": {
         parameters: {
             query?: never;
@@ -1301,11 +1529,15 @@ export interface paths {
         };
         /**
          * List
-         * @description Agents by id, with their runs and what they cost.
+         * @description Agents by id, with their runs and what they cost; with `mission` those named after it.
          */
         get: operations["agents_list"];
         put?: never;
-        post?: never;
+        /**
+         * Create
+         * @description Make an agent that tasks can be assigned to, with steering of its own.
+         */
+        post: operations["agents_create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1321,11 +1553,427 @@ export interface paths {
         };
         /**
          * Show
-         * @description One agent with its card, sub-agents and skills.
+         * @description One agent with its tools, steering and memory; with its card if it has runs.
          */
         get: operations["agents_show"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Change who it is, its model, or the memory that is attached to it.
+         */
+        patch: operations["agents_change"];
+        trace?: never;
+    };
+    "/api/v1/agents/{id}/next-prompt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Next Prompt
+         * @description What its next decision would be asked, by section. Nothing is recorded, nothing called.
+         */
+        get: operations["agents_next_prompt"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause
+         * @description Let its runs hold after the step at hand.
+         */
+        post: operations["agents_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume
+         * @description Let its paused runs go on.
+         */
+        post: operations["agents_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{id}/step": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Step
+         * @description Let its runs go on for one iteration, and hold again.
+         */
+        post: operations["agents_step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop
+         * @description Pause its runs now, their calls in flight cancelled.
+         */
+        post: operations["agents_stop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{id}/note": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Note
+         * @description Tell it something before its next decision.
+         */
+        post: operations["agents_note"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{id}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run
+         * @description Let it work on its pending tasks that can begin, one after the other, beside the answer.
+         */
+        post: operations["agents_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/membranes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List
+         * @description Membranes, of one mission by id or else all in the order of their making.
+         */
+        get: operations["membranes_list"];
+        put?: never;
+        /**
+         * Create
+         * @description Make a membrane with its members.
+         */
+        post: operations["membranes_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/membranes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show
+         * @description A membrane with its members and the first of what it shares.
+         */
+        get: operations["membranes_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Change its name, or its budget, which is a cap at once.
+         */
+        patch: operations["membranes_change"];
+        trace?: never;
+    };
+    "/api/v1/membranes/{id}/shared": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Shared
+         * @description What its members may read, by id. A page may be short although more follow.
+         */
+        get: operations["membranes_shared"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/membranes/{id}/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join
+         * @description Let an agent read what is shared, from its next step on.
+         */
+        post: operations["membranes_join"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/membranes/{id}/leave": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Leave
+         * @description Take that right away, at once.
+         */
+        post: operations["membranes_leave"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/membranes/{id}/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Share
+         * @description Let the members read an artifact.
+         */
+        post: operations["membranes_share"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/membranes/{id}/unshare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unshare
+         * @description Take the members' right to read an artifact away.
+         */
+        post: operations["membranes_unshare"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/steering": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List
+         * @description All steering that there is, in the order of its making; what says no steering is left out.
+         */
+        get: operations["steering_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/steering/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview
+         * @description What a puck would ask for. Nothing is saved.
+         */
+        get: operations["steering_preview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/steering/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show
+         * @description Steering of an agent or a membrane, by its id or that of its steering.
+         */
+        get: operations["steering_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Steer: a new version, in force from the iteration that the answer names.
+         */
+        patch: operations["steering_change"];
+        trace?: never;
+    };
+    "/api/v1/runs/pause-all": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause All
+         * @description Let every run hold after its step at hand, with all that it drives.
+         */
+        post: operations["runs_pause_all"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/resume-all": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume All
+         * @description Let every paused run go on.
+         */
+        post: operations["runs_resume_all"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/stop-all": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop All
+         * @description Pause every run now, calls in flight cancelled; what was produced is kept with its cost.
+         */
+        post: operations["runs_stop_all"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2028,12 +2676,74 @@ export interface components {
             balance: number;
         };
         /**
+         * AgentBudget
+         * @description In micro-dollars; null for no limit.
+         */
+        AgentBudget: {
+            /** Usd */
+            usd: number | null;
+            /** Used */
+            used: number;
+            /** Left */
+            left: number | null;
+        };
+        /**
+         * AgentChange
+         * @description What is to be changed; fields that are left out stay. It counts for tasks that begin afterwards.
+         */
+        AgentChange: {
+            /** Name */
+            name?: string | null;
+            /** Role */
+            role?: string | null;
+            /**
+             * Model
+             * @description null: that of its mission or task.
+             */
+            model?: string | null;
+            /**
+             * Tools
+             * @description Those it is planned with, which are listed first; switching them is steering.
+             */
+            tools?: string[] | null;
+            /**
+             * Memory Artifact Id
+             * @description A memory to attach; null takes it away.
+             */
+            memory_artifact_id?: string | null;
+            /**
+             * Expected Version
+             * @description Refused with 409 if somebody has changed it since.
+             */
+            expected_version?: number | null;
+        };
+        /**
+         * AgentEffects
+         * @description What a command did to each of its open runs.
+         */
+        AgentEffects: {
+            /** Agent */
+            agent: string;
+            /** Effects */
+            effects: components["schemas"]["Effect"][];
+        };
+        /**
          * AgentLine
          * @description An agent of a list.
          */
         AgentLine: {
-            /** Agent */
+            /** Id */
+            id: string;
+            /**
+             * Agent
+             * @description The same id.
+             */
             agent: string;
+            /**
+             * Is Assignable
+             * @description Whether tasks can be assigned to it; what only such agents have is null for others.
+             */
+            is_assignable: boolean;
             /** Runs */
             runs: number;
             /** Last Run */
@@ -2047,20 +2757,90 @@ export interface components {
              * Entries
              * @description Of its long-term memory; null if it has none.
              */
-            entries: number | null;
+            entries?: number | null;
             /**
              * Cost Microusd
              * @description Of its own runs.
              */
             cost_microusd: number;
+            /** Name */
+            name?: string | null;
+            /** Mission */
+            mission?: string | null;
+            /**
+             * Status
+             * @description `active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, `cancelled`, `idle`.
+             */
+            status?: string | null;
+            /**
+             * Task
+             * @description What it works on, or did last.
+             */
+            task?: string | null;
+            /** Iteration */
+            iteration?: number | null;
+            /** Max Iterations */
+            max_iterations?: number | null;
+            /** Model */
+            model?: string | null;
+            /** Tasks */
+            tasks?: string[];
+            /** Tokens */
+            tokens?: number | null;
+        };
+        /**
+         * AgentNew
+         * @description An agent that tasks can be assigned to.
+         */
+        AgentNew: {
+            /** Name */
+            name: string;
+            /**
+             * Mission
+             * @description The mission that it is named after.
+             */
+            mission?: string | null;
+            /**
+             * Id
+             * @description Without it one is made from the name.
+             */
+            id?: string | null;
+            /**
+             * Role
+             * @description Who it is and how it works: its identity in every prompt.
+             * @default
+             */
+            role: string;
+            /**
+             * Model
+             * @description Without it that of its mission or task.
+             */
+            model?: string | null;
+            /**
+             * Tools
+             * @description Those that are on; none named: all that are on by default.
+             */
+            tools?: string[];
+            /** Budget Usd */
+            budget_usd?: string | null;
         };
         /**
          * AgentShown
-         * @description An agent with its card.
+         * @description An agent with its tools, steering and memory, and its card if it has runs or a memory.
          */
         AgentShown: {
-            /** Agent */
+            /** Id */
+            id: string;
+            /**
+             * Agent
+             * @description The same id.
+             */
             agent: string;
+            /**
+             * Is Assignable
+             * @description Whether tasks can be assigned to it; what only such agents have is null for others.
+             */
+            is_assignable: boolean;
             /** Runs */
             runs: number;
             /** Last Run */
@@ -2074,33 +2854,76 @@ export interface components {
              * Entries
              * @description Of its long-term memory; null if it has none.
              */
-            entries: number | null;
+            entries?: number | null;
             /**
              * Cost Microusd
              * @description Of its own runs.
              */
             cost_microusd: number;
+            /** Name */
+            name?: string | null;
+            /** Mission */
+            mission?: string | null;
+            /**
+             * Status
+             * @description `active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, `cancelled`, `idle`.
+             */
+            status?: string | null;
+            /**
+             * Task
+             * @description What it works on, or did last.
+             */
+            task?: string | null;
+            /** Iteration */
+            iteration?: number | null;
+            /** Max Iterations */
+            max_iterations?: number | null;
+            /** Model */
+            model?: string | null;
+            /** Tasks */
+            tasks?: string[];
+            /** Tokens */
+            tokens?: number | null;
+            /** Role */
+            role?: string | null;
+            /**
+             * Version
+             * @description Of its definition.
+             */
+            version?: number | null;
+            /** Tools */
+            tools?: components["schemas"]["AgentTool"][];
+            steering?: components["schemas"]["AgentSteering"] | null;
+            /** Membranes */
+            membranes?: string[];
+            /**
+             * Memory
+             * @description Id of the memory that is attached to it.
+             */
+            memory?: string | null;
+            budget?: components["schemas"]["AgentBudget"] | null;
+            next?: components["schemas"]["NextIteration"] | null;
             /** Sub Agents */
-            sub_agents: string[];
+            sub_agents?: string[];
             /**
              * Card
              * @description What an export would say of it now: prompts, tools, memory, skills.
              */
-            card: {
+            card?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /**
              * Written
              * @description Ref of the card as it was written last; null if it never was.
              */
-            written: string | null;
+            written?: string | null;
             /**
              * Changes
              * @description How often its memory was changed.
              */
-            changes: number;
+            changes?: number | null;
             /** Skills */
-            skills: components["schemas"]["AgentSkill"][];
+            skills?: components["schemas"]["AgentSkill"][];
         };
         /**
          * AgentSkill
@@ -2120,6 +2943,34 @@ export interface components {
              * @description `active`, `parked`, `refused`, `other` for another definition, `unknown`.
              */
             status: string;
+        };
+        /**
+         * AgentSteering
+         * @description Its own steering; `GET /steering/{id}` says what it comes to.
+         */
+        AgentSteering: {
+            /** Id */
+            id: string;
+            /** Version */
+            version: number;
+            /** Content */
+            content: unknown;
+        };
+        /**
+         * AgentTool
+         * @description A tool as it is for this agent now.
+         */
+        AgentTool: {
+            /** Name */
+            name: string;
+            /** Risk */
+            risk: string;
+            /** Side Effect */
+            side_effect: boolean;
+            /** Enabled */
+            enabled: boolean;
+            /** Why Off */
+            why_off: string | null;
         };
         /**
          * Allowed
@@ -2465,6 +3316,16 @@ export interface components {
             kinds: string[];
         };
         /**
+         * Axes
+         * @description Names of the ends of each axis: at 0 and at 1.
+         */
+        Axes: {
+            /** X */
+            x: string[];
+            /** Y */
+            y: string[];
+        };
+        /**
          * Block
          * @description A labelled text of core memory, as it stands in every prompt.
          */
@@ -2763,6 +3624,29 @@ export interface components {
             params: components["schemas"]["Params"];
         };
         /**
+         * Check
+         * @description A criterion that is tested by rule instead of by a model.
+         */
+        Check: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "length" | "regex" | "schema" | "tool";
+            /** Min */
+            min?: number | null;
+            /** Max */
+            max?: number | null;
+            /** Pattern */
+            pattern?: string | null;
+            /** Json Schema */
+            json_schema?: {
+                [key: string]: unknown;
+            } | null;
+            /** Tool */
+            tool?: string | null;
+        };
+        /**
          * Choice
          * @description What a person chooses for the session.
          */
@@ -2788,6 +3672,22 @@ export interface components {
             steps: components["schemas"]["StepCost"][];
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * Document
+         * @description What a steering artifact says.
+         */
+        Document: {
+            xy: components["schemas"]["Puck"];
+            axes: components["schemas"]["Axes"];
+            sliders: components["schemas"]["Sliders"];
+            /**
+             * Tools
+             * @description Tools that were switched; one that is not named is on.
+             */
+            tools: {
+                [key: string]: boolean;
+            };
         };
         /**
          * Dropped
@@ -2873,6 +3773,22 @@ export interface components {
          */
         ErrorAnswer: {
             error: components["schemas"]["Fault"];
+        };
+        /**
+         * Estimate
+         * @description What a plan may come to, if every task takes the usual number of iterations.
+         */
+        Estimate: {
+            /**
+             * Calls
+             * @description Of models.
+             */
+            calls: number;
+            /**
+             * Cost Microusd
+             * @description null if a model's price is not known.
+             */
+            cost_microusd: number | null;
         };
         /**
          * Event
@@ -2964,7 +3880,19 @@ export interface components {
             /** Tag */
             tag: string;
             /** Entries */
-            entries: components["schemas"]["artelier__server__wire__sessions__Entry"][];
+            entries: components["schemas"]["FeedEntry"][];
+        };
+        /**
+         * FeedEntry
+         * @description An earlier value; of a feed one of its entries.
+         */
+        FeedEntry: {
+            /** Value */
+            value: unknown;
+            /** Version */
+            version: number;
+            /** At Us */
+            at_us: number;
         };
         /**
          * FileChange
@@ -3066,6 +3994,28 @@ export interface components {
             trust: string;
         };
         /**
+         * InForceFrom
+         * @description The first iteration of a task that goes by this steering, if it is changed now.
+         */
+        InForceFrom: {
+            /** Agent */
+            agent: string;
+            /** Task */
+            task: string;
+            /** Iteration */
+            iteration: number;
+            /**
+             * Is Begun
+             * @description Whether a run works on the task already.
+             */
+            is_begun: boolean;
+        };
+        /** Injection */
+        Injection: {
+            /** Note */
+            note: string;
+        };
+        /**
          * Invocation
          * @description A call of an executable artifact.
          */
@@ -3108,6 +4058,71 @@ export interface components {
             calls: number;
         };
         /**
+         * Iteration
+         * @description What was decided, and what came of it.
+         */
+        Iteration: {
+            /**
+             * Iteration
+             * @description Counted from 1.
+             */
+            iteration: number;
+            /** At Us */
+            at_us: number;
+            /** Action */
+            action: string;
+            /** Reason */
+            reason: string;
+            /** Tool */
+            tool: string | null;
+            /**
+             * Decision
+             * @description The whole decision as the model gave it.
+             */
+            decision: unknown;
+            /**
+             * Step
+             * @description Key of the step that acted; the decision's own is `c<n>/decision`.
+             */
+            step: string;
+            /**
+             * Artifact
+             * @description Ref of what was made.
+             */
+            artifact: string | null;
+            /** Is Error */
+            is_error: boolean;
+            /** Code */
+            code: string;
+            /**
+             * Passed
+             * @description Of the evaluation; null without one.
+             */
+            passed: boolean | null;
+            /**
+             * Verdict
+             * @description Criteria with evidence, checks and faults.
+             */
+            verdict: unknown;
+            /**
+             * Void
+             * @description Why a verdict does not count; empty if it does.
+             */
+            void: string;
+            /**
+             * Steering
+             * @description Ref of the steering that was in force.
+             */
+            steering: string | null;
+        };
+        /** IterationList */
+        IterationList: {
+            /** Items */
+            items: components["schemas"]["Iteration"][];
+            /** Next */
+            next?: null;
+        };
+        /**
          * JsonChange
          * @description One difference of JSON content.
          */
@@ -3126,6 +4141,24 @@ export interface components {
             before?: unknown;
             /** After */
             after?: unknown;
+        };
+        /**
+         * LaunchAsk
+         * @description Yes to a plan.
+         */
+        LaunchAsk: {
+            /** @description An edited plan in its place. */
+            plan?: components["schemas"]["Plan"] | null;
+        };
+        /**
+         * LaunchNamed
+         * @description Yes to the plan of a mission.
+         */
+        LaunchNamed: {
+            /** @description An edited plan in its place. */
+            plan?: components["schemas"]["Plan"] | null;
+            /** Mission */
+            mission: string;
         };
         /**
          * Limit
@@ -3272,6 +4305,122 @@ export interface components {
             /** Version */
             version: string;
         };
+        /** Member */
+        Member: {
+            /** Agent */
+            agent: string;
+        };
+        /**
+         * MembraneChange
+         * @description What is to be changed; fields that are left out stay.
+         */
+        MembraneChange: {
+            /** Name */
+            name?: string | null;
+            /**
+             * Budget Usd
+             * @description Such as 1.50.
+             */
+            budget_usd?: string | null;
+            /**
+             * Expected Version
+             * @description Refused with 409 if somebody has changed it since.
+             */
+            expected_version?: number | null;
+        };
+        /**
+         * MembraneLine
+         * @description A membrane of a list.
+         */
+        MembraneLine: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Version */
+            version: number;
+            /**
+             * Members
+             * @description Agents.
+             */
+            members: string[];
+            /** Shared Count */
+            shared_count: number;
+            /**
+             * Steering
+             * @description Id of its steering; null if nobody has steered it.
+             */
+            steering: string | null;
+            /**
+             * Budget Usd
+             * @description Of all members' work together; null for none.
+             */
+            budget_usd: string | null;
+        };
+        /**
+         * MembraneNew
+         * @description A membrane to be made.
+         */
+        MembraneNew: {
+            /** Name */
+            name: string;
+            /**
+             * Mission
+             * @description The mission that it is named after.
+             */
+            mission?: string | null;
+            /**
+             * Id
+             * @description Without it one is made from the name.
+             */
+            id?: string | null;
+            /**
+             * Members
+             * @description Agents.
+             */
+            members?: string[];
+            /**
+             * Budget Usd
+             * @description Such as 1.50.
+             */
+            budget_usd?: string | null;
+        };
+        /**
+         * MembraneShown
+         * @description A membrane with the first of what it shares.
+         */
+        MembraneShown: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Version */
+            version: number;
+            /**
+             * Members
+             * @description Agents.
+             */
+            members: string[];
+            /** Shared Count */
+            shared_count: number;
+            /**
+             * Steering
+             * @description Id of its steering; null if nobody has steered it.
+             */
+            steering: string | null;
+            /**
+             * Budget Usd
+             * @description Of all members' work together; null for none.
+             */
+            budget_usd: string | null;
+            /** Shared */
+            shared: components["schemas"]["Shared"][];
+            /**
+             * Shared Next
+             * @description Where `GET /membranes/{id}/shared?after=` goes on; null if this is all.
+             */
+            shared_next: string | null;
+        };
         /**
          * MemoryChange
          * @description One change of a memory, which can be taken back.
@@ -3294,6 +4443,45 @@ export interface components {
              * @description The change that took it back.
              */
             undone_by: number | null;
+        };
+        /**
+         * MemoryEntry
+         * @description One entry of long-term memory.
+         */
+        MemoryEntry: {
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+            /**
+             * Tick
+             * @description When it was written, in microseconds.
+             */
+            tick: number;
+            /** Tags */
+            tags: string[];
+            /**
+             * Importance
+             * @description From 0 to 1.
+             */
+            importance: number;
+            /** Speaker */
+            speaker: string;
+            /** Date */
+            date: string;
+            /** Trust */
+            trust: string;
+            /**
+             * Run Id
+             * @description The run that wrote it; null for people.
+             */
+            run_id: string | null;
+            /**
+             * Deduplicated
+             * @description It was known already: this is the entry that says so.
+             * @default false
+             */
+            deduplicated: boolean;
         };
         /**
          * MemoryLine
@@ -3321,12 +4509,164 @@ export interface components {
              * Items
              * @description Entries, oldest first.
              */
-            items: components["schemas"]["artelier__server__wire__memory__Entry"][];
+            items: components["schemas"]["MemoryEntry"][];
             /**
              * Next
              * @description Give it as `after` for more entries; null at the end.
              */
             next?: string | null;
+        };
+        /**
+         * MissionAgent
+         * @description An agent that tasks are assigned to.
+         */
+        MissionAgent: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Mission */
+            mission: string | null;
+            /**
+             * Status
+             * @description `active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, `cancelled`, `idle`.
+             */
+            status: string;
+            /**
+             * Task
+             * @description What it works on, or did last.
+             */
+            task: string | null;
+            /** Iteration */
+            iteration: number;
+            /** Max Iterations */
+            max_iterations: number;
+            /** Model */
+            model: string | null;
+            /** Tasks */
+            tasks?: string[];
+            /** Cost Microusd */
+            cost_microusd: number;
+            /** Tokens */
+            tokens: number;
+        };
+        /**
+         * MissionLine
+         * @description A mission of a list.
+         */
+        MissionLine: {
+            /** Id */
+            id: string;
+            /** Goal */
+            goal: string | null;
+            /**
+             * Status
+             * @description Of its run.
+             */
+            status: string;
+            /** Reason */
+            reason: string | null;
+            /** Model */
+            model: string | null;
+            /**
+             * Launched Us
+             * @description null: nobody has launched it yet.
+             */
+            launched_us: number | null;
+            /** Started Us */
+            started_us: number | null;
+            /** Ended Us */
+            ended_us: number | null;
+            /** Tasks */
+            tasks: number;
+            /**
+             * Done
+             * @description Of the tasks.
+             */
+            done: number;
+            /**
+             * Cost Microusd
+             * @description Micro-dollars.
+             */
+            cost_microusd: number;
+        };
+        /**
+         * MissionShown
+         * @description A mission with all that belongs to it.
+         */
+        MissionShown: {
+            /** Id */
+            id: string;
+            /** Goal */
+            goal: string | null;
+            /**
+             * Status
+             * @description Of its run: pause, resume, stop and cancel are verbs of runs.
+             */
+            status: string;
+            /** Reason */
+            reason: string | null;
+            /**
+             * Message
+             * @description Why it failed, in words.
+             */
+            message: string;
+            /** Model */
+            model: string | null;
+            /**
+             * Workspace
+             * @description Folder that its tools work on; empty for none.
+             */
+            workspace: string;
+            plan: components["schemas"]["Plan"] | null;
+            estimate: components["schemas"]["Estimate"] | null;
+            /**
+             * Edited
+             * @description Whether a person changed the plan before its launch.
+             */
+            edited: boolean;
+            /** Planned Us */
+            planned_us: number | null;
+            /** Launched Us */
+            launched_us: number | null;
+            /** Started Us */
+            started_us: number | null;
+            /** Ended Us */
+            ended_us: number | null;
+            /** Agents */
+            agents: components["schemas"]["MissionAgent"][];
+            /** Tasks */
+            tasks: components["schemas"]["TaskLine"][];
+            /** Membranes */
+            membranes: components["schemas"]["MembraneLine"][];
+            /**
+             * Cost Microusd
+             * @description Micro-dollars.
+             */
+            cost_microusd: number;
+            usage: components["schemas"]["Usage"];
+            /**
+             * Budget Microusd
+             * @description Its cap; null for none.
+             */
+            budget_microusd: number | null;
+            /**
+             * Outputs
+             * @description Refs of what it came to.
+             */
+            outputs: string[];
+            /** Text */
+            text: string;
+            /**
+             * Artifact
+             * @description Ref of its main result.
+             */
+            artifact: string | null;
+            /**
+             * Approvals
+             * @description What it and its tasks ask.
+             */
+            approvals: components["schemas"]["Approval"][];
         };
         /**
          * Mistake
@@ -3342,6 +4682,145 @@ export interface components {
             code: string;
             /** Message */
             message: string;
+        };
+        /**
+         * NextDropped
+         * @description A part that is left out.
+         */
+        NextDropped: {
+            /** Tag */
+            tag: string;
+            /** Why */
+            why: string;
+            /** Tokens */
+            tokens: number;
+        };
+        /**
+         * NextIteration
+         * @description What comes next for it.
+         */
+        NextIteration: {
+            /** Task */
+            task: string;
+            /**
+             * Iteration
+             * @description The first that has not begun: from there on a change of steering counts.
+             */
+            iteration: number;
+            /**
+             * Is Begun
+             * @description Whether a run works on the task already.
+             */
+            is_begun: boolean;
+        };
+        /** NextMessage */
+        NextMessage: {
+            /** Role */
+            role: string;
+            /** Text */
+            text: string;
+        };
+        /**
+         * NextPrompt
+         * @description What the next decision of an agent would be asked, as things stand now. Nothing of it is recorded.
+         */
+        NextPrompt: {
+            /** Agent */
+            agent: string;
+            /** Task */
+            task: string;
+            /** Iteration */
+            iteration: number;
+            /**
+             * Last Iteration
+             * @description The last that the task and steering allow.
+             */
+            last_iteration: number;
+            /** Model */
+            model: string;
+            /** Temperature */
+            temperature: number | null;
+            /**
+             * Tokens
+             * @description Of all sections; an estimate.
+             */
+            tokens: number;
+            /**
+             * Budget Tokens
+             * @description What the model's window leaves for a prompt.
+             */
+            budget_tokens: number;
+            /** Sections */
+            sections: components["schemas"]["NextSection"][];
+            /** Dropped */
+            dropped: components["schemas"]["NextDropped"][];
+            /**
+             * Tools
+             * @description Those that are listed in it.
+             */
+            tools: string[];
+            /**
+             * Steering
+             * @description Refs of the steering that it goes by.
+             */
+            steering: string[];
+            /**
+             * Is Begun
+             * @description Whether a run works on the task already.
+             */
+            is_begun: boolean;
+            /**
+             * Asked Now
+             * @description Key of the decision that is being asked for at this moment; what comes of it will still change this.
+             */
+            asked_now: string | null;
+            /**
+             * Missing
+             * @description The input, or task, that must be there first; null if nothing is missing.
+             */
+            missing: string | null;
+        };
+        /**
+         * NextSection
+         * @description One part of the prompt, in order.
+         */
+        NextSection: {
+            /** Tag */
+            tag: string;
+            /**
+             * Text
+             * @description As it would be sent, untrusted text between marks.
+             */
+            text: string;
+            /**
+             * Messages
+             * @description Of a conversation; empty for other parts.
+             */
+            messages: components["schemas"]["NextMessage"][];
+            /**
+             * Tokens
+             * @description Estimate.
+             */
+            tokens: number;
+            /**
+             * Source
+             * @description Refs and steps that it is made of.
+             */
+            source: string[];
+            /**
+             * Reason
+             * @description Why it stands where it does.
+             */
+            reason: string;
+            /** Stability */
+            stability: string;
+            /** Trust */
+            trust: string;
+            /**
+             * Cut
+             * @description How it was shortened to fit; empty if it was not.
+             */
+            cut: string;
         };
         /** Note */
         Note: {
@@ -3465,10 +4944,30 @@ export interface components {
              */
             next?: string | number | null;
         };
+        /** Page[Effect] */
+        Page_Effect_: {
+            /** Items */
+            items: components["schemas"]["Effect"][];
+            /**
+             * Next
+             * @description Give it as `after` for the next page; null at the end.
+             */
+            next?: string | number | null;
+        };
         /** Page[Hit] */
         Page_Hit_: {
             /** Items */
             items: components["schemas"]["Hit"][];
+            /**
+             * Next
+             * @description Give it as `after` for the next page; null at the end.
+             */
+            next?: string | number | null;
+        };
+        /** Page[MembraneLine] */
+        Page_MembraneLine_: {
+            /** Items */
+            items: components["schemas"]["MembraneLine"][];
             /**
              * Next
              * @description Give it as `after` for the next page; null at the end.
@@ -3489,6 +4988,16 @@ export interface components {
         Page_MemoryLine_: {
             /** Items */
             items: components["schemas"]["MemoryLine"][];
+            /**
+             * Next
+             * @description Give it as `after` for the next page; null at the end.
+             */
+            next?: string | number | null;
+        };
+        /** Page[MissionLine] */
+        Page_MissionLine_: {
+            /** Items */
+            items: components["schemas"]["MissionLine"][];
             /**
              * Next
              * @description Give it as `after` for the next page; null at the end.
@@ -3525,10 +5034,40 @@ export interface components {
              */
             next?: string | number | null;
         };
+        /** Page[Shared] */
+        Page_Shared_: {
+            /** Items */
+            items: components["schemas"]["Shared"][];
+            /**
+             * Next
+             * @description Give it as `after` for the next page; null at the end.
+             */
+            next?: string | number | null;
+        };
         /** Page[SkillLine] */
         Page_SkillLine_: {
             /** Items */
             items: components["schemas"]["SkillLine"][];
+            /**
+             * Next
+             * @description Give it as `after` for the next page; null at the end.
+             */
+            next?: string | number | null;
+        };
+        /** Page[SteeringShown] */
+        Page_SteeringShown_: {
+            /** Items */
+            items: components["schemas"]["SteeringShown"][];
+            /**
+             * Next
+             * @description Give it as `after` for the next page; null at the end.
+             */
+            next?: string | number | null;
+        };
+        /** Page[TaskLine] */
+        Page_TaskLine_: {
+            /** Items */
+            items: components["schemas"]["TaskLine"][];
             /**
              * Next
              * @description Give it as `after` for the next page; null at the end.
@@ -3664,6 +5203,160 @@ export interface components {
             rejected: number;
             /** @description Why the next tick cannot be passed yet; null if it can. */
             held?: components["schemas"]["Held"] | null;
+        };
+        /**
+         * Plan
+         * @description A goal, taken apart: who works on what, in which order, and who sees what.
+         */
+        Plan: {
+            /** Agents */
+            agents: components["schemas"]["PlannedAgent"][];
+            /** Tasks */
+            tasks: components["schemas"]["PlannedTask"][];
+            /** Membranes */
+            membranes?: components["schemas"]["PlannedMembrane"][];
+        };
+        /**
+         * PlanAsk
+         * @description A goal to take apart.
+         */
+        PlanAsk: {
+            /** Goal */
+            goal: string;
+            /**
+             * Model
+             * @description Without it the server's own.
+             */
+            model?: string | null;
+            /**
+             * Workspace
+             * @description Folder that the tools work on; without it the server's own.
+             */
+            workspace?: string | null;
+            /**
+             * Budget Usd
+             * @description Cap of the mission with all that belongs to it.
+             */
+            budget_usd?: string | null;
+            /**
+             * Mission Id
+             * @description Without it one is made from the goal.
+             */
+            mission_id?: string | null;
+        };
+        /**
+         * Planned
+         * @description Where the planning of a goal stands.
+         */
+        Planned: {
+            /**
+             * Mission
+             * @description Its id, and that of its run: events and verbs of runs take it.
+             */
+            mission: string;
+            /**
+             * Status
+             * @description Of its run: `running` while the plan is made, `waiting_approval` when it can be launched.
+             */
+            status: string;
+            /**
+             * Reason
+             * @description Why it failed, as a code.
+             */
+            reason?: string | null;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /** @description null until it is made. */
+            plan?: components["schemas"]["Plan"] | null;
+            estimate?: components["schemas"]["Estimate"] | null;
+        };
+        /** PlannedAgent */
+        PlannedAgent: {
+            /** Slug */
+            slug: string;
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @default
+             */
+            role: string;
+            /** Tools */
+            tools?: string[];
+            /** Model */
+            model?: string | null;
+            /** Budget Usd */
+            budget_usd?: string | null;
+        };
+        /** PlannedMembrane */
+        PlannedMembrane: {
+            /** Slug */
+            slug: string;
+            /** Name */
+            name: string;
+            /** Members */
+            members?: string[];
+            /** Shared */
+            shared?: string[];
+            /** Budget Usd */
+            budget_usd?: string | null;
+        };
+        /** PlannedTask */
+        PlannedTask: {
+            /** Slug */
+            slug: string;
+            /** Goal */
+            goal: string;
+            /** Success Criteria */
+            success_criteria: string;
+            /** Agent */
+            agent: string;
+            /** Depends On */
+            depends_on?: string[];
+            /** Inputs */
+            inputs?: string[];
+            /**
+             * Max Iterations
+             * @default 5
+             */
+            max_iterations: number;
+            /** Checks */
+            checks?: components["schemas"]["Check"][];
+            /**
+             * Only Checks
+             * @default false
+             */
+            only_checks: boolean;
+        };
+        /**
+         * Policy
+         * @description What the puck asks for: constraints in words, and parameters.
+         */
+        Policy: {
+            /**
+             * Text
+             * @description As it stands in prompts.
+             */
+            text: string;
+            /** Temperature */
+            temperature: number;
+            /**
+             * Alternatives
+             * @description Actions to weigh before one is chosen.
+             */
+            alternatives: number;
+            /**
+             * Breadth
+             * @description Tools that are listed at most; null for all that are on.
+             */
+            breadth: number | null;
+            /** Sources Min */
+            sources_min: number;
+            /** Words Target */
+            words_target: number;
         };
         /**
          * PostingLine
@@ -3898,6 +5591,16 @@ export interface components {
              * @description By default `<chat>/<tag>`.
              */
             id?: string | null;
+        };
+        /**
+         * Puck
+         * @description Where the puck stands, each from 0 to 1.
+         */
+        Puck: {
+            /** X */
+            x: number;
+            /** Y */
+            y: number;
         };
         /**
          * Reconciling
@@ -4260,6 +5963,30 @@ export interface components {
             /** Session Id */
             session_id: string;
         };
+        /**
+         * Shared
+         * @description An artifact that the members may read.
+         */
+        Shared: {
+            /** Id */
+            id: string;
+            /** Kind */
+            kind: string;
+            /** Version */
+            version: number;
+            /** Owner */
+            owner: string;
+            /** Title */
+            title?: string | null;
+        };
+        /** SharedOne */
+        SharedOne: {
+            /**
+             * Artifact
+             * @description Its id, without a version.
+             */
+            artifact: string;
+        };
         /** Signalling */
         Signalling: {
             /** Name */
@@ -4424,6 +6151,28 @@ export interface components {
             definition: string;
         };
         /**
+         * Sliders
+         * @description Hard limits, which the kernel keeps.
+         */
+        Sliders: {
+            /**
+             * Budget Usd
+             * @description null for none of its own.
+             */
+            budget_usd: string | null;
+            /** Iterations */
+            iterations: number;
+            /** Delegation Depth */
+            delegation_depth: number;
+            /**
+             * Safety
+             * @enum {string}
+             */
+            safety: "open" | "approve_high" | "approve_medium" | "read_only";
+            /** Output Bytes */
+            output_bytes: number;
+        };
+        /**
          * Spending
          * @description Costs by agent, model and day, the newest day first.
          */
@@ -4468,6 +6217,90 @@ export interface components {
             output_tokens: number;
             /** Cost Microusd */
             cost_microusd: number;
+        };
+        /**
+         * SteeringPatch
+         * @description A JSON merge patch of the document: what is left out stays, null puts a default back.
+         */
+        SteeringPatch: {
+            /**
+             * Xy
+             * @description `{x, y}`, each from 0 to 1.
+             */
+            xy?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Axes
+             * @description `{x: [at 0, at 1], y: ...}`.
+             */
+            axes?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Sliders
+             * @description `{budget_usd, iterations, delegation_depth, safety, output_bytes}`.
+             */
+            sliders?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Tools
+             * @description Whether each is on.
+             */
+            tools?: {
+                [key: string]: boolean | null;
+            } | null;
+            /**
+             * Expected Version
+             * @description Refused with 409 if somebody has changed it since.
+             */
+            expected_version?: number | null;
+        };
+        /**
+         * SteeringShown
+         * @description Steering of an agent or of a membrane.
+         */
+        SteeringShown: {
+            xy: components["schemas"]["Puck"];
+            axes: components["schemas"]["Axes"];
+            sliders: components["schemas"]["Sliders"];
+            /**
+             * Tools
+             * @description Tools that were switched; one that is not named is on.
+             */
+            tools: {
+                [key: string]: boolean;
+            };
+            /** Id */
+            id: string;
+            /**
+             * About
+             * @description The agent or membrane.
+             */
+            about: string;
+            /**
+             * Version
+             * @description 0: nobody has steered yet, so these are the defaults.
+             */
+            version: number;
+            /** @description What its own puck asks for. */
+            policy: components["schemas"]["Policy"];
+            /** @description Of an agent: together with its membranes; the strictest counts. */
+            in_force: components["schemas"]["Document"];
+            policy_in_force: components["schemas"]["Policy"];
+            /**
+             * From Iteration
+             * @description From where on a change counts, for each agent that it concerns; empty if none has a task.
+             */
+            from_iteration: components["schemas"]["InForceFrom"][];
+            /** Changed Us */
+            changed_us: number | null;
+            /**
+             * Changed By
+             * @description Who wrote this version.
+             */
+            changed_by: string | null;
         };
         /**
          * Step
@@ -4559,6 +6392,229 @@ export interface components {
             items: components["schemas"]["Sum"][];
             /** Conserved */
             conserved: boolean;
+        };
+        /**
+         * TaskChange
+         * @description What is to be changed of a task that is not being worked on; fields that are left out stay.
+         */
+        TaskChange: {
+            /**
+             * Assigned Agent Id
+             * @description null takes it away from its agent.
+             */
+            assigned_agent_id?: string | null;
+            /** Success Criteria */
+            success_criteria?: string | null;
+            /** Inputs */
+            inputs?: string[] | null;
+            /** Depends On */
+            depends_on?: string[] | null;
+            /** Max Iterations */
+            max_iterations?: number | null;
+        };
+        /**
+         * TaskLine
+         * @description A task of a list.
+         */
+        TaskLine: {
+            /**
+             * Id
+             * @description Also that of the run that works on it.
+             */
+            id: string;
+            /** Goal */
+            goal: string;
+            /**
+             * Status
+             * @description `pending`, `active`, `blocked`, `done` (a passed evaluation says so), `failed` or `cancelled`.
+             */
+            status: string;
+            /**
+             * Reason
+             * @description Why it failed or is blocked, as a code such as `max_iterations`.
+             */
+            reason: string | null;
+            /**
+             * Blocked By
+             * @description The input or task that is missing.
+             */
+            blocked_by: string | null;
+            /** Mission */
+            mission: string | null;
+            /** Assigned Agent Id */
+            assigned_agent_id: string | null;
+            /**
+             * Parent
+             * @description The task that delegated this one.
+             */
+            parent: string | null;
+            /** Inputs */
+            inputs: string[];
+            /** Depends On */
+            depends_on: string[];
+            /**
+             * Outputs
+             * @description Refs with versions.
+             */
+            outputs: string[];
+            /** Iteration Count */
+            iteration_count: number;
+            /** Max Iterations */
+            max_iterations: number;
+            /**
+             * Run Status
+             * @description null before its run has begun.
+             */
+            run_status: string | null;
+            /**
+             * Cost Microusd
+             * @description Micro-dollars.
+             */
+            cost_microusd: number;
+            /** Created Us */
+            created_us: number;
+            /** Changed Us */
+            changed_us: number;
+        };
+        /**
+         * TaskNew
+         * @description A task to be done.
+         */
+        TaskNew: {
+            /** Goal */
+            goal: string;
+            /** Success Criteria */
+            success_criteria: string;
+            /**
+             * Assigned Agent Id
+             * @description Without an agent nobody begins it.
+             */
+            assigned_agent_id?: string | null;
+            /**
+             * Inputs
+             * @description Artifacts that must be there before it starts.
+             */
+            inputs?: string[];
+            /**
+             * Depends On
+             * @description Tasks that must be done before it starts.
+             */
+            depends_on?: string[];
+            /**
+             * Max Iterations
+             * @default 5
+             */
+            max_iterations: number;
+            /**
+             * Id
+             * @description Without it one is made from the goal.
+             */
+            id?: string | null;
+            /** Checks */
+            checks?: components["schemas"]["Check"][];
+            /**
+             * Only Checks
+             * @description Whether the checks alone decide, without a model's verdict.
+             * @default false
+             */
+            only_checks: boolean;
+            /**
+             * Mission
+             * @description A launched mission that takes it up.
+             */
+            mission?: string | null;
+            /**
+             * Model
+             * @description For a task without a mission whose agent names none; without it the server's own.
+             */
+            model?: string | null;
+            /**
+             * Workspace
+             * @description For a task without a mission; without it the server's own.
+             */
+            workspace?: string | null;
+        };
+        /**
+         * TaskShown
+         * @description A task with its definition and its iterations.
+         */
+        TaskShown: {
+            /**
+             * Id
+             * @description Also that of the run that works on it.
+             */
+            id: string;
+            /** Goal */
+            goal: string;
+            /**
+             * Status
+             * @description `pending`, `active`, `blocked`, `done` (a passed evaluation says so), `failed` or `cancelled`.
+             */
+            status: string;
+            /**
+             * Reason
+             * @description Why it failed or is blocked, as a code such as `max_iterations`.
+             */
+            reason: string | null;
+            /**
+             * Blocked By
+             * @description The input or task that is missing.
+             */
+            blocked_by: string | null;
+            /** Mission */
+            mission: string | null;
+            /** Assigned Agent Id */
+            assigned_agent_id: string | null;
+            /**
+             * Parent
+             * @description The task that delegated this one.
+             */
+            parent: string | null;
+            /** Inputs */
+            inputs: string[];
+            /** Depends On */
+            depends_on: string[];
+            /**
+             * Outputs
+             * @description Refs with versions.
+             */
+            outputs: string[];
+            /** Iteration Count */
+            iteration_count: number;
+            /** Max Iterations */
+            max_iterations: number;
+            /**
+             * Run Status
+             * @description null before its run has begun.
+             */
+            run_status: string | null;
+            /**
+             * Cost Microusd
+             * @description Micro-dollars.
+             */
+            cost_microusd: number;
+            /** Created Us */
+            created_us: number;
+            /** Changed Us */
+            changed_us: number;
+            /** Success Criteria */
+            success_criteria: string;
+            /** Checks */
+            checks: unknown[];
+            /** Only Checks */
+            only_checks: boolean;
+            /**
+             * Version
+             * @description Of its definition.
+             */
+            version: number;
+            /** Iterations */
+            iterations: components["schemas"]["Iteration"][];
+            /**
+             * Approvals
+             * @description What its run asks people.
+             */
+            approvals: components["schemas"]["Approval"][];
         };
         /**
          * TenantShown
@@ -4912,6 +6968,20 @@ export interface components {
             };
         };
         /**
+         * WorldInjection
+         * @description Something that happens to a world.
+         */
+        WorldInjection: {
+            /** Text */
+            text: string;
+            /**
+             * To
+             * @description Agents that learn of it: else all.
+             * @default []
+             */
+            to: string[];
+        };
+        /**
          * WorldLine
          * @description A world of a list.
          */
@@ -5037,76 +7107,6 @@ export interface components {
             next?: string | number | null;
             /** Templates */
             templates: string[];
-        };
-        /**
-         * Entry
-         * @description One entry of long-term memory.
-         */
-        artelier__server__wire__memory__Entry: {
-            /** Id */
-            id: string;
-            /** Text */
-            text: string;
-            /**
-             * Tick
-             * @description When it was written, in microseconds.
-             */
-            tick: number;
-            /** Tags */
-            tags: string[];
-            /**
-             * Importance
-             * @description From 0 to 1.
-             */
-            importance: number;
-            /** Speaker */
-            speaker: string;
-            /** Date */
-            date: string;
-            /** Trust */
-            trust: string;
-            /**
-             * Run Id
-             * @description The run that wrote it; null for people.
-             */
-            run_id: string | null;
-            /**
-             * Deduplicated
-             * @description It was known already: this is the entry that says so.
-             * @default false
-             */
-            deduplicated: boolean;
-        };
-        /** Injection */
-        artelier__server__wire__runs__Injection: {
-            /** Note */
-            note: string;
-        };
-        /**
-         * Entry
-         * @description An earlier value; of a feed one of its entries.
-         */
-        artelier__server__wire__sessions__Entry: {
-            /** Value */
-            value: unknown;
-            /** Version */
-            version: number;
-            /** At Us */
-            at_us: number;
-        };
-        /**
-         * Injection
-         * @description Something that happens to a world.
-         */
-        artelier__server__wire__worlds__Injection: {
-            /** Text */
-            text: string;
-            /**
-             * To
-             * @description Agents that learn of it: else all.
-             * @default []
-             */
-            to: string[];
         };
     };
     responses: never;
@@ -7243,7 +9243,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["artelier__server__wire__runs__Injection"];
+                "application/json": components["schemas"]["Injection"];
             };
         };
         responses: {
@@ -7836,7 +9836,9 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/octet-stream": unknown;
+                };
             };
             /** @description Nobody is signed in. */
             401: {
@@ -10781,7 +12783,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description Refused by role or policy. */
@@ -10790,7 +12792,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description It is not there, or not in this tenant. */
@@ -10799,7 +12801,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description It does not fit what happened before, or a limit is reached. */
@@ -10808,7 +12810,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The body is too large. */
@@ -10817,7 +12819,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The request does not fit. */
@@ -10826,7 +12828,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description Something outside failed. */
@@ -10835,7 +12837,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description Try again in a moment. */
@@ -10844,7 +12846,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
         };
@@ -11926,9 +13928,1271 @@ export interface operations {
             };
         };
     };
+    missions_list: {
+        parameters: {
+            query?: {
+                status?: string | null;
+                /** @description Go on after a page's `next`; 0: from the beginning. */
+                after?: number;
+                /** @description Rows at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_MissionLine_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    missions_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MissionShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    god_mode_plan: {
+        parameters: {
+            query?: {
+                /** @description Seconds that the answer may wait for the plan. */
+                wait?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanAsk"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Planned"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    god_mode_launch_named: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LaunchNamed"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MissionShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    god_mode_launch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                mission: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LaunchAsk"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MissionShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_list: {
+        parameters: {
+            query?: {
+                mission?: string | null;
+                agent?: string | null;
+                status?: string | null;
+                /** @description Go on after a page's `next`; 0: from the beginning. */
+                after?: number;
+                /** @description Rows at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_TaskLine_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskNew"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_iterations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IterationList"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_start: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_retry: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Note"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     agents_list: {
         parameters: {
             query?: {
+                mission?: string | null;
                 /** @description Go on after a page's `next`. */
                 after?: string | null;
                 /** @description Rows at most. */
@@ -12023,6 +15287,102 @@ export interface operations {
             };
         };
     };
+    agents_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AgentNew"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     agents_show: {
         parameters: {
             query?: never;
@@ -12041,6 +15401,2341 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AgentChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_next_prompt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NextPrompt"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_pause: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Note"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentEffects"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_resume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentEffects"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_step: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentEffects"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_stop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Note"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentEffects"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_note: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Injection"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentEffects"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    agents_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_list: {
+        parameters: {
+            query?: {
+                mission?: string | null;
+                /** @description Go on after a page's `next`. */
+                after?: string | null;
+                /** @description Rows at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_MembraneLine_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MembraneNew"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembraneShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembraneShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MembraneChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembraneShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_shared: {
+        parameters: {
+            query?: {
+                /** @description Go on after a page's `next`. */
+                after?: string | null;
+                /** @description Rows at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Shared_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_join: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Member"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembraneShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_leave: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Member"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembraneShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_share: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SharedOne"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembraneShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    membranes_unshare: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SharedOne"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembraneShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    steering_list: {
+        parameters: {
+            query?: {
+                /** @description Go on after a page's `next`. */
+                after?: string | null;
+                /** @description Rows at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SteeringShown_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    steering_preview: {
+        parameters: {
+            query?: {
+                x?: number;
+                y?: number;
+                safety?: "open" | "approve_high" | "approve_medium" | "read_only";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Policy"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    steering_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    steering_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SteeringPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runs_pause_all: {
+        parameters: {
+            query?: {
+                /** @description Only this one and its tasks. */
+                mission?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Note"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Effect_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runs_resume_all: {
+        parameters: {
+            query?: {
+                /** @description Only this one and its tasks. */
+                mission?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Effect_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runs_stop_all: {
+        parameters: {
+            query?: {
+                /** @description Only this one and its tasks. */
+                mission?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Note"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Effect_"];
                 };
             };
             /** @description Nobody is signed in. */
@@ -12530,7 +18225,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["artelier__server__wire__memory__Entry"];
+                    "application/json": components["schemas"]["MemoryEntry"];
                 };
             };
             /** @description Nobody is signed in. */
@@ -12625,7 +18320,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["artelier__server__wire__memory__Entry"];
+                    "application/json": components["schemas"]["MemoryEntry"];
                 };
             };
             /** @description Nobody is signed in. */
@@ -14171,7 +19866,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["artelier__server__wire__worlds__Injection"];
+                "application/json": components["schemas"]["WorldInjection"];
             };
         };
         responses: {

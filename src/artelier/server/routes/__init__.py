@@ -38,7 +38,8 @@ from artelier.server.wire.shapes import ErrorAnswer
 PREFIX = "/api/v1"
 MODULES = (
     "auth", "events", "runs", "approvals", "artifacts", "uploads", "sessions", "turns", "profiles",
-    "agents", "memory", "skills", "worlds", "world_figures", "market", "ledger", "tenants",
+    "missions", "god_mode", "tasks", "agents", "membranes", "steering", "all_runs", "memory",
+    "skills", "worlds", "world_figures", "market", "ledger", "tenants",
 )  # fmt: skip
 """Modules of this package with a `router`, in the order of the documentation."""
 

@@ -1,0 +1,125 @@
+"""What an agent is at and what comes next for it: its open runs, and the iteration that has not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from artelier.errors import Conflict
+from artelier.ids import MAIN_SPACE
+
+RUNS_MAX = 100
+"""Open runs of one agent that a person's word reaches at once."""
+
+OPEN = "status NOT IN ('completed', 'failed', 'cancelled')"
+
+_NEXT = (
+    "SELECT t.task, r.id, t.iterations FROM tasks t"
+    " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
+    " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
+    f" WHERE t.tenant = ? AND t.agent = ? AND t.ended = '' AND (r.id IS NULL OR r.{OPEN})"
+    " AND NOT (r.id IS NULL AND coalesce(m.status, '') = 'cancelled')"
+    " ORDER BY r.id IS NULL, t.position LIMIT 1"
+)
+
+
+class Upcoming(NamedTuple):
+    """The next iteration of an agent that has not begun."""
+
+    agent: str
+    task: str
+    iteration: int
+    """Counted from 1; the task may have ended before it."""
+    run: int | None
+    """Row of the run; None if none works on the task yet."""
+
+    @property
+    def is_begun(self) -> bool:
+        return self.run is not None
+
+
+async def upcoming(desk: Any, agent: str) -> Upcoming | None:
+    """Of the task that the agent works on, else of the oldest that waits for it; None without one.
+
+    An iteration has begun when its decision was asked for.
+    """
+    rows = await desk.services.store.query(_NEXT, (desk.id, agent))
+    if not rows:
+        return None
+    task, run, iterations = rows[0]
+    last = iterations if run is None else max(iterations, await _asked(desk, run))
+    return Upcoming(agent, task, last + 1, run)
+
+
+async def _asked(desk: Any, run: int) -> int:
+    """The newest iteration whose decision was asked for."""
+    rows = await desk.services.store.query(
+        "SELECT key FROM steps WHERE run = ? AND key LIKE 'c%/decision'", (run,)
+    )
+    numbers = [key[1 : -len("/decision")] for (key,) in rows]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+async def open_runs(desk: Any, agent: str, *, status: Sequence[str] = ()) -> list[str]:
+    """Runs of an agent that have not ended, oldest first; of those that drive others, only the upper ones.
+
+    Errors: `Conflict` if it has none.
+    """
+    rows = await desk.services.store.query(
+        f"SELECT run FROM runs r WHERE tenant = ? AND agent = ? AND {OPEN} AND NOT EXISTS ("
+        f" SELECT 1 FROM runs p WHERE p.tenant = r.tenant AND p.run = r.parent AND p.agent = r.agent"
+        f" AND p.{OPEN}) ORDER BY id LIMIT ?",
+        (desk.id, agent, RUNS_MAX),
+    )
+    if not rows:
+        raise Conflict(
+            f"agent {agent!r:.140} works on nothing now", expected="a run that has not ended",
+            hint="Start one of its tasks first.",
+        )  # fmt: skip
+    return [run for (run,) in rows]
+
+
+async def roots(
+    desk: Any, *, mission: str | None = None, limit: int = 1_000
+) -> list[tuple[str, str]]:
+    """`(run, status)` of all open runs that no open run above them drives, oldest first.
+
+    With `mission`, of it and of what works on its tasks.
+    """
+    where, values = "", [desk.id]
+    if mission is not None:
+        where, values = " AND (r.run = ? OR substr(r.run, 1, ?) = ?)", [
+            desk.id, mission, len(mission) + 1, f"{mission}/",
+        ]  # fmt: skip
+    rows = await desk.services.store.query(
+        f"SELECT r.run, r.status FROM runs r WHERE r.tenant = ? AND r.{OPEN}{where} AND NOT EXISTS ("
+        f" SELECT 1 FROM runs p WHERE p.tenant = r.tenant AND p.run = r.parent AND p.{OPEN})"
+        " ORDER BY r.id LIMIT ?",
+        (*values, limit),
+    )
+    return [(run, status) for run, status in rows]
+
+
+async def paused_below(desk: Any, *, mission: str | None = None, limit: int = 1_000) -> list[str]:
+    """Runs that are paused, parents before their children."""
+    where, values = "", [desk.id]
+    if mission is not None:
+        where, values = " AND (run = ? OR substr(run, 1, ?) = ?)", [
+            desk.id, mission, len(mission) + 1, f"{mission}/",
+        ]  # fmt: skip
+    rows = await desk.services.store.query(
+        f"SELECT run FROM runs WHERE tenant = ? AND status = 'paused'{where} ORDER BY id LIMIT ?",
+        (*values, limit),
+    )
+    return [run for (run,) in rows]
+
+
+async def written(desk: Any, id_: str, version: int) -> tuple[int, str] | None:
+    """When a version of an artifact was written, and by whom, as its event says."""
+    rows = await desk.services.store.query(
+        "SELECT v.written_us, e.actor FROM artifact_versions v"
+        " JOIN events e ON e.stream = v.stream AND e.seq = v.seq"
+        " WHERE v.tenant = ? AND v.space = ? AND v.id = ? AND v.version = ?",
+        (desk.id, MAIN_SPACE, id_, version),
+    )
+    return (rows[0][0], rows[0][1]) if rows else None

@@ -1,0 +1,220 @@
+"""What the next decision of an agent would be asked. Nothing is recorded, nothing called.
+
+The sections are built by what builds them for the loop (`telling.py`), of what its readings would read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+
+from artelier.artifacts import Artifact
+from artelier.context import assemble
+from artelier.errors import Conflict, NotFound
+from artelier.kernel import Prompt, RangePart, Renderer
+from artelier.kernel.ancestry import Place, changes_of, grants_of, lineage, newest_state
+from artelier.kernel.lifecycle import unread_notes
+from artelier.kernel.policy import granted
+from artelier.kernel.queries import blob_json
+from artelier.missions import gathering, telling
+from artelier.missions.driving import kit, recorded_job
+from artelier.missions.guidance import Guidance
+from artelier.missions.job import TaskJob
+from artelier.missions.loop import NOTES_MAX
+from artelier.missions.membranes import OPERATOR
+from artelier.missions.outlook import Upcoming, upcoming
+from artelier.missions.standing import standing_of
+from artelier.missions.state import TaskState
+from artelier.missions.steered import guidance, steering_of
+from artelier.missions.steering import Steering
+from artelier.missions.tasks import job_of
+from artelier.missions.wording import template
+from artelier.ports.model import ChatMessage
+
+CONVERSATION = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """A prompt that nobody has sent."""
+
+    agent: str
+    task: str
+    iteration: int
+    """Counted from 1."""
+    last_iteration: int
+    """The last that the task and steering allow; one after it is not asked."""
+    model: str
+    temperature: float | None
+    budget_tokens: int
+    prompt: Prompt
+    tools: tuple[str, ...]
+    """Those that are listed in it."""
+    steering: tuple[str, ...]
+    """Refs of what it goes by."""
+    is_begun: bool
+    asked_now: str | None
+    """Key of the decision that is asked for at this moment: what comes of it is not in here."""
+    missing: str | None
+    """The input, or task, without which nothing is asked."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """Readings, taken now."""
+
+    found: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    memory: list[dict[str, Any]] | None = None
+
+    def items(self, name: str) -> list[dict[str, Any]]:
+        return self.found.get(name, [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stand:
+    """How far the task is."""
+
+    job: TaskJob
+    state: TaskState
+    messages: tuple[ChatMessage, ...] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of forks."""
+    grants: tuple[str, ...] = ("*",)
+    missing: str | None = None
+
+
+async def next_prompt(desk: Any, agent: str) -> Preview:
+    """Of the task that the agent works on, else of the oldest that waits for it.
+
+    Errors: `NotFound` for no such agent; `Conflict` if nothing is left for it to decide; `ContextTooLong`
+    and `InvalidRequest` for what the loop would fail of.
+    """
+    comes = await upcoming(desk, agent)
+    if comes is None:
+        await _check_agent(desk, agent)
+        raise Conflict(
+            f"agent {agent!r:.140} has no task to decide about", hint="Assign one to it."
+        )
+    stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
+    reading = await gathering.steering_now(desk, stand.job)
+    steering = steering_of(reading, stand.changes)
+    return await _preview(desk, comes, stand, guidance(reading, steering), steering)
+
+
+async def _check_agent(desk: Any, agent: str) -> None:
+    artifact: Artifact = await desk.as_principal(OPERATOR).artifacts.read(agent)
+    if artifact.kind != "agent":
+        raise NotFound(f"no agent {agent!r:.140}", got=f"an artifact of kind {artifact.kind}")
+
+
+async def _preview(
+    desk: Any, comes: Upcoming, stand: _Stand, guided: Guidance, steering: Steering | None
+) -> Preview:
+    job, task = stand.job, stand.job.content()
+    allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
+    state = stand.state.changed(allowed=allowed)
+    seen = await _seen(desk, stand, steering)
+    said = stand.messages
+    conversation = RangePart(
+        conversation=CONVERSATION, start=1, end=len(said), messages=said
+    ) if said else None  # fmt: skip
+    sections = telling.decision(
+        job, task, state, guidance=guided, seen=seen, conversation=conversation
+    )
+    listed = telling.tools(job, task, state, guidance=guided, seen=seen)
+    number = state.iteration + 1
+    return Preview(
+        agent=comes.agent, task=comes.task, iteration=number, last_iteration=state.base + allowed,
+        model=stand.changes.get("model") or job.model, temperature=guided.temperature,
+        budget_tokens=job.prompt_tokens_max,
+        prompt=assemble(sections, budget_tokens=job.prompt_tokens_max),
+        tools=tuple(str(one["name"]) for one in listed), steering=guided.refs,
+        is_begun=comes.is_begun, missing=stand.missing,
+        asked_now=f"c{number}/decision" if comes.iteration > number else None,
+    )  # fmt: skip
+
+
+async def _seen(desk: Any, stand: _Stand, steering: Steering | None) -> _Seen:
+    job, state = stand.job, stand.state
+    seen = _Seen(memory=cast("Any", await gathering.memory_now(desk, job)))
+    seen.found["tools"] = await _tools(desk, stand, steering)
+    if state.inputs:
+        seen.found["inputs"] = await gathering.inputs_now(desk, job, state.inputs)
+    seen.found["artifacts"] = await gathering.artifacts_now(desk, job, state.refs)
+    return seen
+
+
+async def _tools(desk: Any, stand: _Stand, steering: Steering | None) -> list[dict[str, Any]]:
+    """As the loop's reading of tools tells them."""
+    tenant = await desk.state()
+    found: list[dict[str, Any]] = []
+    for tool in kit(desk, stand.job).values():
+        grant = tool.grant or f"tools:{tool.name}"
+        is_off = steering is not None and steering.why_off(tool) is not None
+        if not is_off and granted(stand.grants, grant) and granted(tenant.grants, grant):
+            schema = tool.schema
+            found.append({
+                "name": schema.name, "description": schema.description,
+                "schema": schema.parameters, "trust": tool.trust,
+            })  # fmt: skip
+    return found[: gathering.TOOLS_MAX]
+
+
+async def _fresh(desk: Any, comes: Upcoming) -> _Stand:
+    """A task that no run works on yet."""
+    job = await job_of(desk, await standing_of(desk, comes.task))
+    refs, missing = await gathering.found_inputs(desk, job)
+    state = TaskState(inputs=tuple(refs))
+    return _Stand(job=job, state=state, missing=missing or None)
+
+
+async def _begun(desk: Any, comes: Upcoming) -> _Stand:
+    """A task whose run is there, as it stood after its newest iteration."""
+    services = desk.services
+    job = await recorded_job(desk, comes.task)
+    assert job is not None and comes.run is not None, "the view has its run"
+    places = await lineage(services, desk.id, comes.task)
+    newest = await newest_state(services, places)
+    state = TaskState.restored(None if newest is None else newest[0])
+    missing = ""
+    if not state.begun:
+        refs, missing = await gathering.found_inputs(desk, job)
+        state = state.changed(inputs=tuple(refs))
+    return _Stand(
+        job=job, state=state, messages=await _messages(desk, comes, places, state),
+        changes=await changes_of(services, places), grants=await grants_of(services, places),
+        missing=missing or None,
+    )  # fmt: skip
+
+
+async def _messages(
+    desk: Any, comes: Upcoming, places: list[Place], state: TaskState
+) -> tuple[ChatMessage, ...]:
+    """The conversation, and the notes of people that it does not have yet."""
+    services, found = desk.services, list[ChatMessage]()
+    if state.messages:
+        renderer = await Renderer.open(services, desk.id, comes.task)
+        found += await renderer.messages(CONVERSATION, 1, state.messages)
+    assert comes.run is not None
+    for _, ref in (await unread_notes(services, comes.run))[-NOTES_MAX:]:
+        note = await blob_json(services, desk.id, ref)
+        found.append(ChatMessage(role="user", content=f"{template('note-1')}\n\n{note}"))
+    return tuple(found)
+
+
+def texts_of(prompt: Prompt) -> list[tuple[str, list[tuple[str, str]]]]:
+    """For each part its text, and its messages as (role, text) if it has several of its own."""
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+    for part in prompt.parts:
+        messages = [(one.role, one.text or _calls(one)) for one in part.messages]
+        text = "" if isinstance(part, RangePart) else part.text
+        text = text or "\n\n".join(said for _, said in messages)
+        found.append((text, messages if isinstance(part, RangePart) else []))
+    return found
+
+
+def _calls(message: ChatMessage) -> str:
+    return msgspec.json.encode(message.tool_calls).decode() if message.tool_calls else ""

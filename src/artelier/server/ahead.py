@@ -1,0 +1,42 @@
+"""What an agent's next decision would be asked, section by section, for the inspector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from artelier.app import TenantKernel
+from artelier.kernel import RangePart
+from artelier.kernel.manifest import PromptPart
+from artelier.missions.preview import Preview, next_prompt, texts_of
+from artelier.server.inspection import reason_of
+
+
+async def looked_ahead(desk: TenantKernel, agent: str) -> dict[str, Any]:
+    """As `wire.agents.NextPrompt`. Errors: those of `preview.next_prompt`."""
+    found = await next_prompt(desk, agent)
+    parts = found.prompt.parts
+    return {
+        **{name: getattr(found, name) for name in Preview.__dataclass_fields__ if name != "prompt"},
+        "tokens": sum(part.tokens for part in parts),
+        "sections": [
+            {**_facts(part), "text": text, "messages": [{"role": a, "text": b} for a, b in said]}
+            for part, (text, said) in zip(parts, texts_of(found.prompt), strict=True)
+        ],
+        "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.prompt.dropped],
+    }  # fmt: skip
+
+
+def _facts(part: PromptPart) -> dict[str, Any]:
+    if isinstance(part, RangePart):
+        reason = reason_of(
+            "append_only", shows=part.conversation, start=part.start, end=part.end, cut=part.cut
+        )
+        return {
+            "tag": part.tag, "tokens": part.tokens, "source": [], "reason": reason,
+            "stability": "append_only", "trust": "mixed", "cut": part.cut,
+        }  # fmt: skip
+    return {
+        "tag": part.tag, "tokens": part.tokens, "source": list(part.src),
+        "reason": reason_of(part.stability, joined=part.joined, attach=part.attach),
+        "stability": part.stability, "trust": part.trust, "cut": part.cut,
+    }  # fmt: skip

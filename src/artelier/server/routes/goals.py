@@ -1,0 +1,100 @@
+"""What routes of missions, tasks and agents share: work that goes on after its answer, ids, folders."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from artelier.errors import AccessDenied, LeaseHeld, NotFound
+from artelier.ids import fresh_secret
+from artelier.kernel import run_row
+from artelier.missions.definition import slug_of
+from artelier.server.errands import Errand, Errands, Key
+from artelier.server.identity import Identity
+from artelier.server.settings import ServerSettings
+
+
+def key_of(kind: str, desk: Any, id: str) -> Key:
+    return (kind, desk.id, id)
+
+
+async def sent(
+    errands: Errands, key: Key, work: Coroutine[Any, Any, Any], desk: Any, *, run_id: str
+) -> Errand:
+    """Let work go on beside the answer, and wait until its run has begun.
+
+    Errors: what the work refused before that; `Conflict` if the same is on its way, `QueueFull`.
+    """
+    errand = errands.start(key, work)
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+
+    def committed(position: int, abroad: bool) -> None:
+        with suppress(RuntimeError):  # the loop was closed in between
+            loop.call_soon_threadsafe(came.set)
+
+    errand.task.add_done_callback(lambda _: came.set())
+    unlisten = desk.services.store.listen(committed)
+    try:
+        while not errand.task.done() and not await has_begun(desk, run_id):
+            await came.wait()
+            came.clear()
+    finally:
+        unlisten()
+    if errand.task.done():
+        check(errands, key)
+    return errand
+
+
+def check(errands: Errands, key: Key) -> None:
+    """Errors: that which an errand ended with, unless somebody else does the same work."""
+    failure = errands.failure(key)
+    if failure is not None and not isinstance(failure, LeaseHeld):
+        raise failure
+
+
+async def has_begun(desk: Any, run_id: str) -> bool:
+    try:
+        await run_row(desk.services, desk.id, run_id)
+    except NotFound:
+        return False
+    return True
+
+
+def named(id: str | None, name: str, *, mission: str | None, folder: str) -> str:
+    """The id of something new: as it was asked for, or made from its name."""
+    if id is not None:
+        return id
+    place = mission or folder
+    slug = f"{slug_of(name)[:34]}-{fresh_secret(2).hex()}"
+    return f"{place}/{slug}" if place else slug
+
+
+async def check_mission(desk: Any, mission: str | None) -> None:
+    """Errors: `NotFound` for a mission that is not there."""
+    if mission is not None:
+        row = await run_row(desk.services, desk.id, mission)
+        if row["loop"] != "mission":
+            raise NotFound(f"no mission {mission!r:.140}")
+
+
+def workspace_of(asked: str | None, *, settings: ServerSettings, who: Identity) -> str:
+    """The folder that tools may work on. With users it is the server's, or one below it.
+
+    Errors: `AccessDenied` for any other.
+    """
+    own = os.path.realpath(settings.workspace) if settings.workspace else ""
+    if not asked:
+        return own
+    if who.is_local:  # whose machine it is
+        return asked
+    wanted = os.path.realpath(os.path.join(own, asked)) if own and "\0" not in asked else ""
+    if not own or os.path.commonpath([own, wanted]) != own:
+        raise AccessDenied(
+            "that folder is not for this server's users",
+            expected="the server's workspace or a folder in it",
+            hint="Leave the workspace out; whoever starts the server names it with --workspace.",
+        )
+    return wanted

@@ -1,0 +1,30 @@
+"""The OpenAPI document that the web application is built with is what the server says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from artelier.server.openapi import document
+
+WEB = Path(__file__).resolve().parents[2] / "web"
+
+
+def test_the_committed_document_is_that_of_the_server() -> None:
+    committed = (WEB / "openapi.json").read_text()
+
+    assert committed == document() + "\n", (
+        ".venv/bin/python -m artelier.server.openapi > web/openapi.json && npm --prefix web run generate"
+    )
+
+
+def test_the_generated_types_know_every_operation() -> None:
+    operations = {
+        found["operationId"]
+        for methods in json.loads(document())["paths"].values()
+        for found in methods.values()
+    }
+    types = (WEB / "src/client/schema.d.ts").read_text()
+
+    assert operations <= set(re.findall(r"^    (\w+): \{$", types, re.MULTILINE))
