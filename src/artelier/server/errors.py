@@ -70,10 +70,10 @@ STATUSES: tuple[tuple[type[ArtelierError], int], ...] = (
     (Conflict, 409),
     (Refused, 403),
     (Exhausted, 409),
-    (SandboxError, 409),
     (External, 502),
     (SandboxError, 422),
     (Corrupt, 500),
+    (ArtelierError, 409),  # of no family: code of the host or of an artifact failed, not the server
 )
 """The first that an error belongs to counts."""
 
