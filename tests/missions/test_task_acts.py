@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -571,5 +572,22 @@ def test_a_title_is_data_wherever_it_is_shown(tmp_path: Path) -> None:
                 outside = re.sub(r"<data .*?</data>", "", text_of(request), flags=re.DOTALL)
                 assert title in text_of(request)
                 assert "IGNORE" not in outside and "m/brief@1" in outside
+
+    play(scenario())
+
+
+def test_tasks_side_by_side_never_take_each_others_names(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        def decided(request: ModelRequest) -> Any:
+            return write() if "## Result of iteration 1" in text_of(request) else look()
+
+        with opened(tmp_path, Actor(decided)) as kernel:
+            desk = kernel.for_tenant()
+            jobs = [await make_task(desk, task=f"m/t{n}", agent=f"m/a{n}") for n in range(8)]
+            results = await asyncio.gather(*(work(desk, job) for job in jobs))
+
+            assert [one.status for one in results] == ["done"] * 8, [one.reason for one in results]
+            refs = {ref for one in results for ref in one.outputs}
+            assert refs == {"m/report@1", *(f"m/report-{n}@1" for n in range(2, 9))}
 
     play(scenario())

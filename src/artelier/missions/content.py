@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -12,7 +13,7 @@ from artelier.artifacts import Provenance
 from artelier.artifacts.artifact import SOURCES_MAX
 from artelier.errors import AccessDenied, InvalidArtifact, LimitReached, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
-from artelier.kernel import ModelResult, Run
+from artelier.kernel import ModelResult, Run, RunCore
 from artelier.missions.decide import Mistake, json_of
 from artelier.missions.definition import slug_of
 from artelier.missions.job import TaskJob
@@ -111,25 +112,39 @@ async def plan_write(
             run_id=run.id, step=written.result.key, derived_from=tuple(sources)[:SOURCES_MAX]
         ),
     }  # fmt: skip
-    id_ = own.id if own is not None else await _free(desk, f"{folder}/{slug}")
+    id_ = own.id if own is not None else await _free(run, f"{folder}/{slug}")
     kind = KINDS[media] if own is None else None
     try:
         append, blobs, artifact = await artifacts.plan_write(id_, kind=kind, **wish)
     except (AccessDenied, NotFound):  # given away or deleted meanwhile: go on beside it
-        id_ = await _free(desk, f"{folder}/{slug}")
+        id_ = await _free(run, f"{folder}/{slug}")
         append, blobs, artifact = await artifacts.plan_write(id_, kind=KINDS[media], **wish)
     core.writer.note_aside(append, blobs)
     return f"{artifact.id}@{artifact.version}"
 
 
-async def _free(desk: Any, wanted: str) -> str:
-    """An id that nothing has or had."""
+async def _free(run: Run, wanted: str) -> str:
+    """An id that nothing has or had, and that no other task of this process is about to take."""
+    core = run.core
     for number in range(1, NAMES_MAX + 1):
         name = wanted if number == 1 else f"{wanted}-{number}"
-        rows = await desk.services.store.query(
+        claim = (core.tenant.id, name)
+        others = (
+            names for other, names in _claimed.items()
+            if other.store is core.store and other.run_id != core.run_id
+        )  # fmt: skip
+        if any(claim in names for names in others):
+            continue
+        # Claimed before we look: whoever looks meanwhile goes past it.
+        _claimed.setdefault(core, set()).add(claim)
+        rows = await core.store.query(
             "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
-            (desk.id, MAIN_SPACE, name),
+            (core.tenant.id, MAIN_SPACE, name),
         )
         if not rows:
             return name
     raise LimitReached("every name for this output is taken", got=wanted)
+
+
+_claimed: WeakKeyDictionary[RunCore, set[tuple[str, str]]] = WeakKeyDictionary()
+"""Ids that runs at work have taken, which the store may not show yet."""
