@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 app = group("artifacts", help="Look at artifacts: what runs wrote, version by version.")
 
 ArtifactId = Annotated[str, typer.Argument(metavar="ID", help="Id of the artifact.")]
+OPERATOR = "operator"
+"""Whom people act as in the main space."""
+
 As = Annotated[
     str | None,
-    typer.Option("--as", metavar="PRINCIPAL", help="In whose name: else user:<login>."),
+    typer.Option(
+        "--as", metavar="PRINCIPAL", help="In whose name: else operator, in worlds user:<login>."
+    ),
 ]
 
 
@@ -37,7 +42,8 @@ async def _of(call: Call, kernel: Kernel, principal: str | None, world: str | No
         from artelier.world import World as TheWorld
 
         await TheWorld.open(tenant, world)
-    return tenant.as_principal(principal or call.person, world=world).artifacts
+    person = call.person if world is not None else OPERATOR
+    return tenant.as_principal(principal or person, world=world).artifacts
 
 
 def _when(written_us: int, world: str | None, *, minute: bool = True) -> str:

@@ -1,0 +1,314 @@
+"""`artelier do`: a goal becomes a plan, its tasks are done one after the other, and a report comes out."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from artelier import ModelReply, Usage
+from tests.cli.conftest import Provider, Ran, Shell
+
+GOAL = "Which region sold most?"
+PLAN: dict[str, Any] = {
+    "agents": [{"slug": "analyst", "name": "Analyst"}],
+    "tasks": [
+        {
+            "slug": "answer", "goal": "Say which region sold most.", "agent": "analyst",
+            "success_criteria": "Names the region.", "max_iterations": 3,
+        }
+    ],
+}  # fmt: skip
+TEXT = "# South\n\nThe south sold most."
+REF = "d1/answer-md@1"
+
+
+@pytest.fixture
+def provider(provider: Provider, shell: Shell) -> Provider:
+    """A model that takes sampling parameters; those that reason warn that they ignore them."""
+    shell.set("ARTELIER_MODEL", "openai:gpt-4o-mini")
+    return provider
+
+
+def says(value: Any) -> ModelReply:
+    return ModelReply(text=json.dumps(value), usage=Usage(input_tokens=900, output_tokens=20))
+
+
+def decides(action: str, **more: Any) -> ModelReply:
+    return says({"action": action, "reason": "It is next.", **more})
+
+
+WRITE = decides("create_artifact", artifact_type="markdown", target="answer.md")
+ASK = decides("use_tool", tool="ask_person", input={"question": "Which year?"})
+
+
+def passes(ref: str = REF, quote: str = "The south sold most.") -> ModelReply:
+    evidence = [{"ref": ref, "quote": quote}]
+    one = {"criterion": "Names the region.", "met": True, "evidence": evidence, "missing": ""}
+    return says({"criteria": [one], "summary": "fine"})
+
+
+WORK = (WRITE, TEXT, passes())
+
+
+def do(shell: Shell, *more: str, run_id: str = "d1", goal: str = GOAL) -> Ran:
+    return shell("do", goal, "--workspace", "sales", "--run-id", run_id, *more)
+
+
+def test_do_plans_works_and_writes_the_report(shell: Shell, sales: str, provider: Provider) -> None:
+    provider.says(says(PLAN), *WORK)
+
+    ran = do(shell)
+
+    assert (ran.code, ran.out) == (0, f"{TEXT}\n")
+    assert (shell.folder / "artelier-out/d1.md").read_text() == f"{TEXT}\n"
+    assert shell("artifacts", "show", REF).out == f"{TEXT}\n"
+    assert provider.calls == 4
+
+
+def test_do_tells_plan_decisions_artifacts_and_verdicts(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), *WORK)
+
+    told = do(shell).err
+
+    assert re.search(r"planned  1 agent, 1 task: at most 9 model calls, 0\.\d+ USD", told)
+    assert "  answer  Analyst, at most 3 iterations: Say which region sold most." in told
+    assert "answer  begun by d1/analyst" in told
+    assert "answer  1. create_artifact “answer.md”: It is next." in told
+    assert f"answer  1. wrote {REF}" in told
+    assert "answer  1. evaluated: passed" in told
+    assert f"answer  done after 1 iteration: {REF}" in told
+    assert re.search(r"answer  c1/decision  900 tokens in, 20 out, 0\.00\d+ USD in \d+ ms", told)
+    assert "\x1b" not in told
+
+
+def test_do_json_is_one_object(shell: Shell, sales: str, provider: Provider) -> None:
+    provider.says(says(PLAN), *WORK)
+
+    found = do(shell, "--json").json
+
+    assert list(found) == [
+        "run_id", "status", "reason", "text", "output", "artifact", "file", "usage",
+        "cost_microusd", "head",
+    ]  # fmt: skip
+    assert (found["run_id"], found["status"], found["text"]) == ("d1", "completed", TEXT)
+    assert found["output"]["tasks"]["d1/answer"] == {
+        "status": "done", "reason": "", "outputs": [REF],
+    }  # fmt: skip
+    assert (found["artifact"], found["file"]) == (REF, "artelier-out/d1.md")
+    assert found["cost_microusd"] > 0
+
+
+def test_do_again_with_the_same_id_returns_the_report_without_a_call(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), *WORK)
+    do(shell)
+
+    again = do(shell)
+    other = do(shell, goal="Another goal")
+
+    assert (again.code, again.out) == (0, f"{TEXT}\n")
+    assert (other.code, provider.calls) == (1, 4)
+    assert "exists with another goal" in other.err
+
+
+def test_do_offline_gives_the_right_figures(shell: Shell) -> None:
+    from pathlib import Path
+
+    import artelier
+
+    sales = Path(artelier.__file__).parents[2] / "examples/data/sales"
+    goal = "Which three regions sold most, and what changed from Q2 to Q3? Write a report."
+
+    ran = shell("do", goal, "--workspace", str(sales), "--run-id", "q3")
+
+    assert ran.code == 0
+    assert all(figure in ran.out for figure in ("42983.02", "26819.64", "19748.24"))
+    tasks = shell("tasks", "list", "--mission", "q3", "--json").json["items"]
+    assert {task["status"] for task in tasks} == {"done"}
+
+
+# The plan
+
+
+def test_plan_shows_it_and_launches_nothing_until_somebody_says_yes(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), *WORK)
+
+    shown = do(shell, "--plan")
+    waiting = shell("tasks", "list", "--json").json["items"]
+    approved = shell("approve", "d1")
+    resumed = shell("resume", "d1")
+
+    assert shown.code == 3
+    assert "answer  Analyst, at most 3 iterations: Say which region sold most." in shown.out
+    assert "at most 9 model calls" in shown.out
+    assert "artelier approve d1 launch" in shown.err
+    assert (waiting, approved.code) == ([], 0)
+    assert (resumed.code, resumed.out) == (0, f"{TEXT}\n")
+
+
+def test_plan_with_yes_is_launched_in_the_persons_name(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), *WORK)
+
+    ran = do(shell, "--plan", "--yes")
+
+    assert (ran.code, ran.out) == (0, f"{TEXT}\n")
+    assert "launch  user:kim: approve (--yes)" in ran.err
+
+
+def test_a_plan_that_is_denied_ends_as_cancelled(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN))
+    do(shell, "--plan")
+
+    shell("approve", "d1", "--deny", "--note", "too much")
+    ended = shell("resume", "d1")
+
+    assert ended.code == 1
+    assert "d1 is cancelled" in ended.err
+    assert provider.calls == 1
+
+
+def test_a_plan_is_edited_in_a_file(shell: Shell, sales: str, provider: Provider) -> None:
+    provider.says(says(PLAN), *WORK)
+    shown = do(shell, "--plan", "--plan-file", "plan.json", "--json")
+    plan = json.loads((shell.folder / "plan.json").read_text())
+    plan["tasks"][0]["goal"] = "Say it in one sentence."
+    shell.write("plan.json", json.dumps(plan))
+
+    ran = do(shell, "--plan-file", "plan.json")
+
+    assert shown.json["output"]["plan"]["tasks"][0]["slug"] == "answer"
+    assert (ran.code, ran.out) == (0, f"{TEXT}\n")
+    assert "launched as it was edited" in ran.err
+    assert "Say it in one sentence." in str(provider.server.requests[1].body)
+
+
+def test_a_plan_of_ones_own_is_launched_without_asking_a_model(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(*WORK)
+    shell.write("plan.json", json.dumps(PLAN))
+
+    ran = do(shell, "--plan-file", "plan.json")
+
+    assert (ran.code, provider.calls) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code", "said"),
+    [
+        ("{", ["--plan-file", "plan.json"], 2, "--plan-file is not JSON"),
+        ('{"agents": []}', ["--plan-file", "plan.json"], 2, "the plan cannot be used"),
+        (
+            json.dumps(PLAN | {"agents": [{"slug": "analyst", "name": "A", "tools": ["abacus"]}]}),
+            ["--plan-file", "plan.json"], 2, "there is no tool 'abacus'",
+        ),
+        ("{}", ["--plan-file", "gone.json"], 6, "the plan is not there"),
+        ("{}", ["--solo", "--plan"], 2, "--solo works without a plan"),
+        ("{}", ["--run-id", "x" * 65], 2, "invalid mission id"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_is_refused_before_anything_is_recorded(
+    shell: Shell, sales: str, text: str, words: list[str], code: int, said: str
+) -> None:
+    shell.write("plan.json", text)
+
+    ran = shell("do", GOAL, "--workspace", sales, "--model", "offline", *words)
+
+    assert ran.code == code
+    assert said in ran.err
+    listed = shell("runs", "list", "--json").json
+    assert listed.get("items", []) == []  # or there is no database yet
+
+
+# Waiting, budgets, failures
+
+
+def test_a_task_that_needs_a_person_ends_with_3_and_resume_goes_on(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), ASK, *WORK)
+
+    first = do(shell)
+    step = re.search(r"artelier approve d1/answer (\S+)", first.err)
+    assert step is not None
+    answered = shell("approve", "d1/answer", step[1], "--note", "2024")
+    resumed = shell("resume", "d1")
+
+    assert first.code == 3
+    assert "Which year?" in first.err
+    assert "artelier resume d1" in answered.err
+    assert (resumed.code, resumed.out) == (0, f"{TEXT}\n")
+    assert "2024" in str(provider.server.requests[2].body)
+
+
+def test_a_worker_drives_what_was_approved(shell: Shell, sales: str, provider: Provider) -> None:
+    provider.says(says(PLAN), ASK, *WORK)
+    do(shell)
+    shell("approve", "d1/answer")
+
+    worked = shell("worker", "--once")
+
+    assert re.fullmatch(r"default  d1  completed  0\.\d+ USD\n", worked.out)
+
+
+def test_over_a_budget_it_ends_with_4_and_goes_on_when_it_is_raised(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), *WORK)
+
+    stopped = do(shell, "--budget-usd", "0.000001")
+    raised = shell("resume", "d1", "--budget-usd", "1")
+
+    assert stopped.code == 4
+    assert "artelier resume d1 --budget-usd" in stopped.err
+    assert (raised.code, raised.out) == (0, f"{TEXT}\n")
+
+
+def test_a_task_that_fails_is_seen_retried_and_done(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    think = decides("analyze")
+    provider.says(says(PLAN), think, decides("analyze"), think, *WORK)
+
+    failed = do(shell)
+    listed = shell("tasks", "list", "--mission", "d1")
+    retried = shell("tasks", "retry", "d1/answer")
+    resumed = shell("resume", "d1/answer")
+    shown = shell("tasks", "show", "d1/answer")
+
+    assert failed.code == 1
+    assert "1 of 1 tasks were not done" in failed.err
+    assert "artelier retry d1" in failed.err
+    assert re.search(r"d1/answer +failed \(\w+\) +d1/analyst +3/3", listed.out)
+    assert "artelier resume d1/answer" in retried.err
+    assert resumed.code == 0
+    assert re.search(r"status +done", shown.out)
+    assert f"{REF}: “The south sold most.”" in shown.out
+
+
+def test_tasks_are_made_and_cancelled_from_the_command_line(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), *WORK)
+    do(shell)
+
+    made = shell("tasks", "create", "More", "--criteria", "Names it.", "--agent", "d1/analyst",
+                 "--id", "tasks/more")  # fmt: skip
+    cancelled = shell("tasks", "cancel", "tasks/more")
+    unknown = shell("tasks", "show", "tasks/none")
+
+    assert (made.code, made.out) == (0, "tasks/more\n")
+    assert cancelled.out == "tasks/more is cancelled\n"
+    assert unknown.code == 6
