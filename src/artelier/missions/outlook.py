@@ -19,8 +19,9 @@ _NEXT = (
     " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
     f" WHERE t.tenant = ? AND t.agent = ? AND t.ended = '' AND (r.id IS NULL OR r.{OPEN})"
     " AND NOT (r.id IS NULL AND coalesce(m.status, '') = 'cancelled')"
-    " ORDER BY r.id IS NULL, t.position LIMIT 1"
+    " ORDER BY r.id IS NULL, CASE WHEN r.id IS NULL THEN t.position ELSE -r.id END LIMIT 1"
 )
+"""Of several runs the newest: a task that was handed on is worked on while the one above it waits."""
 
 
 class Upcoming(NamedTuple):

@@ -16,13 +16,17 @@ from artelier.context import assemble
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import Prompt, RangePart, Renderer
 from artelier.kernel.ancestry import Place, changes_of, grants_of, lineage, newest_state
+from artelier.kernel.events import StepCompleted
 from artelier.kernel.lifecycle import unread_notes
 from artelier.kernel.policy import granted
 from artelier.kernel.queries import blob_json
+from artelier.kernel.scopes import limits_of, scopes_of
+from artelier.log import decode_stored
 from artelier.missions import gathering, telling
+from artelier.missions.delegating import DELEGATE
 from artelier.missions.driving import kit, recorded_job
 from artelier.missions.guidance import Guidance
-from artelier.missions.job import TaskJob
+from artelier.missions.job import LOOP, TaskJob
 from artelier.missions.loop import NOTES_MAX
 from artelier.missions.membranes import OPERATOR
 from artelier.missions.outlook import Upcoming, upcoming
@@ -83,6 +87,10 @@ class _Stand:
     changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Of forks."""
     grants: tuple[str, ...] = ("*",)
+    scopes: tuple[str, ...] = ("tenant",)
+    """Whose caps it counts in."""
+    depth: int = 0
+    """How many tasks above it have handed it on."""
     missing: str | None = None
 
 
@@ -116,7 +124,8 @@ async def _preview(
     job, task = stand.job, stand.job.content()
     allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
     state = stand.state.changed(allowed=allowed)
-    seen = await _seen(desk, stand, steering)
+    may_delegate = guided.delegation_depth > stand.depth
+    seen = await _seen(desk, stand, steering, off=() if may_delegate else (DELEGATE,))
     said = stand.messages
     conversation = RangePart(
         conversation=CONVERSATION, start=1, end=len(said), messages=said
@@ -137,10 +146,15 @@ async def _preview(
     )  # fmt: skip
 
 
-async def _seen(desk: Any, stand: _Stand, steering: Steering | None) -> _Seen:
+async def _seen(
+    desk: Any, stand: _Stand, steering: Steering | None, *, off: tuple[str, ...]
+) -> _Seen:
     job, state = stand.job, stand.state
     seen = _Seen(memory=cast("Any", await gathering.memory_now(desk, job)))
-    seen.found["tools"] = await _tools(desk, stand, steering)
+    seen.found["tools"] = [
+        one for one in await _tools(desk, stand, steering) if one["name"] not in off
+    ][: gathering.TOOLS_MAX]
+    seen.found["budget"] = await gathering.budget_now(desk, stand.scopes) or []
     if state.inputs:
         seen.found["inputs"] = await gathering.inputs_now(desk, job, state.inputs)
     seen.found["artifacts"] = await gathering.artifacts_now(desk, job, state.refs)
@@ -160,15 +174,19 @@ async def _tools(desk: Any, stand: _Stand, steering: Steering | None) -> list[di
                 "name": schema.name, "description": schema.description,
                 "schema": schema.parameters, "trust": tool.trust,
             })  # fmt: skip
-    return found[: gathering.TOOLS_MAX]
+    return found
 
 
 async def _fresh(desk: Any, comes: Upcoming) -> _Stand:
     """A task that no run works on yet."""
-    job = await job_of(desk, await standing_of(desk, comes.task))
+    standing = await standing_of(desk, comes.task)
+    job = await job_of(desk, standing)
     refs, missing = await gathering.found_inputs(desk, job)
-    state = TaskState(inputs=tuple(refs))
-    return _Stand(job=job, state=state, missing=missing or None)
+    above = (f"run:{standing.mission}",) if standing.mission else ()
+    return _Stand(
+        job=job, state=TaskState(inputs=tuple(refs)), missing=missing or None,
+        scopes=("tenant", *above, *job.scopes),
+    )  # fmt: skip
 
 
 async def _begun(desk: Any, comes: Upcoming) -> _Stand:
@@ -183,11 +201,24 @@ async def _begun(desk: Any, comes: Upcoming) -> _Stand:
     if not state.begun:
         refs, missing = await gathering.found_inputs(desk, job)
         state = state.changed(inputs=tuple(refs))
+    extra = await scopes_of(services, places)
+    scopes, _ = await limits_of(services, desk.id, comes.task, extra=extra)
     return _Stand(
         job=job, state=state, messages=await _messages(desk, comes, places, state),
         changes=await changes_of(services, places), grants=await grants_of(services, places),
-        missing=missing or None,
+        scopes=scopes, depth=await _depth(desk, comes.task), missing=missing or None,
     )  # fmt: skip
+
+
+async def _depth(desk: Any, task: str) -> int:
+    rows = await desk.services.store.query(
+        "WITH RECURSIVE above(run, depth) AS (SELECT parent, 0 FROM runs WHERE tenant = ? AND run = ?"
+        " UNION ALL SELECT r.parent, a.depth + 1 FROM above a"
+        " JOIN runs r ON r.tenant = ? AND r.run = a.run AND r.loop = ? WHERE a.depth < 64)"
+        " SELECT max(depth) FROM above",
+        (desk.id, task, desk.id, LOOP),
+    )
+    return rows[0][0] or 0
 
 
 async def _messages(
@@ -199,10 +230,25 @@ async def _messages(
         renderer = await Renderer.open(services, desk.id, comes.task)
         found += await renderer.messages(CONVERSATION, 1, state.messages)
     assert comes.run is not None
-    for _, ref in (await unread_notes(services, comes.run))[-NOTES_MAX:]:
-        note = await blob_json(services, desk.id, ref)
+    notes = await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+    for _, ref in await unread_notes(services, comes.run):
+        notes.append(str(await blob_json(services, desk.id, ref)))
+    for note in notes[-NOTES_MAX:]:
         found.append(ChatMessage(role="user", content=f"{template('note-1')}\n\n{note}"))
     return tuple(found)
+
+
+async def _taken(desk: Any, run: int, *, key: str) -> list[str]:
+    """Notes that an iteration which is not over has taken."""
+    rows = await desk.services.store.query(
+        "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
+        " WHERE s.run = ? AND s.key = ? AND e.kind = 'step.completed'",
+        (run, key),
+    )
+    if not rows:
+        return []
+    ref = decode_stored(rows[0][0], type=StepCompleted).result
+    return await blob_json(desk.services, desk.id, ref) or []
 
 
 def texts_of(prompt: Prompt) -> list[tuple[str, list[tuple[str, str]]]]:
