@@ -65,7 +65,7 @@ async def list_tasks(
 
 @command(app, name="show", example="artelier tasks show q3-report/figures")
 async def show(call: Call, task: TaskId) -> None:
-    """Show a task: what it must fulfil, what was decided, and what the evaluation said."""
+    """Show a task, what was decided, and how it was judged."""
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).tasks.show(task)
     _print(call, found)
@@ -134,9 +134,10 @@ async def retry(
         int | None, typer.Option("--max-iterations", metavar="N", help="Allow so many now.")
     ] = None,
 ) -> None:
-    """Let a task of its own, or of a mission that has ended, be worked on again.
+    """Let a task be worked on again.
 
-    It must have failed, or have been blocked, or cancelled before it began.
+    It must have failed, or have been blocked, or cancelled before it began; one of a mission can be retried
+    when that has ended.
     """
     async with call.kernel() as kernel:
         tasks = kernel.for_tenant(call.tenant).tasks

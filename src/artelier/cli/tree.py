@@ -13,7 +13,7 @@ from artelier.cli.command import AsJson, Config, Database, TenantName, alone
 ABOUT = "Run LLM agents that survive crashes, keep to a budget and explain every prompt."
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "do": ("do", "Let an agent work on GOAL in a folder and write a report."),
+    "do": ("do", "Let agents work on GOAL in a folder and write a report."),
     "chat": ("chat", "Talk with a model, with operations that keep a state around it."),
     "run": ("run", "Drive a run of your own code."),
     "up": ("up", "Serve Mission Control to a browser on this machine."),
