@@ -28,8 +28,8 @@ help: ## List the targets
 setup: .venv/.synced $(if $(NODE),$(WEB)/index.html) ## Make .venv and the web application (does nothing when they are up to date)
 	@$(if $(NODE),,echo "make setup: without Node >= 20.19 on the PATH there is no Mission Control in the browser" >&2)
 
-up: setup ## Answer a question about the example data (offline, unless ARTELIER_MODEL says otherwise)
-	@.venv/bin/artelier do "$(GOAL)" --workspace examples/data/sales
+up: setup ## Open Mission Control on example data, with a goal at work (offline, unless ARTELIER_MODEL says otherwise)
+	@.venv/bin/artelier up --open --workspace examples/data/sales --goal "$(GOAL)" --pace 3
 
 check: setup ## Verify format, lint and types; changes nothing
 	@.venv/bin/ruff format --check .

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
+from collections.abc import AsyncGenerator, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +14,7 @@ import typer
 
 from artelier.cli.call import Call, file_of
 from artelier.cli.command import alone, command
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import ArtelierError, Flow, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -46,6 +49,22 @@ async def up(
         str | None,
         typer.Option("--workspace", metavar="DIR", help="Folder that agents of missions may use."),
     ] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            "--goal", metavar="TEXT", help="Plan and launch this, unless it was launched before."
+        ),
+    ] = None,
+    pace: Annotated[
+        float,
+        typer.Option(
+            "--pace",
+            metavar="SECONDS",
+            min=0,
+            max=60,
+            help="How long the offline model takes for a reply, so that one can follow.",
+        ),
+    ] = 0.0,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Drive no runs: other processes do.")
     ] = False,
@@ -78,14 +97,15 @@ async def up(
     bound = bind(host, port)
     try:
         async with call.kernel(create=True) as kernel:
-            return await _serve(call, kernel, settings, bound, opens=open_)
+            kernel.models.pace_offline(pace)
+            await _serve(call, kernel, settings, bound, opens=open_, goal=goal)
     finally:
         bound.close()
 
 
 async def _serve(
-    call: Call, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool
-) -> None:
+    call: Call, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool, goal: str | None,
+) -> None:  # fmt: skip
     from artelier.server.app import create_app
     from artelier.server.serving import address_of, serve
 
@@ -103,13 +123,60 @@ async def _serve(
     call.screen.note(f"database {call.database}; {worker}; Ctrl-C ends it.{waiting}", "bold")
     if settings.workspace:
         call.screen.note(f"workspace {settings.workspace}")
-    if opens:
+    if opens and _has_desktop():
         import webbrowser
 
         webbrowser.open(link)
     with _new_links(call, application, address):
-        await serve(application, bound)
+        async with _at_work(call, kernel, settings, goal):
+            await serve(application, bound)
     call.screen.note(f"head {await kernel.head()}", "dim")
+
+
+@contextlib.asynccontextmanager
+async def _at_work(
+    call: Call, kernel: Kernel, settings: ServerSettings, goal: str | None
+) -> AsyncGenerator[None]:
+    """While it is open, the mission for a goal is at work here, if it is new; else the worker has it."""
+    if goal is None:
+        yield
+        return
+    from artelier.cli.do import name_of
+
+    desk, mission = kernel.for_tenant(settings.tenant), name_of(goal)
+    kernel.models.resolve(settings.model)  # before anything is recorded
+    try:
+        await desk.show(mission)
+    except NotFound:
+        call.screen.note(f"mission {mission}: {goal}")
+    else:
+        yield
+        return
+    work = asyncio.create_task(_told(call, desk.plan(
+        goal, mission_id=mission, model=settings.model, workspace=settings.workspace,
+        auto_launch=True,
+    )))  # fmt: skip
+    try:
+        yield
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def _told(call: Call, work: Coroutine[Any, Any, Any]) -> None:
+    """The server goes on without the mission; what is wrong with it is said."""
+    try:
+        await work
+    except Flow:
+        pass  # how it stands is in the log
+    except ArtelierError as error:
+        call.screen.note(f"the mission cannot go on: {error}", "bold")
+
+
+def _has_desktop() -> bool:
+    """Whether a browser could show itself to somebody."""
+    shown = ("DISPLAY", "WAYLAND_DISPLAY")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in shown)
 
 
 def _link(application: FastAPI, address: str) -> str:
@@ -121,8 +188,6 @@ def _link(application: FastAPI, address: str) -> str:
 
 def _new_links(call: Call, application: FastAPI, address: str) -> Any:
     """While it is open, Enter prints a new link, if a person sits there."""
-    import asyncio
-    import contextlib
 
     @contextlib.contextmanager
     def reading() -> Any:

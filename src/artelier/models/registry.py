@@ -116,11 +116,16 @@ class ModelRegistry:
             )
         return canonical_name(name)
 
+    def pace_offline(self, pace_s: float) -> None:
+        """Let the built-in offline model take so many seconds for a reply. Errors: `InvalidConfig`."""
+        from artelier.models.offline import OfflineModel
+
+        self._offline = OfflineModel(pace_s=pace_s)
+
     def _offline_model(self) -> ModelPort:
         if self._offline is None:
-            from artelier.models.offline import OfflineModel
-
-            self._offline = OfflineModel()
+            self.pace_offline(0.0)
+        assert self._offline is not None
         return self._offline
 
     def _provider(self, canonical: str) -> ModelPort:
