@@ -15,6 +15,13 @@ export interface Toast {
   readonly tone: "info" | "good" | "bad";
   readonly title: string;
   readonly advice: string;
+  /** What can be done about it, such as undo. */
+  readonly action?: ToastAction | undefined;
+}
+
+export interface ToastAction {
+  readonly label: string;
+  readonly run: () => void;
 }
 
 /** What only this browser knows: where one looks. What happened is in the event log, never here. */
@@ -107,10 +114,15 @@ let toastCount = 0;
 /** Says something that the person should notice; the oldest gives way. */
 export function toast(
   title: string,
-  options: { readonly advice?: string; readonly tone?: Toast["tone"] } = {},
+  options: {
+    readonly advice?: string;
+    readonly tone?: Toast["tone"];
+    readonly action?: ToastAction;
+  } = {},
 ): void {
   toastCount += 1;
-  const next: Toast = { id: toastCount, tone: options.tone ?? "info", title, advice: options.advice ?? "" };
+  const { tone = "info", advice = "", action } = options;
+  const next: Toast = { id: toastCount, tone, title, advice, action };
   setUi((state) => ({ toasts: [...state.toasts, next].slice(-TOASTS_MAX) }));
 }
 

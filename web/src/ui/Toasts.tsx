@@ -1,5 +1,6 @@
 import { useEffect } from "react";
 import { createPortal } from "react-dom";
+import { Button } from "./Button";
 import { cx } from "./cx";
 import { CheckIcon, CloseIcon, WarnIcon } from "./icons/icons";
 import { IconButton } from "./IconButton";
@@ -9,9 +10,12 @@ export interface ToastNote {
   readonly tone: "info" | "good" | "bad";
   readonly title: string;
   readonly advice: string;
+  readonly action?: { readonly label: string; readonly run: () => void } | undefined;
 }
 
 const SHOWN_MS = 6000;
+/** Long enough to read it, reach it and do it. */
+const SHOWN_WITH_ACTION_MS = 20_000;
 const FRAME = { info: "border-line", good: "border-money", bad: "border-bad" } as const;
 
 /** News that nobody asked for. Errors stay until they are closed; screen readers hear all of them. */
@@ -40,7 +44,8 @@ export function Toasts({
 function ToastCard({ note, onClose }: { readonly note: ToastNote; readonly onClose: (id: number) => void }) {
   useEffect(() => {
     if (note.tone === "bad") return;
-    const timer = setTimeout(() => onClose(note.id), SHOWN_MS);
+    const shownMs = note.action === undefined ? SHOWN_MS : SHOWN_WITH_ACTION_MS;
+    const timer = setTimeout(() => onClose(note.id), shownMs);
     return () => clearTimeout(timer);
   }, [note, onClose]);
   return (
@@ -62,6 +67,17 @@ function ToastCard({ note, onClose }: { readonly note: ToastNote; readonly onClo
         </p>
         {note.advice !== "" && <p className="text-12 break-words text-ink-2">{note.advice}</p>}
       </div>
+      {note.action !== undefined && (
+        <Button
+          size="small"
+          onClick={() => {
+            onClose(note.id);
+            note.action?.run();
+          }}
+        >
+          {note.action.label}
+        </Button>
+      )}
       <IconButton
         label="Dismiss"
         size="small"
