@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from artelier.errors import AccessDenied, LeaseHeld, NotFound
+from artelier.errors import AccessDenied, InvalidRequest, LeaseHeld, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import run_row
 from artelier.missions.definition import slug_of
@@ -43,13 +43,15 @@ async def sent(
             came.clear()
     finally:
         unlisten()
-    if errand.task.done():
-        check(errands, key)
+    check(errands, key, errand)
     return errand
 
 
-def check(errands: Errands, key: Key) -> None:
-    """Errors: that which an errand ended with, unless somebody else does the same work."""
+def check(errands: Errands, key: Key, errand: Errand) -> None:
+    """Errors: that which an errand ended with, if it has, unless somebody else does the same work."""
+    if not errand.task.done():
+        return
+    errand.task.result()
     failure = errands.failure(key)
     if failure is not None and not isinstance(failure, LeaseHeld):
         raise failure
@@ -83,14 +85,16 @@ async def check_mission(desk: Any, mission: str | None) -> None:
 def workspace_of(asked: str | None, *, settings: ServerSettings, who: Identity) -> str:
     """The folder that tools may work on. With users it is the server's, or one below it.
 
-    Errors: `AccessDenied` for any other.
+    Errors: `AccessDenied` for any other; `InvalidRequest`.
     """
     own = os.path.realpath(settings.workspace) if settings.workspace else ""
     if not asked:
         return own
+    if not asked.isprintable():
+        raise InvalidRequest("that is no name of a folder", expected="printable characters")
     if who.is_local:  # whose machine it is
         return asked
-    wanted = os.path.realpath(os.path.join(own, asked)) if own and "\0" not in asked else ""
+    wanted = os.path.realpath(os.path.join(own, asked))
     if not own or os.path.commonpath([own, wanted]) != own:
         raise AccessDenied(
             "that folder is not for this server's users",

@@ -41,8 +41,7 @@ async def plan(
     errand = await sent(errands, key, work, desk, run_id=mission)
     if wait:
         await asyncio.wait({errand.task}, timeout=wait)
-    if errand.task.done():
-        check(errands, key)
+    check(errands, key, errand)
     found = await _planned(desk, mission)
     response.status_code = 202 if found.status in PLANNING else 200
     return found
