@@ -15,6 +15,7 @@ from tests.missions.task_stage import (
     TASK,
     THINK,
     Actor,
+    approve,
     as_json,
     decide,
     kinds,
@@ -327,6 +328,47 @@ def test_a_paused_task_goes_on_where_it_stopped(tmp_path: Path) -> None:
             assert second.status == "done"
             assert len(actor.requests()) == 2
             assert "Mind the gap." in text_of(actor.requests()[1])
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_an_error_of_the_evaluator_fails_the_task_and_a_retry_judges_the_same_version(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write(), judge=[ModelRefusedCall("busy"), approve])
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            first = await work(desk)
+            assert (first.status, first.reason) == ("failed", ModelRefusedCall.code)
+            await desk.retry(TASK)
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert (second.status, second.outputs) == ("done", ("m/report@1",))
+            assert len(actor.requests("content")) == 1
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_broken_steering_stops_a_task_until_it_is_mended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            artifacts = desk.as_principal("operator").artifacts
+            broken = {"sliders": {"iterations": "many"}, "tools": {"sales_of": "no"}}
+            await artifacts.write("m/analyst/steering", kind="steering", content=broken)
+            first = await work(desk)
+            assert (first.status, actor.asked) == ("failed", [])
+            assert "/sliders/iterations" in first.text
+
+            await artifacts.write("m/analyst/steering", content={"sliders": {"iterations": 3}})
+            await desk.retry(TASK)
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert second.status == "done"
             assert (await replayed(desk)).status == "completed"
 
     play(scenario())

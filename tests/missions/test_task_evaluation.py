@@ -274,3 +274,19 @@ def test_declared_checks_and_the_verdict_must_both_pass(tmp_path: Path) -> None:
                 assert (result.status, asked) == (("done", 1) if not number else ("failed", 0))
 
     play(scenario())
+
+
+def test_what_a_task_has_written_itself_is_no_source_of_it(tmp_path: Path) -> None:
+    """Neither an earlier version, nor its own output read back as an artifact."""
+    invented = "# Oslo\n\nOslo sold 98765 kroner in 2025."
+    back = decide("use_tool", tool="read_artifact", input={"ref": "m/report"})
+
+    async def scenario() -> None:
+        actor = Actor(look(), write(), back, write(), DONE, content=invented)
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant(), max_iterations=5)
+
+            assert (result.status, result.reason) == ("failed", "max_iterations")
+            assert actor.requests("Verdict") == []
+
+    play(scenario())

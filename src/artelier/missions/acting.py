@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
@@ -16,6 +17,7 @@ from artelier.missions.state import Output, Source
 from artelier.missions.wording import template
 
 CODE_CHARS_MAX = 64
+READ = "read_artifact"
 MADE_MAX = 50
 
 
@@ -75,6 +77,13 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
         step=result.key, is_error=result.is_error, code=_code(result) if result.is_error else "",
         source=source, made=() if result.is_error else _made(name, result.value),
     )  # fmt: skip
+
+
+def reads_own(decision: Decision, own: Collection[str]) -> bool:
+    """Whether a call reads on in what the task itself has made."""
+    if decision.tool != READ or not decision.input:
+        return False
+    return str(decision.input.get("ref", "")).partition("@")[0].partition("#")[0] in own
 
 
 def _made(name: str, value: Any) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ WORKED_OUT_MAX = 500
 
 _NUMBER = re.compile(
     r"(?<![\w.,#@/-])[-+\u2212]?\$?(?P<digits>\d{1,3}(?:[,\u202f\u00a0' ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
-    r"(?P<exponent>[eE][-+]?\d{1,3})?(?P<unit> ?(?:%|[kKmM](?:illion|n)?\b|bn\b))?(?![\w@])"
+    r"(?P<exponent>[eE][-+]?\d{1,3})?"
+    r"(?P<unit> ?(?:%|per ?cent\b|thousand\b|million\b|billion\b|[kKmM]n?\b|bn\b))?(?![\w@])"
 )
 """A number that stands by itself: not within a name, a ref, a date or a version."""
 _LOOSE = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
@@ -41,7 +42,7 @@ _DATE = re.compile(
     r"|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"
 )
 _ITEM = re.compile(r"^\s*(?:#+\s*)?\d{1,3}[.)]\s", re.MULTILINE)
-_UNITS = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+_UNITS = {"k": 1_000, "t": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 
 
 class Figure(NamedTuple):
@@ -52,6 +53,10 @@ class Figure(NamedTuple):
     """Without its sign: which way it goes is said in words as often."""
     places: int
     """Decimal places as it is shown; negative for `1.2 million`."""
+
+    @property
+    def is_percent(self) -> bool:
+        return self.text.endswith(("%", "cent"))
 
 
 class Found:
@@ -74,8 +79,9 @@ class Found:
             return True
         share = figure.value / 100  # a share of 0.125 that is shown as 12.5 %
         at = bisect_left(self._values, share - half / 100)
-        is_percent = figure.text.rstrip().endswith("%")
-        return is_percent and at < len(self._values) and self._values[at] <= share + half / 100
+        return (
+            figure.is_percent and at < len(self._values) and self._values[at] <= share + half / 100
+        )
 
 
 def unfounded(text: str, found: Found) -> list[str]:
@@ -103,7 +109,7 @@ def unfounded(text: str, found: Found) -> list[str]:
 
 
 def _counts(figure: Figure) -> bool:
-    whole = figure.places <= 0 and not figure.text.rstrip().endswith("%")
+    whole = figure.places <= 0 and not figure.is_percent
     return whole and figure.value <= SMALL_MAX
 
 
@@ -148,7 +154,7 @@ def _figure(digits: str, exponent: str, unit: str) -> Figure | None:
         return None
     if exponent:
         places -= int(exponent[1:])
-    if unit and unit != "%":
+    if unit and unit[0] not in "%p":
         factor = _UNITS[unit[0].lower()]
         value, places = value * factor, places - len(str(factor)) + 1
     return Figure(text=digits, value=value, places=places)

@@ -262,12 +262,14 @@ class TaskLoop:
         temperature = guidance.temperature
         assert self._asked is not None
         repaired = self._asked.repaired
+        # A name that no tool has is the model's free text: it stands in the decision alone.
+        tool = decision.tool if decision.tool in core.tools else None
 
         async def make(full: str) -> tuple[ev.DecisionTaken, list[Blob]]:
             ref, blobs = core.keep_json(decision.model_dump(mode="json"))
             event = ev.DecisionTaken(
                 key=full, iteration=number, decision=ref, action=decision.action,
-                tool=decision.tool or "", repaired=repaired, repeats=repeats,
+                tool=tool or "", repaired=repaired, repeats=repeats,
                 steering=guidance.refs[0] if guidance.refs else "",
                 temperature=None if temperature is None else round(temperature * 1000),
             )  # fmt: skip
@@ -388,7 +390,7 @@ class TaskLoop:
             repeats = 0  # the same call has told something else: that is new evidence
         sources, tools = state.sources, state.tools
         inputs = state.inputs
-        if acted.source is not None:
+        if acted.source is not None and not acting.reads_own(decision, state.own):
             sources = (*sources, acted.source)
             inputs = tuple(dict.fromkeys((*inputs, *acted.made)))[:INPUTS_MAX]
             tools = tuple(dict.fromkeys((*tools, acted.source.name)))
@@ -443,7 +445,7 @@ class TaskLoop:
     async def _grounds(self, state: TaskState) -> Grounds:
         """All that the task was asked, and all that it was shown."""
         core = self.run.core
-        shown = self.sight.texts(but=state.refs)
+        shown = self.sight.texts(but=state.own)
         shown += [
             (await core.load(one.content)).decode("utf-8", "replace") for one in state.sources
         ]

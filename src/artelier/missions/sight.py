@@ -5,7 +5,7 @@ A reading is recorded only when it has changed; a replay gives what was seen the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, cast
 
 from artelier.kernel import Run
@@ -106,9 +106,11 @@ class Sight:
         listed = (str(one["ref"]) for one in self.items("artifacts"))
         return list(dict.fromkeys([*self.shown(), *listed]))
 
-    def texts(self, *, but: tuple[str, ...]) -> list[str]:
-        """All that was shown of inputs and artifacts, some refs apart."""
+    def texts(self, *, but: Collection[str]) -> list[str]:
+        """All that was shown of inputs and artifacts, some apart, which are named by their ids."""
         texts = [str(one.get("text", "")) for one in self.items("inputs")]
         return texts + [
-            str(one["first"]) for one in self.items("artifacts") if one["ref"] not in but
+            str(one["first"])
+            for one in self.items("artifacts")
+            if str(one["ref"]).partition("@")[0] not in but
         ]

@@ -93,5 +93,10 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, **fields)
 
     @property
+    def own(self) -> frozenset[str]:
+        """Ids of what the task has made: nothing that it says is grounds for it to say so."""
+        return frozenset(output.id for output in self.outputs)
+
+    @property
     def refs(self) -> tuple[str, ...]:
         return tuple(output.ref for output in self.outputs)
