@@ -28,6 +28,7 @@ PROMISES = {
     "14_trading_minds.py": "ben's prompt of tick 4 haggles: True",
     "15_trading_memories.py": "ben remembers: Rosa cuts her prices",
     "16_chat.py": "the first variant has its own state: True",
+    "17_mission.py": "orders/survey: failed stuck",
 }
 
 
