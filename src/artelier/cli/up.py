@@ -84,21 +84,38 @@ async def up(
     """
     if hash_password or new_token:
         return _print_line(call, is_password=hash_password)
-    from artelier.server.serving import bind
+    settings = _settings(
+        call, host=host, port=port, hosts=allow_host, auth=auth, workspace=workspace,
+        has_worker=not no_worker,
+    )  # fmt: skip
+    await _open(call, settings, opens=open_, goal=goal, pace=pace)
+
+
+def _settings(
+    call: Call, *, host: str, port: int, hosts: list[str] | None, auth: str | None,
+    workspace: str | None, has_worker: bool,
+) -> ServerSettings:  # fmt: skip
     from artelier.server.settings import ServerSettings
     from artelier.server.users import Users
 
-    database = file_of(call.database)
-    settings = ServerSettings(
-        host=host, port=port, hosts=tuple(allow_host or ()), tenant=call.tenant,
-        users=Users.load(auth) if auth else None, secret_file=_secret_file(database),
-        has_worker=not no_worker, workspace=_folder(workspace), model=call.settings.model,
+    return ServerSettings(
+        host=host, port=port, hosts=tuple(hosts or ()), tenant=call.tenant,
+        users=Users.load(auth) if auth else None, secret_file=_secret_file(file_of(call.database)),
+        has_worker=has_worker, workspace=_folder(workspace), model=call.settings.model,
     )  # fmt: skip
-    bound = bind(host, port)
+
+
+async def _open(
+    call: Call, settings: ServerSettings, *, opens: bool, goal: str | None, pace: float
+) -> None:
+    """Take the address first: a server that cannot listen opens no database."""
+    from artelier.server.serving import bind
+
+    bound = bind(settings.host, settings.port)
     try:
         async with call.kernel(create=True) as kernel:
             kernel.models.pace_offline(pace)
-            await _serve(call, kernel, settings, bound, opens=open_, goal=goal)
+            await _serve(call, kernel, settings, bound, opens=opens, goal=goal)
     finally:
         bound.close()
 
