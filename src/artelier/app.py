@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,7 +239,7 @@ class Kernel:
 
     # The log
 
-    async def events(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+    async def events(self, *, after: int = 0, follow: bool = False) -> AsyncGenerator[Event]:
         """Durable events of all tenants by position; with `follow`, new ones as they are committed."""
         changed, loop = asyncio.Event(), asyncio.get_running_loop()
 
