@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ def test_a_plan_waits_for_its_launch_with_an_estimate(tmp_path: Path) -> None:
     team = Team(LINE)
 
     async def scenario() -> None:
-        with opened(tmp_path, team, prices={"m": Price(input="1", output="2")}) as kernel:
+        with opened(
+            tmp_path, team, prices={"m": Price(input=Decimal(1), output=Decimal(2))}
+        ) as kernel:
             desk = kernel.for_tenant("acme")
 
             found = await desk.plan(GOAL, mission_id=MISSION, model="m")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +260,9 @@ def test_the_budget_of_a_mission_stops_its_tasks_until_it_is_raised(tmp_path: Pa
     team = Team(LINE)
 
     async def scenario() -> None:
-        with opened(tmp_path, team, prices={"m": Price(input="1", output="1")}) as kernel:
+        with opened(
+            tmp_path, team, prices={"m": Price(input=Decimal(1), output=Decimal(1))}
+        ) as kernel:
             desk = kernel.for_tenant("acme")
             await desk.plan(GOAL, mission_id=MISSION, model="m", plan=LINE, budget_usd="0.000001")
             await desk.launch(MISSION)
@@ -438,5 +441,62 @@ def test_a_limit_of_steps_holds_for_all_tasks_together(tmp_path: Path) -> None:
 
             assert found["status"] == "budget_exhausted"
             assert "run.exhausted" in await kinds(kernel, "m1/a") + await kinds(kernel, "m1/b")
+
+    play(scenario())
+
+
+def test_the_budget_of_one_agent_stops_that_agent_alone(tmp_path: Path) -> None:
+    from artelier import Price
+
+    plan = planned(
+        {"slug": "a", "agent": "poor"},
+        {"slug": "b", "agent": "rich"},
+        agents=[
+            {"slug": "poor", "name": "Poor", "budget_usd": "0.000001"},
+            {"slug": "rich", "name": "Rich"},
+        ],
+    )
+
+    async def scenario() -> None:
+        with opened(
+            tmp_path, Team(plan), prices={"m": Price(input=Decimal(1), output=Decimal(1))}
+        ) as kernel:
+            desk = kernel.for_tenant("acme")
+
+            stopped = await launched(desk)
+            shown = await desk.mission_agent("m1/poor")
+            await desk.cap("agent:m1/poor", unit="usd", cap="1")
+            done = await desk.drive_mission(MISSION)
+
+            assert stopped["status"] == "budget_exhausted"
+            assert statuses(stopped) == {"a": "blocked", "b": "done"}
+            assert shown["budget"] == {"usd": 1, "used": 0, "left": 1}
+            assert done.status == "completed"
+
+    play(scenario())
+
+
+def test_a_plan_shares_what_was_there_before(tmp_path: Path) -> None:
+    plan = planned({"slug": "a"}) | {
+        "membranes": [
+            {"slug": "study", "name": "Study", "members": ["by-a"], "shared": ["notes", "gone"]}
+        ]
+    }
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team(plan)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.as_principal("operator").artifacts.write(
+                "notes", kind="document", content="The key is blue.", access="private"
+            )
+
+            mission = await launched(desk)
+
+            assert mission["status"] == "completed"
+            read = await desk.as_principal("m1/by-a").artifacts.read("notes")
+            assert read.content == "The key is blue."
+            assert [one["id"] for one in (await desk.membranes.show("m1/study"))["shared"]] == [
+                "m1/out-a", "notes",
+            ]  # fmt: skip
 
     play(scenario())
