@@ -74,4 +74,7 @@ export const PanelBottomIcon = icon(<path d="M2.5 3h11v10h-11ZM2.5 9.5h11" />);
 export const WarnIcon = icon(<path d="M8 2.5 14 13.5H2ZM8 6.5v3.2M8 11.6v.1" />);
 export const CheckIcon = icon(<path d="m3 8.5 3.2 3.2L13 5" />);
 export const HistoryIcon = icon(<path d="M3 8a5.2 5.2 0 1 1 1.6 3.8M3 4v4h3.6M8 5.2V8l2.2 1.4" />);
+export const MinusIcon = icon(<path d="M3 8h10" />);
+export const FitIcon = icon(<path d="M2.5 5.5v-3h3M10.5 2.5h3v3M13.5 10.5v3h-3M5.5 13.5h-3v-3" />);
+export const ArrangeIcon = icon(<path d="M2.5 3h4v3h-4ZM9.5 3h4v3h-4ZM2.5 10h4v3h-4ZM9.5 10h4v3h-4Z" />);
 export const PlusIcon = icon(<path d="M8 3v10M3 8h10" />);
