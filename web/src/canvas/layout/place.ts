@@ -1,0 +1,164 @@
+import type { Scene, Thing } from "../scene";
+import { type Box, overlaps } from "./box";
+import {
+  agentSpots,
+  artifactSpots,
+  columnsFor,
+  gutterSpots,
+  type Lane,
+  LANE_HEIGHT,
+  laneWidth,
+  SIZE,
+  type Spot,
+  taskSpots,
+  underSpots,
+} from "./lane";
+
+/** Where somebody put a node by hand; by node. */
+export type Moved = ReadonlyMap<string, { readonly x: number; readonly y: number }>;
+
+interface Seat {
+  readonly box: Box;
+  readonly spot: string;
+  /** What the place depends on; a node is placed anew when this changes, and only then. */
+  readonly why: string;
+}
+
+/** Where everything stands. Made by `place` alone. */
+export interface Layout {
+  readonly seats: ReadonlyMap<string, Seat>;
+  readonly lanes: readonly Lane[];
+  /** Boxes of what is shown, those that somebody moved where they were moved to. */
+  readonly boxes: ReadonlyMap<string, Box>;
+}
+
+export const NOTHING_PLACED: Layout = { seats: new Map(), lanes: [], boxes: new Map() };
+
+const SHELF_WIDTH = 4600;
+const LANE_GAP = 56;
+const SHELF_GAP = 180;
+
+function laneKey(thing: Thing): string {
+  return `${thing.mission} ${thing.membranes[0] ?? ""}`;
+}
+
+/**
+ * Gives each thing a place, and leaves what has one where it is. Pure: the same scene after the same layout
+ * gives the same layout. Places are kept for things that are not in the scene (time travel, another mission).
+ */
+export function place(before: Layout, scene: Scene, moved: Moved): Layout {
+  const work = new Placing(before, scene, moved);
+  const order = { agent: 0, artifact: 1, task: 2 } as const;
+  for (const thing of scene.things.toSorted((a, b) => order[a.kind] - order[b.kind])) work.seat(thing);
+  return work.finish();
+}
+
+class Placing {
+  readonly #scene: Scene;
+  readonly #moved: Moved;
+  readonly #seats: Map<string, Seat>;
+  readonly #lanes: Lane[];
+  readonly #used: Set<string>;
+  /** Places where somebody has put something else. */
+  readonly #blocked: readonly Box[];
+
+  constructor(before: Layout, scene: Scene, moved: Moved) {
+    this.#scene = scene;
+    this.#moved = moved;
+    this.#seats = new Map(before.seats);
+    this.#lanes = [...before.lanes];
+    this.#used = new Set([...before.seats.values()].map((seat) => seat.spot));
+    this.#blocked = scene.things.flatMap((thing) => {
+      const at = moved.get(thing.node);
+      return at === undefined ? [] : [{ ...at, ...SIZE[thing.kind] }];
+    });
+  }
+
+  seat(thing: Thing): void {
+    const why = `${laneKey(thing)} ${thing.membranes.length > 1 ? thing.membranes.join(" ") : ""} ${thing.beside}`;
+    const before = this.#seats.get(thing.node);
+    if (before?.why === why) return;
+    if (before !== undefined) this.#used.delete(before.spot);
+    const spot = this.#find(thing);
+    this.#used.add(spot.name);
+    this.#seats.set(thing.node, { box: spot.box, spot: spot.name, why });
+  }
+
+  finish(): Layout {
+    const boxes = new Map<string, Box>();
+    for (const thing of this.#scene.things) {
+      const seat = this.#seats.get(thing.node);
+      const at = this.#moved.get(thing.node);
+      if (seat !== undefined) boxes.set(thing.node, at === undefined ? seat.box : { ...seat.box, ...at });
+    }
+    return { seats: this.#seats, lanes: this.#lanes, boxes };
+  }
+
+  #isFree(spot: Spot): boolean {
+    return !this.#used.has(spot.name) && !this.#blocked.some((box) => overlaps(box, spot.box, 8));
+  }
+
+  #find(thing: Thing): Spot {
+    const beside = this.#seats.get(thing.beside);
+    if (thing.kind === "task" && beside !== undefined) {
+      const at = this.#moved.get(thing.beside);
+      const spot = this.#first(underSpots(at === undefined ? beside.box : { ...beside.box, ...at }));
+      if (spot !== null) return spot;
+    }
+    const key = thing.kind === "task" ? this.#laneOfAgent(thing) : laneKey(thing);
+    for (const lane of this.#lanes) {
+      if (lane.key !== key) continue;
+      const spot = this.#within(lane, thing, beside?.box.y ?? lane.y);
+      if (spot !== null) return spot;
+    }
+    const lane = this.#begin(key, thing);
+    return (
+      this.#within(lane, thing, lane.y) ?? { name: `${thing.node}!`, box: { ...lane, ...SIZE[thing.kind] } }
+    );
+  }
+
+  #laneOfAgent(thing: Thing): string {
+    return this.#seats.get(thing.beside)?.why.split(" ").slice(0, 2).join(" ") ?? `${thing.mission} `;
+  }
+
+  #first(spots: Iterable<Spot>): Spot | null {
+    for (const spot of spots) if (this.#isFree(spot)) return spot;
+    return null;
+  }
+
+  #within(lane: Lane, thing: Thing, besideY: number): Spot | null {
+    if (thing.membranes.length > 1) {
+      const spot = this.#first(gutterSpots(lane, thing.kind));
+      if (spot !== null) return spot;
+    }
+    if (thing.kind === "agent") return this.#first(this.#unshared(lane));
+    if (thing.kind === "artifact") return this.#first(artifactSpots(lane, besideY));
+    for (const spot of taskSpots(lane)) {
+      if (!this.#used.has(spot.takes) && this.#isFree(spot)) return spot;
+    }
+    return null;
+  }
+
+  /** Places of agents that no tasks have taken. */
+  *#unshared(lane: Lane): Generator<Spot> {
+    for (const spot of agentSpots(lane)) if (!this.#used.has(`${spot.name} t0`)) yield spot;
+  }
+
+  #begin(key: string, thing: Thing): Lane {
+    const mine = this.#scene.things.filter(
+      (one) => !this.#seats.has(one.node) && (one.kind === "task" ? one === thing : laneKey(one) === key),
+    );
+    const agents = mine.filter((one) => one.kind !== "artifact").length;
+    const artifacts = mine.filter((one) => one.kind === "artifact").length;
+    const shape = {
+      ...columnsFor(agents + (thing.kind === "artifact" ? 0 : 1), artifacts),
+      hasGutter: mine.some((one) => one.membranes.length > 1) || thing.membranes.length > 1,
+    };
+    const last = this.#lanes.at(-1);
+    let [x, y] = last === undefined ? [0, 0] : [last.x + laneWidth(last) + LANE_GAP, last.y];
+    if (x > 0 && x + laneWidth(shape) > SHELF_WIDTH) [x, y] = [0, y + LANE_HEIGHT + SHELF_GAP];
+    const lane = { key, x, y, ...shape };
+    this.#lanes.push(lane);
+    return lane;
+  }
+}

@@ -1,0 +1,29 @@
+import type { NodeProps } from "@xyflow/react";
+import { memo } from "react";
+import { shortName } from "@/projection/event";
+import { TONE_OF } from "@/shell/meaning";
+import { cx } from "@/ui/cx";
+import { TaskIcon } from "@/ui/icons/icons";
+import { TEXT_TONE } from "@/ui/tone";
+import type { TaskNodeType } from "./types";
+
+export const TaskNode = memo(function TaskNode({ data, selected }: NodeProps<TaskNodeType>) {
+  const { task, title, words } = data;
+  return (
+    <div
+      title={`${title}: ${words.word}`}
+      className={cx(
+        "flex size-full items-center gap-1.5 rounded-control border bg-panel px-2 text-12",
+        selected === true ? "border-accent" : "border-line",
+      )}
+    >
+      <span className={cx("shrink-0", TEXT_TONE[TONE_OF[words.meaning]])}>
+        <TaskIcon size={13} />
+      </span>
+      <span className="min-w-0 flex-1 truncate">{shortName(task.id)}</span>
+      <span className={cx("max-w-26 shrink-0 truncate text-11", TEXT_TONE[TONE_OF[words.meaning]])}>
+        {words.word}
+      </span>
+    </div>
+  );
+});

@@ -1,0 +1,88 @@
+import { useMemo, useRef } from "react";
+import type { Graph } from "@/projection/graph";
+import type { UiState } from "@/state/ui";
+import { useUi } from "@/state/ui";
+import { Composer, type Composed, selectedNode } from "./compose";
+import { around, type Box } from "./layout/box";
+import { type Detail, detailOf } from "./layout/detail";
+import { type Layout, NOTHING_PLACED, place } from "./layout/place";
+import { type Room, rooms as roomsOf } from "./layout/rooms";
+import { type Scene, sceneOf } from "./scene";
+import { type CanvasState, useCanvas } from "./store";
+import { useLiveEdges } from "./useLiveEdges";
+
+export interface Stage extends Composed {
+  readonly scene: Scene;
+  /** Where everything stands, what is dragged where it is held. */
+  readonly boxes: ReadonlyMap<string, Box>;
+  /** The same without the drag. */
+  readonly settled: ReadonlyMap<string, Box>;
+  /** Membranes as they are while nothing is dragged: leaving one must be possible. */
+  readonly rooms: readonly Room[];
+  readonly detail: Detail;
+  /** Around all that there is; null if nothing is. */
+  readonly bounds: Box | null;
+}
+
+const EVERYWHERE: Box = { x: -1e9, y: -1e9, width: 2e9, height: 2e9 };
+
+const pendingOf = (state: CanvasState) => state.pending;
+const movedOf = (state: CanvasState) => state.moved;
+const dragOf = (state: CanvasState) => state.drag;
+const selectionOf = (state: UiState) => state.selection;
+const missionOf = (state: UiState) => state.mission;
+const isPastOf = (state: UiState) => state.travel !== null;
+
+/** The structure of a scene as text: while it stays the same, so do places and membranes. */
+function shapeOf(scene: Scene): string {
+  return scene.things.map((one) => `${one.node}|${one.membranes.join(",")}|${one.beside}`).join("\n");
+}
+
+/** From the graph to what React Flow mounts for the part of the plane that is seen. */
+export function useStage(graph: Graph, view: Box | null): Stage {
+  const pending = useCanvas(pendingOf);
+  const moved = useCanvas(movedOf);
+  const drag = useCanvas(dragOf);
+  const selection = useUi(selectionOf);
+  const chosen = useUi(missionOf);
+  const isPast = useUi(isPastOf);
+  const live = useLiveEdges(graph);
+  const kept = useRef({ layout: NOTHING_PLACED, isClustered: false, composer: new Composer() });
+
+  const mission = graph.missions.has(chosen) ? chosen : "";
+  const scene = useMemo(() => sceneOf(graph, { mission, pending }), [graph, mission, pending]);
+  const shape = useMemo(() => shapeOf(scene), [scene]);
+  const memberships = scene.membranes.map((one) => one.id).join("\n");
+
+  const { layout, rooms, bounds } = useMemo(() => {
+    const next: Layout = place(kept.current.layout, scene, moved);
+    kept.current.layout = next;
+    const found = roomsOf(scene, next.boxes);
+    const all = around([...next.boxes.values(), ...found.map((room) => room.box)]);
+    return { layout: next, rooms: found, bounds: all };
+    // `shape` and `memberships` say all of the scene that places depend on.
+  }, [shape, memberships, moved]);
+
+  const boxes = useMemo(() => {
+    const held = drag === null ? undefined : layout.boxes.get(drag.node);
+    if (drag === null || held === undefined) return layout.boxes;
+    return new Map(layout.boxes).set(drag.node, { ...held, x: drag.x, y: drag.y });
+  }, [layout, drag]);
+
+  const detail = useMemo(() => {
+    const next = detailOf(scene, boxes, view ?? EVERYWHERE, kept.current.isClustered);
+    kept.current.isClustered = next.isClustered;
+    return next;
+  }, [scene, boxes, view]);
+
+  const composed = useMemo(() => {
+    const pendingAgents = new Set([...pending.keys()].map((key) => key.split(" ")[0] ?? ""));
+    const selected = selectedNode(selection);
+    const canMove = !isPast;
+    return kept.current.composer.compose({
+      graph, scene, boxes, rooms, detail, selected, live, pendingAgents, canMove,
+    }); // prettier-ignore
+  }, [graph, scene, boxes, rooms, detail, selection, live, pending, isPast]);
+
+  return { ...composed, scene, boxes, settled: layout.boxes, rooms, detail, bounds };
+}

@@ -1,0 +1,119 @@
+import { type OnMove, type OnMoveStart, useReactFlow, useStore, type Viewport } from "@xyflow/react";
+import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type Box, grown } from "./layout/box";
+
+/** Where one looked when the screen was left; the next visit begins there. */
+let left: Viewport | null = null;
+
+export const ZOOM_MIN = 0.04;
+export const ZOOM_MAX = 2;
+const FIT_ZOOM_MAX = 1;
+const MARGIN = 0.3;
+
+const widthOf = (state: { readonly width: number }) => state.width;
+const heightOf = (state: { readonly height: number }) => state.height;
+
+function seenAt({ x, y, zoom }: Viewport, width: number, height: number): Box {
+  return { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom };
+}
+
+function holds(outer: Box, inner: Box): boolean {
+  return (
+    inner.x >= outer.x &&
+    inner.y >= outer.y &&
+    inner.x + inner.width <= outer.x + outer.width &&
+    inner.y + inner.height <= outer.y + outer.height
+  );
+}
+
+function fitted(box: Box, width: number, height: number): Viewport {
+  const room = grown(box, 40);
+  const zoom = Math.max(ZOOM_MIN, Math.min(FIT_ZOOM_MAX, width / room.width, height / room.height));
+  return {
+    zoom,
+    x: width / 2 - (room.x + room.width / 2) * zoom,
+    y: height / 2 - (room.y + room.height / 2) * zoom,
+  };
+}
+
+/**
+ * The part of the plane for which nodes are mounted: somewhat more than what is seen, so that a small move mounts
+ * nothing. Until somebody moves the view, it follows all that there is.
+ */
+export function useViewport(wrapper: RefObject<HTMLElement | null>) {
+  const flow = useReactFlow();
+  const width = useStore(widthOf);
+  const height = useStore(heightOf);
+  const [view, setView] = useState<Box | null>(null);
+  const mounted = useRef<{ readonly box: Box; readonly zoom: number } | null>(null);
+  const isMoved = useRef(left !== null);
+  const [initial] = useState(() => left ?? { x: 0, y: 0, zoom: 1 });
+
+  const look = useCallback(
+    (at: Viewport) => {
+      wrapper.current?.style.setProperty("--far", String(Math.max(1, 1 / at.zoom)));
+      if (width === 0 || height === 0) return;
+      const seen = seenAt(at, width, height);
+      const known = mounted.current;
+      const isNear = known !== null && at.zoom / known.zoom < 1.5 && known.zoom / at.zoom < 1.5;
+      if (known !== null && isNear && holds(known.box, seen)) return;
+      const margin = MARGIN * Math.max(seen.width, seen.height);
+      mounted.current = { box: grown(seen, margin), zoom: at.zoom };
+      setView(mounted.current.box);
+    },
+    [width, height, wrapper],
+  );
+
+  useEffect(() => {
+    mounted.current = null;
+    look(flow.getViewport());
+  }, [flow, look]);
+
+  const onMove: OnMove = useCallback(
+    (_event, at) => {
+      left = isMoved.current ? at : null;
+      look(at);
+    },
+    [look],
+  );
+  // Without an event it was this page that moved the view, not a person.
+  const onMoveStart: OnMoveStart = useCallback((event) => {
+    if (event !== null) isMoved.current = true;
+  }, []);
+
+  const moves = useMemo(() => {
+    const go = (at: Viewport) => void flow.setViewport(at);
+    const byHand = (at: Viewport) => {
+      isMoved.current = true;
+      go(at);
+    };
+    return {
+      /** Shows all; and from then on whatever comes. */
+      fit: (bounds: Box | null) => {
+        isMoved.current = false;
+        if (bounds !== null && width > 0) go(fitted(bounds, width, height));
+      },
+      follow: (bounds: Box | null) => {
+        if (!isMoved.current && bounds !== null && width > 0) go(fitted(bounds, width, height));
+      },
+      showBox: (box: Box) => width > 0 && byHand(fitted(box, width, height)),
+      zoomBy: (factor: number) => {
+        const { x, y, zoom } = flow.getViewport();
+        const next = Math.min(ZOOM_MAX, Math.max(ZOOM_MIN, zoom * factor));
+        const keep = (value: number, size: number) => size / 2 - ((size / 2 - value) * next) / zoom;
+        byHand({ zoom: next, x: keep(x, width), y: keep(y, height) });
+      },
+      panBy: (dx: number, dy: number) => {
+        const at = flow.getViewport();
+        byHand({ ...at, x: at.x - dx, y: at.y - dy });
+      },
+      /** Puts a point into the middle, near enough to read. */
+      centreOn: (x: number, y: number, readable = true) => {
+        const zoom = readable ? Math.max(flow.getViewport().zoom, 0.75) : flow.getViewport().zoom;
+        byHand({ zoom, x: width / 2 - x * zoom, y: height / 2 - y * zoom });
+      },
+    };
+  }, [flow, width, height]);
+
+  return { view, initial, onMove, onMoveStart, moves };
+}

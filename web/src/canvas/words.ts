@@ -1,0 +1,56 @@
+import type { Agent, Graph, Task } from "@/projection/graph";
+import { type Meaning, runWords, taskWords } from "@/projection/status";
+import { shortName } from "@/projection/event";
+
+export interface Words {
+  readonly word: string;
+  readonly meaning: Meaning;
+}
+
+/** What an agent does now, in words: the action while it works, else where its run or task stands. */
+export function agentWords(graph: Graph, agent: Agent): Words {
+  const run = graph.runs.get(agent.runId);
+  const task = graph.tasks.get(agent.task);
+  if (run === undefined) return { word: task === undefined ? "idle" : "not begun", meaning: "quiet" };
+  if (run.status === "running") return { word: doingWords(run.doing, agent.action), meaning: "working" };
+  if (task !== undefined && task.ended !== "" && task.id === run.id) return taskEndWords(task);
+  return runWords(run.status);
+}
+
+function doingWords(doing: string, action: string): string {
+  if (doing.startsWith("model ")) return `asks ${doing.slice("model ".length)}`;
+  if (doing !== "") return `uses ${doing}`;
+  return action === "" ? "running" : action;
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  max_iterations: "iterations used up",
+  decision_invalid: "decision not readable",
+  dependency_failed: "waits for a failed task",
+  missing_input: "input missing",
+  budget_exhausted: "out of budget",
+};
+
+export function taskEndWords(task: Task): Words {
+  const { word, meaning } = taskWords(task.status);
+  if (task.reason === "" || task.status === "done") return { word, meaning };
+  return { word: `${word}: ${REASONS[task.reason] ?? task.reason.replaceAll("_", " ")}`, meaning };
+}
+
+/** What a task is called: its goal where the events have it, else the last part of its id. */
+export function taskTitle(graph: Graph, task: Task): string {
+  return task.goal || graph.runs.get(task.id)?.goal || shortName(task.id);
+}
+
+const VERBS = {
+  read: "read",
+  wrote: "wrote",
+  invoked: "invoked",
+  sold: "sold to",
+  delegated: "delegated to",
+  depends: "then",
+} as const;
+
+export function edgeWord(kind: keyof typeof VERBS): string {
+  return VERBS[kind];
+}

@@ -1,0 +1,36 @@
+import { CanvasView } from "@/canvas/CanvasView";
+import type { Graph } from "@/projection/graph";
+import { useGraph } from "@/state/log";
+import { useUi } from "@/state/ui";
+import { EmptyState } from "@/ui/EmptyState";
+import { CanvasIcon } from "@/ui/icons/icons";
+import { Skeleton } from "@/ui/Skeleton";
+
+function isEmpty(graph: Graph): boolean {
+  return graph.agents.size === 0 && graph.artifacts.size === 0 && graph.tasks.size === 0;
+}
+
+export default function CanvasScreen() {
+  const graph = useGraph();
+  const live = useUi((state) => state.live);
+  const isPast = useUi((state) => state.travel !== null);
+  if (isEmpty(graph) && live === "loading") return <Skeleton label="what happened so far" rows={8} />;
+  if (isEmpty(graph)) {
+    return (
+      <EmptyState
+        title={isPast ? "Nothing was here yet" : "Nobody works yet"}
+        icon={<CanvasIcon size={28} />}
+      >
+        {isPast
+          ? "At this moment there was no agent and no artifact; move forward in the timeline."
+          : "Type a goal into the bar above and press Plan: you see who would work on what before anything begins."}
+      </EmptyState>
+    );
+  }
+  return (
+    <div data-canvas className="h-full">
+      <h1 className="sr-only">Canvas</h1>
+      <CanvasView graph={graph} />
+    </div>
+  );
+}
