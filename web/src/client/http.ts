@@ -66,6 +66,8 @@ export function address(route: string, params?: Params): string {
 interface Options {
   readonly params?: Params;
   readonly signal?: AbortSignal;
+  /** The answer as it came, not as JSON. */
+  readonly isText?: boolean;
 }
 
 async function request<T>(method: string, route: string, body: unknown, options: Options): Promise<T> {
@@ -79,9 +81,13 @@ async function request<T>(method: string, route: string, body: unknown, options:
     headers.set("Content-Type", "application/json");
     init.body = JSON.stringify(body);
   }
-  const response = await send(address(route, options.params), init);
+  return answerOf<T>(await send(address(route, options.params), init), options.isText === true);
+}
+
+async function answerOf<T>(response: Response, isText = false): Promise<T> {
   if (!response.ok) throw await refusal(response);
   if (response.status === 204) return undefined as T;
+  if (isText) return (await response.text()) as T;
   try {
     return (await response.json()) as T;
   } catch {
@@ -99,13 +105,17 @@ async function send(url: string, init: RequestInit): Promise<Response> {
     return await fetch(url, init);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError({
-      code: "unreachable",
-      message: "The server does not answer.",
-      hint: "Check that `artelier up` is still running.",
-      status: 0,
-    });
+    throw unreachable();
   }
+}
+
+function unreachable(): ApiError {
+  return new ApiError({
+    code: "unreachable",
+    message: "The server does not answer.",
+    hint: "Check that `artelier up` is still running.",
+    status: 0,
+  });
 }
 
 async function refusal(response: Response): Promise<ApiError> {
@@ -143,13 +153,45 @@ async function refusalOf(response: Response): Promise<ApiError> {
 export const api = {
   get: <T>(route: string, params?: Params, signal?: AbortSignal): Promise<T> =>
     request<T>("GET", route, undefined, { ...(params && { params }), ...(signal && { signal }) }),
+  /** The answer byte for byte, such as a prompt. */
+  text: (route: string, params?: Params, signal?: AbortSignal): Promise<string> =>
+    request<string>("GET", route, undefined, {
+      isText: true,
+      ...(params && { params }),
+      ...(signal && { signal }),
+    }),
   post: <T = unknown>(route: string, body: unknown = {}, params?: Params): Promise<T> =>
     request<T>("POST", route, body, { ...(params && { params }) }),
   patch: <T = unknown>(route: string, body: unknown, params?: Params): Promise<T> =>
     request<T>("PATCH", route, body, { ...(params && { params }) }),
+  put: <T = unknown>(route: string, body: unknown): Promise<T> => request<T>("PUT", route, body, {}),
   del: <T = unknown>(route: string, params?: Params): Promise<T> =>
     request<T>("DELETE", route, undefined, { ...(params && { params }) }),
 };
+
+/**
+ * Posts a form and tells how much of it is on its way, which `fetch` cannot.
+ * Errors: `ApiError`, as of the other requests.
+ */
+export function upload<T>(
+  route: string,
+  form: FormData,
+  onProgress: (sentBytes: number, totalBytes: number) => void,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", address(route));
+    request.setRequestHeader("Accept", "application/json");
+    request.setRequestHeader("X-CSRF-Token", door.csrf);
+    request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
+    request.onerror = () => reject(unreachable());
+    request.onload = () => {
+      const response = new Response(request.responseText, { status: request.status });
+      void answerOf<T>(response).then(resolve, reject);
+    };
+    request.send(form);
+  });
+}
 
 /** A failure in words, for whatever shows it. */
 export function inWords(error: unknown): { readonly title: string; readonly advice: string } {
