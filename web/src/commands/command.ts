@@ -34,7 +34,7 @@ export interface Command {
 }
 
 /** A change needs a connection, the right, and the present: nobody acts in the past. */
-export function canAct({ ui }: CommandState): Enabled {
+export function canAct({ ui }: Pick<CommandState, "ui">): Enabled {
   if (ui.me === null) return no("Sign in first.");
   if (ui.me.role === "viewer") return no("Your role is viewer: you can look, not act.");
   if (ui.travel !== null) return no("You are looking at the past. Go back to now first.");

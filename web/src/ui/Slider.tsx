@@ -10,10 +10,12 @@ interface SliderProps {
   readonly valueText: string;
   /** How much of it is used already, in units of the value; marked on the track. */
   readonly used?: number;
+  /** The same in words, where the unit is not that of the value: "$0.203 used". */
+  readonly usedText?: string;
   readonly disabled?: boolean;
   /** While it moves. */
   readonly onChange: (value: number) => void;
-  /** When it comes to rest: the moment to tell the server. */
+  /** When it was let go, or stepped on by keyboard or a screen reader's commands. */
   readonly onCommit?: (value: number) => void;
 }
 
@@ -25,6 +27,7 @@ export function Slider({
   step = 1,
   valueText,
   used,
+  usedText = `used ${used}`,
   disabled,
   onChange,
   onCommit,
@@ -32,7 +35,14 @@ export function Slider({
   const id = useId();
   const share = (amount: number) =>
     `${(100 * (Math.min(max, Math.max(min, amount)) - min)) / Math.max(max - min, 1e-9)}%`;
-  const commit = (target: EventTarget) => onCommit?.(Number((target as HTMLInputElement).value));
+  // React's onChange is the browser's `input`; the browser's own `change` is the end of a movement, whoever
+  // made it.
+  const listen = (input: HTMLInputElement | null) => {
+    if (input === null) return;
+    const commit = () => onCommit?.(Number(input.value));
+    input.addEventListener("change", commit);
+    return () => input.removeEventListener("change", commit);
+  };
   return (
     <div>
       <div className="flex justify-between gap-2 text-12 text-ink-2">
@@ -53,6 +63,7 @@ export function Slider({
           )}
         </div>
         <input
+          ref={listen}
           id={id}
           type="range"
           className="range"
@@ -61,10 +72,8 @@ export function Slider({
           step={step}
           value={value}
           disabled={disabled}
-          aria-valuetext={used === undefined ? valueText : `${valueText}; used ${used}`}
+          aria-valuetext={used === undefined ? valueText : `${valueText}; ${usedText}`}
           onChange={(event) => onChange(Number(event.target.value))}
-          onPointerUp={(event) => commit(event.currentTarget)}
-          onKeyUp={(event) => commit(event.currentTarget)}
         />
       </div>
     </div>

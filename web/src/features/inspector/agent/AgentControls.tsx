@@ -1,0 +1,43 @@
+import { useState } from "react";
+import type { Run } from "@/projection/graph";
+import { CommandButton } from "@/shell/CommandButton";
+import { Button } from "@/ui/Button";
+import { PauseIcon, PlayIcon, StepIcon, StopIcon } from "@/ui/icons/icons";
+import { useCanAct } from "../useAct";
+import { NoteForm } from "./NoteForm";
+
+interface AgentControlsProps {
+  readonly agent: string;
+  /** Its runs that have not ended. */
+  readonly runs: readonly Run[];
+}
+
+/** Pause, resume, step, stop and a note, for one agent; without open runs there is nothing to steer. */
+export function AgentControls({ agent, runs }: AgentControlsProps) {
+  const [isWriting, setWriting] = useState(false);
+  const may = useCanAct();
+  if (runs.length === 0) return null;
+  const isPaused = runs.every((run) => run.status === "paused");
+  return (
+    <>
+      <div role="group" aria-label="Selected agent" className="flex flex-wrap gap-2">
+        {isPaused ? (
+          <CommandButton id="agent.resume" label="Resume" icon={<PlayIcon size={12} />} />
+        ) : (
+          <CommandButton id="agent.pause" label="Pause" icon={<PauseIcon size={12} />} />
+        )}
+        <CommandButton id="agent.step" label="Step" icon={<StepIcon size={12} />} />
+        <CommandButton id="agent.stop" label="Stop" variant="danger" icon={<StopIcon size={10} />} />
+        <Button
+          aria-expanded={isWriting}
+          disabled={!may.ok}
+          title={may.ok ? undefined : may.why}
+          onClick={() => setWriting(!isWriting)}
+        >
+          Note
+        </Button>
+      </div>
+      {isWriting && may.ok && <NoteForm agent={agent} onDone={() => setWriting(false)} />}
+    </>
+  );
+}

@@ -1,0 +1,45 @@
+import { type FormEvent, useState } from "react";
+import { api, path } from "@/client/http";
+import { Button } from "@/ui/Button";
+import { TextField } from "@/ui/TextField";
+import { useAct } from "../useAct";
+
+interface NoteFormProps {
+  readonly agent: string;
+  readonly onDone: () => void;
+}
+
+/** Tells an agent something: it stands in the prompt of its next decision. */
+export function NoteForm({ agent, onDone }: NoteFormProps) {
+  const [note, setNote] = useState("");
+  const { busy, act } = useAct();
+  const send = async (event: FormEvent) => {
+    event.preventDefault();
+    const ok = await act(
+      () => api.post(`${path("agents", agent)}/note`, { note: note.trim() }),
+      "The note waits for its next decision.",
+    );
+    if (ok) onDone();
+  };
+  return (
+    <form className="flex flex-col gap-2" onSubmit={(event) => void send(event)}>
+      <TextField
+        label="Note to the agent"
+        rows={3}
+        maxLength={100_000}
+        autoFocus
+        value={note}
+        hint="It reads this before its next decision, as words of a person."
+        onChange={(event) => setNote(event.target.value)}
+      />
+      <div className="flex justify-end gap-2">
+        <Button size="small" onClick={onDone}>
+          Cancel
+        </Button>
+        <Button size="small" variant="primary" type="submit" busy={busy} disabled={note.trim() === ""}>
+          Send note
+        </Button>
+      </div>
+    </form>
+  );
+}

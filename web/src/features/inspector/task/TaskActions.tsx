@@ -1,0 +1,56 @@
+import { useState } from "react";
+import { api, path } from "@/client/http";
+import type { Run, Task } from "@/projection/graph";
+import { Button } from "@/ui/Button";
+import { taskCan, type TaskVerb } from "../commands";
+import { useAct, useCanAct } from "../useAct";
+import { CancelTask } from "./CancelTask";
+
+interface TaskActionsProps {
+  readonly task: Task;
+  readonly run: Run | undefined;
+}
+
+/** What can be done with a task where it stands; only what would have an effect is offered. */
+export function TaskActions({ task, run }: TaskActionsProps) {
+  const [isAsking, setAsking] = useState(false);
+  const may = useCanAct();
+  const { busy, act } = useAct();
+  const can = (verb: TaskVerb) => taskCan(task, verb, run).ok;
+  const post = (verb: TaskVerb, done: string) =>
+    act(() => api.post(`${path("tasks", task.id)}/${verb}`), done);
+  const why = may.ok ? undefined : may.why;
+  if (!can("start") && !can("retry") && !can("cancel")) return null;
+  return (
+    <div role="group" aria-label="Task" className="flex flex-wrap gap-2">
+      {can("start") && (
+        <Button
+          size="small"
+          busy={busy}
+          disabled={!may.ok}
+          title={why}
+          onClick={() => void post("start", "Its agent begins with it.")}
+        >
+          Start task
+        </Button>
+      )}
+      {can("retry") && (
+        <Button
+          size="small"
+          busy={busy}
+          disabled={!may.ok}
+          title={why}
+          onClick={() => void post("retry", "It will be worked on again.")}
+        >
+          Retry task
+        </Button>
+      )}
+      {can("cancel") && (
+        <Button size="small" variant="danger" disabled={!may.ok} title={why} onClick={() => setAsking(true)}>
+          Cancel task
+        </Button>
+      )}
+      {isAsking && <CancelTask task={task} onClose={() => setAsking(false)} />}
+    </div>
+  );
+}

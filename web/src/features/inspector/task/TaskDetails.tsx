@@ -1,0 +1,59 @@
+import { useGraph } from "@/state/log";
+import { useUi } from "@/state/ui";
+import { Markdown } from "@/ui/markdown/Markdown";
+import { Loaded } from "../parts/Loaded";
+import { Part } from "../parts/Part";
+import { Assign } from "./Assign";
+import { Iterations } from "./Iterations";
+import { iterationsOf } from "./iterations";
+import { TaskActions } from "./TaskActions";
+import { TaskLinks } from "./TaskLinks";
+import { TaskStanding } from "./TaskStanding";
+import { useTask } from "./useTask";
+
+/** A task: goal, criteria, where it stands, each step with what came of it, and its outputs. */
+export function TaskDetails({ id }: { readonly id: string }) {
+  const query = useTask(id);
+  const graph = useGraph();
+  const travel = useUi((state) => state.travel);
+  const task = graph.tasks.get(id);
+  if (task === undefined && travel !== null) {
+    return (
+      <p className="px-4 py-3 text-ink-2">At the moment that you look at, this task did not exist yet.</p>
+    );
+  }
+  return (
+    <Loaded query={query} what="the task" rows={8}>
+      {(shown) => (
+        <>
+          {task !== undefined && (
+            <Part title="Status" aside={`step ${task.iteration} of ${task.iterationsMax}`}>
+              <TaskStanding task={task} run={graph.runs.get(id)} />
+              <TaskActions task={task} run={graph.runs.get(id)} />
+            </Part>
+          )}
+          <Part title="Goal">
+            <p className="break-words">{shown.goal}</p>
+          </Part>
+          <Part title="Success criteria" aside={shown.only_checks ? "judged by checks alone" : undefined}>
+            <Markdown source={shown.success_criteria} />
+            {shown.checks.length > 0 && (
+              <p className="text-12 text-ink-2">
+                {shown.checks.length} checks are made by rule; all must pass.
+              </p>
+            )}
+          </Part>
+          {task !== undefined && (
+            <>
+              <Iterations items={iterationsOf(task.iterations, shown.iterations)} />
+              <TaskLinks task={task} />
+              <Part title="Assigned to">
+                <Assign task={task} />
+              </Part>
+            </>
+          )}
+        </>
+      )}
+    </Loaded>
+  );
+}

@@ -1,0 +1,77 @@
+import { record, strings } from "@/projection/event";
+
+/** A verdict as far as it has the form that it should have; what a model wrote is never trusted to. */
+export interface Verdict {
+  readonly summary: string;
+  readonly criteria: readonly Criterion[];
+  readonly checks: readonly Check[];
+  readonly faults: readonly string[];
+}
+
+export interface Criterion {
+  readonly criterion: string;
+  readonly met: boolean;
+  readonly missing: string;
+  readonly evidence: readonly { readonly ref: string; readonly quote: string }[];
+}
+
+export interface Check {
+  readonly kind: string;
+  readonly passed: boolean;
+  readonly found: string;
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export function readVerdict(value: unknown): Verdict {
+  const whole = record(value);
+  return {
+    summary: text(whole["summary"]),
+    criteria: list(whole["criteria"]).map((one) => {
+      const criterion = record(one);
+      return {
+        criterion: text(criterion["criterion"]),
+        met: criterion["met"] === true,
+        missing: text(criterion["missing"]),
+        evidence: list(criterion["evidence"]).map((each) => {
+          const evidence = record(each);
+          return { ref: text(evidence["ref"]), quote: text(evidence["quote"]) };
+        }),
+      };
+    }),
+    checks: list(whole["checks"]).map((one) => {
+      const check = record(one);
+      return { kind: text(check["kind"]), passed: check["passed"] === true, found: text(check["found"]) };
+    }),
+    faults: list(whole["faults"]).map((one) => {
+      const fault = record(one);
+      return [
+        text(fault["rule"]).replaceAll("_", " "),
+        text(fault["ref"]),
+        strings(fault["found"]).join(", "),
+      ]
+        .filter(Boolean)
+        .join(": ");
+    }),
+  };
+}
+
+const VOID: Readonly<Record<string, string>> = {
+  quote_not_found: "a quote does not stand in the version that it cites",
+  no_evidence: "a criterion is called met without a quote",
+  no_outputs: "there was nothing to judge",
+  placeholder: "an output holds a placeholder",
+  empty: "an output is empty",
+  invalid: "the evaluator's reply was no verdict",
+};
+
+/** Why a verdict does not count. */
+export function voidWords(code: string): string {
+  return VOID[code] ?? code.replaceAll("_", " ");
+}

@@ -1,0 +1,74 @@
+import type { Run, Task } from "@/projection/graph";
+import { type Meaning, runWords, taskWords } from "@/projection/status";
+
+interface Said {
+  readonly word: string;
+  readonly meaning: Meaning;
+  /** What it means and what can be done. */
+  readonly sentence: string;
+}
+
+const LIMITS: Readonly<Record<string, string>> = {
+  max_iterations:
+    "The last step that was allowed is over, and the criteria are not met. Allow more, then retry.",
+  stuck: "It decided the same three times without new evidence. Leave it a note or other tools, then retry.",
+  budget_exhausted: "The budget is used up. Raise it, then retry.",
+};
+
+/** Where a task stands: ends of different kinds are never called alike. */
+export function taskSays(task: Task, run: Run | undefined): Said {
+  const { word, meaning } = taskWords(task.status);
+  const said = (sentence: string, more = "") => ({
+    word: more === "" ? word : `${word} ${more}`,
+    meaning,
+    sentence,
+  });
+  switch (task.status) {
+    case "done":
+      return said("A passed evaluation says so; its quotes were found in the outputs.", "with evidence");
+    case "failed":
+      return failed(task, run, said);
+    case "blocked":
+      return said(blockedBy(task));
+    case "cancelled":
+      return said("Somebody ended it; it was neither met nor missed.");
+    case "pending":
+      return said(waitsFor(task));
+    case "active":
+      return run !== undefined && run.status !== "running"
+        ? said(`Its run is ${runWords(run.status).word}.`)
+        : said("Its agent works on it.");
+  }
+}
+
+function failed(task: Task, run: Run | undefined, said: (sentence: string, more: string) => Said): Said {
+  const limit = LIMITS[task.reason];
+  if (limit !== undefined) return said(limit, "by a limit");
+  if (task.reason === "decision_invalid") {
+    return said(
+      "The model's reply was no decision, nor was its repair. Retry, or choose another model.",
+      "by its decision",
+    );
+  }
+  const why = [task.reason || run?.reason, run?.message].filter(Boolean).join(": ");
+  return said(
+    `${why === "" ? "Its run ended without a result" : why}. Retry it once the cause is gone.`,
+    "by an error",
+  );
+}
+
+function blockedBy(task: Task): string {
+  if (task.reason === "dependency_failed") {
+    return `${task.blockedBy || "A task before it"} was not done. Retry that one first.`;
+  }
+  if (task.reason === "missing_input") {
+    return `${task.blockedBy || "An input"} is not there, or its agent may not read it. Provide or share it, then retry.`;
+  }
+  return "The budget is used up. Raise it to let it go on.";
+}
+
+function waitsFor(task: Task): string {
+  if (task.agent === "") return "Nobody works on it: assign an agent.";
+  if (task.dependsOn.length > 0) return `It begins when ${task.dependsOn.join(", ")} is done.`;
+  return "It begins as soon as it is started.";
+}
