@@ -2,14 +2,22 @@ import type { Artifact } from "@/projection/graph";
 
 /** What one asks the list for. "" everywhere: what was made, of anybody. */
 export interface Filter {
-  /** "" is what was made; `all` also agents, tasks, membranes, steering; else one kind. */
+  /** "" is what was made; `all` also agents, tasks, membranes, steering, memories; else one kind. */
   readonly kind: string;
   readonly owner: string;
   readonly words: string;
 }
 
 export const ALL = "all";
-const OF_THEIR_OWN: ReadonlySet<string> = new Set(["agent", "task", "membrane", "steering"]);
+/** Kinds that other screens show as what they are. */
+const OF_THEIR_OWN: ReadonlySet<string> = new Set([
+  "agent",
+  "task",
+  "membrane",
+  "steering",
+  "memory_block",
+  "memory_store",
+]);
 
 export function readFilter(query: Readonly<Record<string, string>>): Filter {
   return { kind: query["kind"] ?? "", owner: query["owner"] ?? "", words: query["q"] ?? "" };

@@ -95,6 +95,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
             columns={columns}
             rows={found}
             rowId={idOfRow}
+            className="px-2"
             selected={selected}
             onSelect={(row) => open(row.artifact.id)}
             empty={nothing}
@@ -117,5 +118,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
 
 function inTotal(shown: number, all: number, filter: Filter): string {
   if (filter.words.trim() !== "") return `${shown} found`;
-  return shown === all ? `${all} in all` : `${shown} of ${all}`;
+  if (filter.kind === "" && filter.owner === "")
+    return `${shown} made; ${all} with agents, tasks and the like`;
+  return `${shown} of ${all}`;
 }

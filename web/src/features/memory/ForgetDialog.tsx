@@ -1,0 +1,39 @@
+import { api, path } from "@/client/http";
+import { useAct } from "@/commands/useAct";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import type { Entry } from "./useMemory";
+
+interface ForgetDialogProps {
+  readonly agent: string;
+  readonly entry: Entry;
+  readonly onClose: () => void;
+}
+
+/** Asks before an entry is taken out. */
+export function ForgetDialog({ agent, entry, onClose }: ForgetDialogProps) {
+  const { isBusy, act } = useAct();
+  const forget = async () => {
+    await act(
+      () => api.del(path("memory", agent, "entries", entry.id)),
+      () => ({ title: "It is forgotten.", advice: "Changes › Undo brings it back." }),
+    );
+    onClose();
+  };
+  return (
+    <ConfirmDialog
+      title="Forget this entry?"
+      label="Forget it"
+      busy={isBusy}
+      onConfirm={() => void forget()}
+      onClose={onClose}
+    >
+      <blockquote className="max-h-40 overflow-auto border-l-2 border-line pl-3 break-words whitespace-pre-wrap">
+        {entry.text}
+      </blockquote>
+      <p className="text-ink-2">
+        {agent} no longer finds it from its next step on. What was said in prompts so far stays in the log,
+        and “Changes” can bring the entry back.
+      </p>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,80 @@
+import { type FormEvent, useState } from "react";
+import { api, path } from "@/client/http";
+import { useAct } from "@/commands/useAct";
+import { Button } from "@/ui/Button";
+import { Dialog } from "@/ui/Dialog";
+import { Slider } from "@/ui/Slider";
+import { TextField } from "@/ui/TextField";
+import type { Entry } from "./useMemory";
+
+interface RememberDialogProps {
+  readonly agent: string;
+  readonly onClose: () => void;
+}
+
+export function tagsOf(text: string): readonly string[] {
+  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
+}
+
+/** Has an agent remember something in a person's name. */
+export function RememberDialog({ agent, onClose }: RememberDialogProps) {
+  const [text, setText] = useState("");
+  const [tags, setTags] = useState("");
+  const [importance, setImportance] = useState(0.5);
+  const { isBusy, act } = useAct();
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    if (text.trim() === "") return;
+    const entry = await act(
+      () => api.post<Entry>(path("memory", agent, "entries"), { text, tags: tagsOf(tags), importance }),
+      (kept) =>
+        kept.deduplicated
+          ? { title: `${agent} knew that already.`, advice: "Nothing was kept twice." }
+          : { title: `${agent} remembers it.` },
+    );
+    if (entry !== null) onClose();
+  };
+
+  return (
+    <Dialog
+      title={`Have ${agent} remember something`}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" form="remember" variant="primary" busy={isBusy} disabled={text.trim() === ""}>
+            Remember
+          </Button>
+        </>
+      }
+    >
+      <form id="remember" className="flex flex-col gap-3" onSubmit={(event) => void submit(event)}>
+        <TextField
+          label="What"
+          rows={4}
+          data-autofocus
+          maxLength={100_000}
+          value={text}
+          hint="One fact in one entry is found best."
+          onChange={(event) => setText(event.target.value)}
+        />
+        <TextField
+          label="Tags"
+          value={tags}
+          hint="Separated by commas."
+          onChange={(event) => setTags(event.target.value)}
+        />
+        <Slider
+          label="Importance"
+          min={0}
+          max={1}
+          step={0.1}
+          value={importance}
+          valueText={importance.toFixed(1)}
+          onChange={setImportance}
+        />
+      </form>
+    </Dialog>
+  );
+}
