@@ -50,7 +50,7 @@ const panels: readonly Command[] = [
     : []),
   {
     id: "view.now",
-    label: "Go back to now",
+    label: "Back to now",
     group: "View",
     words: "time travel present live",
     shortcut: "g n",

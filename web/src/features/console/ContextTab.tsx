@@ -1,0 +1,72 @@
+import type { PromptStep } from "@/projection/rowsPrompt";
+import { actorName } from "@/projection/rows";
+import { eventLog } from "@/state/log";
+import { whole } from "@/ui/amounts";
+import { Split } from "@/ui/Split";
+import { type Column, Table } from "@/ui/Table";
+import { clock } from "@/ui/time";
+import { setConsole } from "./consoleStore";
+import { LookedContext } from "./LookedContext";
+import { usePrompts } from "./usePrompts";
+
+const idOf = (step: PromptStep): string => `${step.runId} ${step.step}`;
+const agentOf = (step: PromptStep): string =>
+  actorName(eventLog.graph.runs.get(step.runId)?.agent || step.runId);
+
+const COLUMNS: readonly Column<PromptStep>[] = [
+  {
+    id: "time",
+    label: "Time",
+    width: "76px",
+    cell: (step) => clock(step.atUs),
+    sortBy: (step) => step.position,
+  },
+  { id: "agent", label: "Agent", cell: agentOf, sortBy: agentOf },
+  {
+    id: "step",
+    label: "Step",
+    cell: (step) => <span className="num">{step.step}</span>,
+    sortBy: (step) => step.step,
+  },
+  {
+    id: "in",
+    label: "Tokens in",
+    align: "right",
+    width: "92px",
+    cell: (step) => (step.inputTokens === null ? "–" : whole(step.inputTokens)),
+    sortBy: (step) => step.inputTokens ?? -1,
+  },
+  {
+    id: "cached",
+    label: "Cached",
+    align: "right",
+    width: "80px",
+    cell: (step) => (step.cachedTokens === null ? "–" : whole(step.cachedTokens)),
+    sortBy: (step) => step.cachedTokens ?? -1,
+  },
+];
+
+/** Every prompt that was sent; the chosen one with all its parts. */
+export function ContextTab() {
+  const { all, shown } = usePrompts();
+  if (all.length === 0) return <LookedContext />;
+  return (
+    <Split
+      label="Width of the list of prompts"
+      initial={40}
+      first={
+        <Table
+          label="Prompts"
+          columns={COLUMNS}
+          rows={all}
+          rowId={idOf}
+          selected={shown === undefined ? null : idOf(shown)}
+          onSelect={(step) =>
+            setConsole({ looked: { runId: step.runId, step: step.step, position: step.position } })
+          }
+        />
+      }
+      second={<LookedContext />}
+    />
+  );
+}

@@ -1,0 +1,39 @@
+import { shortName } from "@/projection/event";
+import { CommandButton } from "@/shell/CommandButton";
+import { useGraph } from "@/state/log";
+import { useUi } from "@/state/ui";
+import { Select } from "@/ui/Select";
+import { setConsole, useConsole } from "./consoleStore";
+import { forkChoices } from "./forkTarget";
+
+const CHOICES_MAX = 200;
+
+/** Branches a run off at the moment that is shown, and says what that will do. */
+export function ForkHere() {
+  const ui = useUi();
+  const graph = useGraph();
+  const console = useConsole();
+  const choices = forkChoices({ ui, graph }, console);
+  const chosen = choices[0];
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      {chosen !== undefined && (
+        <Select
+          label="Run to fork"
+          bare
+          className="max-w-60 min-w-0"
+          value={chosen.runId}
+          options={choices.slice(0, CHOICES_MAX).map((point) => ({ value: point.runId, label: point.runId }))}
+          onChange={(forkOf) => setConsole({ forkOf })}
+        />
+      )}
+      <CommandButton id="run.fork_here" variant="primary" />
+      {chosen !== undefined && (
+        <p className="min-w-60 flex-1 text-12 text-ink-2">
+          A new run shares {shortName(chosen.runId)} up to its event <span className="num">{chosen.seq}</span>{" "}
+          ({chosen.step || chosen.kind}) and goes its own way from there. Nothing of the past changes.
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,73 @@
+import { actorName, rowOf } from "@/projection/rows";
+import { eventLog } from "@/state/log";
+import { dollars, whole } from "@/ui/amounts";
+import { Pill } from "@/ui/Badge";
+import { Button } from "@/ui/Button";
+import { EmptyState } from "@/ui/EmptyState";
+import { Slider } from "@/ui/Slider";
+import { clock, dayAndTime } from "@/ui/time";
+import { ForkHere } from "./ForkHere";
+import { rowTone } from "./groups";
+import { Lanes } from "./Lanes";
+import { useTimeline } from "./useTimeline";
+
+const WORLD = {
+  agentOf: (runId: string) => eventLog.graph.runs.get(runId)?.agent ?? "",
+  money: dollars,
+};
+
+/** The past, to move through: every view follows, and a run can be forked from any moment. */
+export function TimelineTab() {
+  const { events, marks, index, isCut, goTo, before, after } = useTimeline();
+  const event = events[index];
+  const last = events.length - 1;
+  if (event === undefined)
+    return (
+      <EmptyState title="There is no past yet">
+        Launch a goal; afterwards this slider takes every view back to any moment of it.
+      </EmptyState>
+    );
+  const row = rowOf(event, WORLD);
+  const when = index === last ? "now" : dayAndTime(event.at_us);
+  return (
+    <div className="flex flex-col gap-2 px-4 py-2">
+      <Lanes
+        marks={marks}
+        events={events.length}
+        index={index}
+        onGo={(position) => goTo(marks.find((mark) => mark.position === position)?.index ?? last)}
+      />
+      <div className="pl-28">
+        <Slider
+          label="Position in time"
+          value={index}
+          min={0}
+          max={Math.max(1, last)}
+          valueText={`event ${whole(index + 1)} of ${whole(events.length)}, ${when}`}
+          onChange={goTo}
+        />
+      </div>
+      <div className="flex flex-wrap items-center gap-2">
+        <Button size="small" disabled={before === undefined} onClick={() => before && goTo(before.index)}>
+          Previous mark
+        </Button>
+        <Button size="small" disabled={after === undefined} onClick={() => after && goTo(after.index)}>
+          Next mark
+        </Button>
+        <p className="flex min-w-0 flex-1 items-center gap-2 text-12">
+          <span className="num text-ink-3">{clock(event.at_us)}</span>
+          <span className="text-agent">{actorName(row.agent)}</span>
+          <Pill tone={rowTone(row)}>{row.word}</Pill>
+          <span className="num min-w-0 truncate text-ink-2">{row.text}</span>
+        </p>
+      </div>
+      <ForkHere />
+      {isCut && (
+        <p className="text-11 text-ink-3">
+          Only the newest {whole(events.length)} events can be moved through here; older ones are on the
+          server.
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,318 @@
+import { flag, integer, parsed, record, shortName, splitStream, text, type WireEvent } from "./event";
+
+/** What a row of the console is about: its filter, and on the screen its colour. */
+export type RowGroup =
+  "decision" | "action" | "artifact" | "money" | "approval" | "verdict" | "note" | "run" | "bookkeeping";
+
+export interface ConsoleRow {
+  readonly position: number;
+  readonly atUs: number;
+  /** Id of the agent, or who else did it (`operator`, `user:ada`). */
+  readonly agent: string;
+  /** "" if it is no event of a run. */
+  readonly runId: string;
+  readonly seq: number;
+  /** Key of its step; "" if it has none. */
+  readonly step: string;
+  readonly group: RowGroup;
+  /** The word of the pill. */
+  readonly word: string;
+  readonly kind: string;
+  readonly text: string;
+  readonly isFailure: boolean;
+}
+
+/** What a row needs beside its event. */
+export interface RowWorld {
+  /** The agent of a run; "" if it has none. */
+  readonly agentOf: (runId: string) => string;
+  /** Micro-dollars in words. */
+  readonly money: (microusd: number) => string;
+}
+
+type Told = readonly [group: RowGroup, word: string, text: string, isFailure?: boolean];
+type Teller = (event: WireEvent, world: RowWorld) => Told;
+
+function said(...parts: readonly (string | number | false | undefined)[]): string {
+  return parts.filter((part) => part !== "" && part !== false && part !== undefined).join(" · ");
+}
+
+/** `[scope, unit, reserve, use]` of an event, as far as they are well-formed. */
+export function countsOf(event: WireEvent): readonly (readonly [string, string, number, number])[] {
+  const counts = event.data["counts"];
+  if (!Array.isArray(counts)) return [];
+  return (counts as unknown[]).flatMap((one) => {
+    if (!Array.isArray(one)) return [];
+    const [scope, unit, reserve, use] = one as unknown[];
+    if (typeof scope !== "string" || typeof unit !== "string") return [];
+    return [[scope, unit, Number(reserve) || 0, Number(use) || 0] as const];
+  });
+}
+
+/** The counter that tells most about an event: money before tokens, the run's before that of others. */
+function counted(event: WireEvent, unit: string): readonly [string, string, number, number] | undefined {
+  const all = countsOf(event).filter((one) => one[1] === unit);
+  return all.find((one) => one[0].startsWith("run:")) ?? all[0];
+}
+
+function held(event: WireEvent, world: RowWorld): Told {
+  const usd = counted(event, "usd")?.[2] ?? 0;
+  const tokens = counted(event, "tokens")?.[2] ?? 0;
+  const hold =
+    usd > 0
+      ? `${world.money(usd)} held`
+      : tokens > 0
+        ? `${tokens.toLocaleString("en-US")} tokens held`
+        : "nothing held";
+  return ["money", "reserve", said(hold, `model ${text(event, "model")}`, text(event, "key"))];
+}
+
+function paid(event: WireEvent, world: RowWorld): Told {
+  const cached = integer(event, "cached_input_tokens");
+  const tokens = `${integer(event, "input_tokens").toLocaleString("en-US")} tokens in${
+    cached > 0 ? ` (${cached.toLocaleString("en-US")} cached)` : ""
+  }, ${integer(event, "output_tokens").toLocaleString("en-US")} out`;
+  const cost = flag(event, "unpriced") ? "price unknown" : `${world.money(integer(event, "cost"))} paid`;
+  return ["money", "settle", said(cost, tokens, text(event, "key"))];
+}
+
+function wrote(event: WireEvent): Told {
+  const title = parsed(event, "metadata")["title"];
+  const id = text(event, "id");
+  const name = typeof title === "string" && title !== "" ? title : shortName(id);
+  const kind = text(event, "kind");
+  const what = said(
+    `${name} v${integer(event, "version")}`,
+    kind,
+    `${integer(event, "size_bytes")} bytes`,
+    id,
+  );
+  return [kind === "steering" ? "note" : "artifact", kind === "steering" ? "steering" : "artifact", what];
+}
+
+function judged(event: WireEvent): Told {
+  const verdict = parsed(event, "verdict");
+  const summary = typeof verdict["summary"] === "string" ? verdict["summary"] : "";
+  const invalid = text(event, "void");
+  const outcome = flag(event, "passed") ? "passed" : invalid === "" ? "not passed" : `void: ${invalid}`;
+  return ["verdict", "evaluate", said(outcome, summary, `iteration ${integer(event, "iteration")}`)];
+}
+
+function acted(event: WireEvent): Told {
+  const isError = flag(event, "is_error");
+  return [
+    "action",
+    text(event, "action") || "action",
+    said(text(event, "artifact"), isError && `failed: ${text(event, "code")}`, text(event, "step")) || "done",
+    isError,
+  ];
+}
+
+function asked(event: WireEvent): Told {
+  const question = parsed(event, "question")["question"];
+  return ["approval", "approval", typeof question === "string" ? question : (event.texts["question"] ?? "")];
+}
+
+const failed: Teller = (event) => [
+  "run",
+  "failed",
+  said(text(event, "key"), text(event, "code") || text(event, "reason"), event.texts["message"]),
+  true,
+];
+
+function ended(event: WireEvent): Told {
+  const status = text(event, "status");
+  return [
+    "run",
+    "task",
+    said(status, text(event, "reason"), `${integer(event, "iterations")} iterations`),
+    status !== "done",
+  ];
+}
+
+const TELLERS: Readonly<Record<string, Teller>> = {
+  "decision.taken": (event) => [
+    "decision",
+    "decision",
+    event.texts["decision"] ?? said(text(event, "action"), text(event, "tool")),
+  ],
+  "decision.invalid": (event) => ["decision", "decision", event.texts["mistakes"] ?? "no decision", true],
+  "decision.executed": acted,
+  "tool.requested": (event) => [
+    "action",
+    "use_tool",
+    `${text(event, "name")} ${event.texts["arguments"] ?? ""}`,
+  ],
+  "tool.completed": (event) => [
+    "action",
+    "result",
+    said(event.texts["result"] ?? text(event, "artifact"), `${integer(event, "ms")} ms`),
+    flag(event, "is_error"),
+  ],
+  "tool.refused": (event) => ["action", "refused", said(text(event, "name"), text(event, "code")), true],
+  "tool.unresolved": (event) => [
+    "action",
+    "unknown",
+    said(text(event, "key"), text(event, "code"), "nobody knows what it did"),
+    true,
+  ],
+  "tool.reconciled": (event) => ["action", "settled", said(text(event, "key"), text(event, "answer"))],
+  "tool.charged": (event, world) => [
+    "money",
+    "charge",
+    said(world.money(integer(event, "cost")), text(event, "key")),
+  ],
+  "model.requested": held,
+  "model.completed": paid,
+  "model.failed": failed,
+  "model.attempted": (event) => [
+    "run",
+    "again",
+    said(text(event, "code"), `next try in ${integer(event, "wait_ms")} ms`, text(event, "key")),
+  ],
+  "step.failed": failed,
+  "artifact.written": wrote,
+  "artifact.deleted": (event) => ["artifact", "artifact", said("deleted", text(event, "id"))],
+  "artifact.transferred": (event) => [
+    "money",
+    "transfer",
+    said(text(event, "id"), `${text(event, "giver")} to ${text(event, "to")}`),
+  ],
+  "artifact.charged": (event) => [
+    "money",
+    "charge",
+    said(text(event, "action"), text(event, "id"), text(event, "payer")),
+  ],
+  "artifact.invoked": (event) => [
+    "action",
+    "invoke",
+    said(text(event, "id"), text(event, "outcome"), text(event, "caller")),
+  ],
+  "approval.requested": asked,
+  "approval.given": (event) => ["approval", "approval", said(text(event, "decision"), text(event, "key"))],
+  "task.evaluated": judged,
+  "task.begun": (event) => ["run", "task", `begun, at most ${integer(event, "max_iterations")} iterations`],
+  "task.ended": ended,
+  "task.blocked": (event) => [
+    "run",
+    "task",
+    said("blocked", text(event, "task"), text(event, "reason"), text(event, "by")),
+    true,
+  ],
+  "task.created": (event) => ["run", "task", said("created", text(event, "task"), text(event, "agent"))],
+  "mission.planned": (event, world) => [
+    "run",
+    "plan",
+    said(
+      `at most ${integer(event, "calls")} calls`,
+      "cost" in event.data && `at most ${world.money(integer(event, "cost"))}`,
+    ),
+  ],
+  "mission.launched": () => ["run", "plan", "launched"],
+  "run.started": (event) => ["run", "run", said("started", event.texts["goal"], text(event, "model"))],
+  "run.forked": (event) => ["run", "run", `forked from ${text(event, "origin")} at ${integer(event, "at")}`],
+  "run.completed": () => ["run", "run", "completed"],
+  "run.failed": failed,
+  "run.exhausted": (event) => [
+    "run",
+    "budget",
+    said(`${text(event, "unit")} of ${text(event, "scope")}`, "limit reached"),
+    true,
+  ],
+  "run.paused": (event) => [
+    "run",
+    "run",
+    said(flag(event, "stopped") ? "stopped" : "paused", event.texts["note"]),
+  ],
+  "run.cancelled": (event) => ["run", "run", said("cancelled", event.texts["note"])],
+  "run.resumed": () => ["run", "run", "goes on"],
+  "run.reopened": () => ["run", "run", "reopened"],
+  "run.suspended": (event) => ["run", "run", said(text(event, "status"), text(event, "reason"))],
+  "note.injected": (event) => ["note", "note", event.texts["text"] ?? ""],
+  "limit.set": (event) => [
+    "money",
+    "limit",
+    said(
+      `${text(event, "unit")} of ${text(event, "scope")}`,
+      "cap" in event.data ? `at most ${String(event.data["cap"])}` : "no cap",
+    ),
+  ],
+  "group.joined": (event) => [
+    "note",
+    "membrane",
+    `${text(event, "principal")} joins ${text(event, "group")}`,
+  ],
+  "group.left": (event) => ["note", "membrane", `${text(event, "principal")} leaves ${text(event, "group")}`],
+};
+
+/** What nobody here has words for: its noun, its verb and its small fields. */
+function plain(event: WireEvent): Told {
+  const [noun = "", verb = ""] = event.kind.split(".");
+  const fields = Object.entries(record(event.data)).filter(
+    ([, value]) => (typeof value === "string" && !value.startsWith("b:")) || typeof value === "number",
+  );
+  const rest = fields.slice(0, 5).map(([name, value]) => `${name} ${String(value)}`);
+  return ["bookkeeping", noun, said(verb.replaceAll("_", " "), ...rest)];
+}
+
+const TEXT_MAX = 400;
+const known = new WeakMap<WireEvent, ConsoleRow>();
+
+/** One row per event. Kept with the event, so that a long log costs only what is new. */
+export function rowOf(event: WireEvent, world: RowWorld): ConsoleRow {
+  const before = known.get(event);
+  if (before !== undefined) return before;
+  const [type, id] = splitStream(event.stream);
+  const [group, word, whole, isFailure = false] = (TELLERS[event.kind] ?? plain)(event, world);
+  const runId = type === "run" ? id : text(event, "run_id");
+  const row: ConsoleRow = {
+    position: event.position,
+    atUs: event.at_us,
+    agent: (type === "run" && world.agentOf(id)) || event.actor,
+    runId,
+    seq: event.seq,
+    step: type === "run" ? text(event, "key") : text(event, "step"),
+    group,
+    word,
+    kind: event.kind,
+    text: whole.length > TEXT_MAX ? `${whole.slice(0, TEXT_MAX)}…` : whole,
+    isFailure,
+  };
+  known.set(event, row);
+  return row;
+}
+
+/** `all`: every event. `main`: without bookkeeping. Else one group, or what failed. */
+export type RowFilterGroup = "all" | "main" | "failure" | RowGroup;
+
+export interface RowFilter {
+  readonly group: RowFilterGroup;
+  readonly agent: string;
+  readonly text: string;
+}
+
+export function filterRows(rows: readonly ConsoleRow[], filter: RowFilter): readonly ConsoleRow[] {
+  const wanted = filter.text.trim().toLowerCase();
+  return rows.filter((row) => {
+    if (filter.agent !== "" && row.agent !== filter.agent) return false;
+    if (filter.group === "main" ? row.group === "bookkeeping" : !isOfGroup(row, filter.group)) return false;
+    return wanted === "" || `${row.agent} ${row.word} ${row.kind} ${row.text}`.toLowerCase().includes(wanted);
+  });
+}
+
+function isOfGroup(row: ConsoleRow, group: RowFilterGroup): boolean {
+  if (group === "all" || group === "main") return true;
+  return group === "failure" ? row.isFailure : row.group === group;
+}
+
+/** Everybody who stands in the rows, by name. */
+export function agentsOf(rows: readonly ConsoleRow[]): readonly string[] {
+  return [...new Set(rows.map((row) => row.agent))].sort((a, b) => a.localeCompare(b));
+}
+
+/** What a person calls whoever did it: `analyst`, `ada`, `mission`. */
+export function actorName(actor: string): string {
+  const [type, rest] = splitStream(actor);
+  if (rest === "") return shortName(actor);
+  return type === "user" ? rest : type;
+}

@@ -1,0 +1,99 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { inWords } from "@/client/http";
+import type { Shape } from "@/client/types";
+import { actorName } from "@/projection/rows";
+import type { PromptStep } from "@/projection/rowsPrompt";
+import { dollars, whole } from "@/ui/amounts";
+import { cx } from "@/ui/cx";
+import { ErrorState } from "@/ui/ErrorState";
+import { Skeleton } from "@/ui/Skeleton";
+import { PromptDifference } from "./PromptDifference";
+import { PromptText } from "./PromptText";
+import { manifestQuery } from "./requests";
+import { SectionBar } from "./SectionBar";
+import { SectionRows } from "./SectionRows";
+
+const VIEWS = ["Sections", "Exact text", "Difference"] as const;
+type View = (typeof VIEWS)[number];
+
+interface PromptInspectorProps {
+  readonly step: PromptStep;
+  readonly previous: PromptStep | undefined;
+  /** Who was shown it. */
+  readonly agent: string;
+}
+
+/** The exact prompt of one model step: of what it was made, what it said, how it differs from the last one. */
+export function PromptInspector({ step, previous, agent }: PromptInspectorProps) {
+  const [view, setView] = useState<View>("Sections");
+  const manifest = useQuery(manifestQuery(step));
+  return (
+    <section aria-label="Context of a model step" className="flex h-full min-h-0 flex-col">
+      <header className="flex flex-wrap items-baseline gap-x-4 px-4 pt-2 text-12">
+        <h3 className="min-w-0 font-normal text-ink-2">
+          What <span className="text-ink">{actorName(agent)}</span> saw at{" "}
+          <span className="num text-ink">{step.step}</span>
+          {manifest.data !== undefined && (
+            <>
+              {" "}
+              · <span className="num">{whole(manifest.data.tokens)}</span> tokens
+            </>
+          )}
+        </h3>
+        <p className="ml-auto text-ink-2">{answerOf(step)}</p>
+      </header>
+      <div role="group" aria-label="View of the prompt" className="flex gap-3 px-4 text-12">
+        {VIEWS.map((name) => (
+          <button
+            key={name}
+            type="button"
+            aria-pressed={view === name}
+            onClick={() => setView(name)}
+            className={cx(
+              "min-h-6 border-b",
+              view === name ? "border-accent text-ink" : "border-transparent text-ink-2 hover:text-ink",
+            )}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div tabIndex={0} className="min-h-0 flex-1 overflow-auto px-4 pb-3 -outline-offset-2 scroll-thin">
+        {view === "Exact text" && <PromptText runId={step.runId} step={step.step} />}
+        {view === "Difference" && (
+          <PromptDifference runId={step.runId} step={step.step} previous={previous?.step} />
+        )}
+        {view === "Sections" && manifest.isPending && <Skeleton label="the sections" rows={5} />}
+        {view === "Sections" && manifest.isError && (
+          <ErrorState {...inWords(manifest.error)} onRetry={() => void manifest.refetch()} />
+        )}
+        {view === "Sections" && manifest.data !== undefined && <Sections manifest={manifest.data} />}
+      </div>
+    </section>
+  );
+}
+
+function Sections({ manifest }: { readonly manifest: Shape<"Manifest"> }) {
+  const params = Object.entries(manifest.params).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
+  const scrubbed = Object.entries(manifest.scrubbed).map(([sort, count]) => `${count} ${sort}`);
+  return (
+    <>
+      <SectionBar sections={manifest.sections} />
+      <SectionRows manifest={manifest} />
+      <p className="mt-1 text-11 text-ink-3">
+        Sent to {manifest.model}
+        {params.length > 0 && ` with ${params.join(", ")}`}. Tokens are estimates of each part.
+        {scrubbed.length > 0 && ` Personal data was replaced: ${scrubbed.join(", ")}.`}
+      </p>
+    </>
+  );
+}
+
+/** What the provider counted. */
+function answerOf(step: PromptStep): string {
+  if (step.hasFailed) return "the call failed";
+  if (step.inputTokens === null) return "no reply yet";
+  const cost = step.microusd === null ? "price unknown" : dollars(step.microusd);
+  return `${whole(step.cachedTokens ?? 0)} from cache · ${whole(step.inputTokens)} in, ${whole(step.outputTokens ?? 0)} out · ${cost}`;
+}
