@@ -87,6 +87,17 @@ def test_parameters_keep_their_meaning():
     assert "presence_penalty" not in body
 
 
+def test_a_model_that_reasons_is_asked_for_no_temperature_and_nobody_is_warned():
+    params = {"max_output_tokens": 77, "temperature": 0.25, "top_p": 0.5, "seed": 7}
+
+    _, body = exchange(
+        "ok", ask(model="openai:gpt-5-mini", params=params), model="openai:gpt-5-mini"
+    )
+
+    assert "temperature" not in body and "top_p" not in body
+    assert body["seed"] == 7
+
+
 def test_a_foreign_model_on_a_custom_server_gets_the_older_name_of_the_limit():
     """A server that ignores the newer name would write without end."""
     _, body = exchange("ok", ask(model="openai:qwen3"), model="openai:qwen3")

@@ -57,6 +57,24 @@ class Output:
     is_wrapped: bool
 
 
+SAMPLING = ("temperature", "top_p")
+
+
+def settings_for(settings: dict[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those of sampling for a model that takes none while it reasons.
+
+    The provider would refuse them, and its adapter warn at each call of what nobody can change: steering asks
+    every model for a temperature.
+    """
+    reasons = profile.get("openai_supports_reasoning") and not (
+        profile.get("openai_supports_reasoning_effort_none")
+        and not profile.get("thinking_enabled_by_default")
+    )
+    if reasons or profile.get("anthropic_disallows_sampling_settings"):
+        return {name: value for name, value in settings.items() if name not in SAMPLING}
+    return settings
+
+
 def output_of(request: ModelRequest, profile: Mapping[str, Any]) -> Output | None:
     """The most reliable way this model has to give the output asked for; None if none is asked."""
     if request.output_schema is None:

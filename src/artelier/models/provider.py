@@ -159,7 +159,7 @@ class ProviderModel:
         return _Prepared(
             model=model,
             messages=mapping.messages_of(request, profile),
-            settings=settings,
+            settings=mapping.settings_for(settings, profile),
             parameters=mapping.parameters_of(request, output),
             output=output,
         )

@@ -120,7 +120,7 @@ def _cut(table: str, rows: int) -> list[str]:
 def _closed(lines: Sequence[str], work: Work, length: Length) -> str:
     """The text with where it all is from, and who wrote it."""
     sources = [code(source) for source in all_sources(work.inputs)]
-    from_whom = [code(text.ref) for text in work.inputs if text.ref]
+    from_whom = [code(name) for name in _names(work) if name]
     end: list[str] = []
     if length == "thorough":
         queries = dict.fromkeys(query for text in work.inputs for query in text.queries)
@@ -130,6 +130,12 @@ def _closed(lines: Sequence[str], work: Work, length: Length) -> str:
     if not sources:
         said = f"{SOURCES}{listed(from_whom)}."
     return "\n".join([*lines, *end, said, "", LABEL, ""])
+
+
+def _names(work: Work) -> list[str]:
+    """What the inputs are called: findings by their own name alone, so that the same goal gives
+    the same report, whatever its mission is called."""
+    return [text.ref.rpartition("/")[2] if text.sources else text.ref for text in work.inputs]
 
 
 def as_json(work: Work) -> str:
@@ -145,6 +151,9 @@ def as_json(work: Work) -> str:
         "answer": [re.sub(r"\*\*|`", "", text) for text in prose],
         "tables": tables,
         "passages": [text for part in _ordered(work) for text in part.of("code")],
-        "sources": [*all_sources(work.inputs), *(text.ref for text in work.inputs)],
+        "sources": [
+            *all_sources(work.inputs),
+            *_names(work),
+        ],
     }
     return json.dumps({name: one for name, one in value.items() if one}, ensure_ascii=False)
