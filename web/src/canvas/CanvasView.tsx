@@ -7,7 +7,7 @@ import { setUi, useUi } from "@/state/ui";
 import { AgentBar } from "./AgentBar";
 import { CanvasControls } from "./CanvasControls";
 import { CanvasSearch } from "./CanvasSearch";
-import { FlowEdge } from "./edges/FlowEdge";
+import { EdgeLayer } from "./edges/EdgeLayer";
 import { centre } from "./layout/box";
 import { settle } from "./membership";
 import { MiniMap } from "./MiniMap";
@@ -30,7 +30,6 @@ const NODE_TYPES = {
   room: RoomNode,
   cluster: ClusterNode,
 };
-const EDGE_TYPES = { flow: FlowEdge };
 
 export function CanvasView({ graph }: { readonly graph: Graph }) {
   return (
@@ -86,16 +85,13 @@ function Canvas({ graph }: { readonly graph: Graph }) {
 
   return (
     <div ref={wrapper} className="absolute inset-0" data-mounted={stage.nodes.length}>
-      <ReactFlow<AnyNode, (typeof stage.edges)[number]>
+      <ReactFlow<AnyNode>
         nodes={stage.nodes}
-        edges={stage.edges}
         nodeTypes={NODE_TYPES}
-        edgeTypes={EDGE_TYPES}
         defaultViewport={initial}
         minZoom={ZOOM_MIN}
         maxZoom={ZOOM_MAX}
         nodesConnectable={false}
-        edgesFocusable={false}
         deleteKeyCode={null}
         selectionKeyCode={null}
         multiSelectionKeyCode={null}
@@ -111,21 +107,7 @@ function Canvas({ graph }: { readonly graph: Graph }) {
         aria-label="Canvas"
       >
         <Background gap={22} size={1} color="var(--line)" />
-        <svg aria-hidden="true" className="absolute size-0">
-          <defs>
-            <marker
-              id="flow-arrow"
-              viewBox="0 0 8 8"
-              refX="7"
-              refY="4"
-              markerWidth="7"
-              markerHeight="7"
-              orient="auto"
-            >
-              <path d="M1 1 7 4 1 7" fill="none" stroke="context-stroke" strokeWidth="1.4" />
-            </marker>
-          </defs>
-        </svg>
+        <EdgeLayer lines={stage.lines} />
       </ReactFlow>
       <div className="absolute top-3 left-3 z-10">
         <CanvasSearch graph={graph} scene={stage.scene} onShow={actions.show} field={field} />

@@ -1,8 +1,7 @@
-import { Position } from "@xyflow/react";
 import type { Graph, Membrane } from "@/projection/graph";
 import { shortName } from "@/projection/event";
 import type { Selection } from "@/state/ui";
-import type { FlowEdgeType } from "./edges/FlowEdge";
+import type { FlowLine } from "./edges/FlowEdge";
 import type { Box } from "./layout/box";
 import type { Cluster, Detail } from "./layout/detail";
 import type { Room } from "./layout/rooms";
@@ -14,7 +13,7 @@ export const MOUNTED_MAX = 300;
 
 export interface Composed {
   readonly nodes: AnyNode[];
-  readonly edges: FlowEdgeType[];
+  readonly lines: readonly FlowLine[];
 }
 
 export interface Staging {
@@ -37,19 +36,19 @@ export function selectedNode(selection: Selection | null): string {
 }
 
 /**
- * Nodes and edges for React Flow. Keeps those of before whose values did not change, so that only what
+ * Nodes for React Flow, and the lines below them. Keeps those of before whose values did not change, so that only what
  * changed is drawn anew.
  */
 export class Composer {
   #nodes = new Map<string, { readonly values: readonly unknown[]; readonly node: AnyNode }>();
-  #edges = new Map<string, { readonly values: readonly unknown[]; readonly edge: FlowEdgeType }>();
+  #lines = new Map<string, FlowLine>();
 
   compose(staging: Staging): Composed {
     const nodes = [...this.#rooms(staging), ...this.#things(staging), ...this.#clusters(staging)];
     this.#nodes = new Map(nodes.map((kept) => [kept.node.id, kept]));
-    const edges = this.#links(staging);
-    this.#edges = new Map(edges.map((kept) => [kept.edge.id, kept]));
-    return { nodes: nodes.map(({ node }) => node), edges: edges.map(({ edge }) => edge) };
+    const lines = staging.detail.isClustered ? this.#bundles(staging) : this.#single(staging);
+    this.#lines = new Map(lines.map((line) => [line.id, line]));
+    return { nodes: nodes.map(({ node }) => node), lines };
   }
 
   #keep(id: string, values: readonly unknown[], make: () => AnyNode) {
@@ -148,10 +147,6 @@ export class Composer {
     });
   }
 
-  #links(staging: Staging) {
-    return staging.detail.isClustered ? this.#bundles(staging) : this.#single(staging);
-  }
-
   #single({ scene, boxes, detail, selected, live }: Staging) {
     return scene.links.flatMap((link) => {
       const from = boxes.get(link.source);
@@ -162,8 +157,7 @@ export class Composer {
       const isLive = live.has(link.id);
       const { count } = link.edge;
       const label = count > 1 ? `${edgeWord(link.kind)} ×${count}` : edgeWord(link.kind);
-      const data = { kind: link.kind, from, to, label, isLive, isNear };
-      return [this.#edge(link.id, link.source, link.target, data)];
+      return [this.#line({ id: link.id, kind: link.kind, from, to, label, isLive, isNear })];
     });
   }
 
@@ -185,43 +179,36 @@ export class Composer {
       const [from, to] = [boxOf.get(source), boxOf.get(target)];
       if (from === undefined || to === undefined) return [];
       const label = `${count} links`;
-      return [
-        this.#edge(id, source, target, { kind: "many" as const, from, to, label, isLive, isNear: false }),
-      ];
+      return [this.#line({ id, kind: "many", from, to, label, isLive, isNear: false })];
     });
   }
 
-  #edge(id: string, source: string, target: string, data: NonNullable<FlowEdgeType["data"]>) {
-    const values: unknown[] = [data.label, data.isLive, data.isNear];
-    values.push(...Object.values(data.from), ...Object.values(data.to));
-    const before = this.#edges.get(id);
-    if (before !== undefined && values.every((value, index) => value === before.values[index])) return before;
-    const edge: FlowEdgeType = {
-      id,
-      source,
-      target,
-      type: "flow",
-      data,
-      focusable: false,
-      selectable: false,
-    };
-    return { values, edge };
+  #line(line: FlowLine): FlowLine {
+    const before = this.#lines.get(line.id);
+    return before !== undefined && isSame(before, line) ? before : line;
   }
 }
 
-/** What all nodes have. Sizes and handles are given, so that nothing must be measured first. */
+function isSame(a: FlowLine, b: FlowLine): boolean {
+  const plain = ({ label, isLive, isNear, from, to }: FlowLine) => [
+    label,
+    isLive,
+    isNear,
+    ...Object.values(from),
+    ...Object.values(to),
+  ];
+  const values = plain(b);
+  return plain(a).every((value, index) => value === values[index]);
+}
+
+/** What all nodes have. Sizes are given, so that nothing must be measured first. */
 function frame(id: string, box: Box, selected: boolean) {
-  const handle = { x: box.width / 2, y: box.height / 2, width: 1, height: 1 };
   return {
     id,
     position: { x: box.x, y: box.y },
     width: box.width,
     height: box.height,
     measured: { width: box.width, height: box.height },
-    handles: [
-      { ...handle, type: "source" as const, position: Position.Right },
-      { ...handle, type: "target" as const, position: Position.Left },
-    ],
     selected,
   };
 }

@@ -26,7 +26,7 @@ function begin(): void {
   feed?.stop();
   eventLog.clear();
   queryClient.clear();
-  setUi({ selection: null, mission: "", travel: null, live: "loading" });
+  setUi({ selection: null, mission: "", plan: "", travel: null, live: "loading" });
   feed = new LiveFeed({
     outside: browser,
     onEvents: (events) => eventLog.append(events),

@@ -35,6 +35,8 @@ export interface UiState {
   readonly selection: Selection | null;
   /** The mission that the bar speaks of; "" is the newest. */
   readonly mission: string;
+  /** The mission whose plan is looked at as soon as it is there; "" for none. */
+  readonly plan: string;
   /** null: now. A position: every view shows the past. */
   readonly travel: number | null;
   readonly isPaletteOpen: boolean;
@@ -65,6 +67,7 @@ const INITIAL: UiState = {
   theme: "system",
   selection: null,
   mission: "",
+  plan: "",
   travel: null,
   isPaletteOpen: false,
   isInspectorOpen: true,

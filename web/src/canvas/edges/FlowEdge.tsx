@@ -1,24 +1,22 @@
-import type { Edge, EdgeProps } from "@xyflow/react";
 import { memo } from "react";
 import type { EdgeKind } from "@/projection/graph";
 import { cx } from "@/ui/cx";
 import type { Box } from "../layout/box";
 import { routeBetween } from "../layout/route";
 
-export type FlowEdgeType = Edge<
-  {
-    readonly kind: EdgeKind | "many";
-    readonly from: Box;
-    readonly to: Box;
-    readonly label: string;
-    readonly isLive: boolean;
-    /** Something at one of its ends is selected. */
-    readonly isNear: boolean;
-  },
-  "flow"
->;
+/** A line between two nodes: an edge of the graph, or several between two clusters. */
+export interface FlowLine {
+  readonly id: string;
+  readonly kind: EdgeKind | "many";
+  readonly from: Box;
+  readonly to: Box;
+  readonly label: string;
+  readonly isLive: boolean;
+  /** Something at one of its ends is selected. */
+  readonly isNear: boolean;
+}
 
-const COLOUR: Readonly<Record<EdgeKind | "many", string>> = {
+const COLOUR: Readonly<Record<FlowLine["kind"], string>> = {
   read: "var(--accent)",
   wrote: "var(--artifact)",
   invoked: "var(--membrane)",
@@ -29,27 +27,25 @@ const COLOUR: Readonly<Record<EdgeKind | "many", string>> = {
 };
 
 /** Grey, unless it carries something now; its word is there when something at an end of it is selected. */
-export const FlowEdge = memo(function FlowEdge({ data }: EdgeProps<FlowEdgeType>) {
-  if (data === undefined) return null;
-  const { path, middle } = routeBetween(data.from, data.to);
-  const colour = data.isLive ? COLOUR[data.kind] : data.isNear ? "var(--ink-2)" : "var(--edge)";
+export const FlowEdge = memo(function FlowEdge({ line }: { readonly line: FlowLine }) {
+  const { path, middle } = routeBetween(line.from, line.to);
+  const colour = line.isLive ? COLOUR[line.kind] : line.isNear ? "var(--ink-2)" : "var(--edge)";
   return (
-    <>
+    <g data-edge={line.kind} data-live={line.isLive || undefined}>
       <path
         d={path}
         fill="none"
-        strokeWidth={data.isLive ? 1.8 : 1.3}
+        strokeWidth={line.isLive ? 1.8 : 1.3}
         markerEnd="url(#flow-arrow)"
-        className={cx("flow-edge", data.isLive && "flow-live")}
-        style={{ stroke: colour, color: colour }}
-        strokeDasharray={data.isLive ? "6 5" : data.kind === "depends" ? "2 4" : undefined}
-        data-live={data.isLive || undefined}
+        className={cx(line.isLive && "flow-live")}
+        style={{ stroke: colour }}
+        strokeDasharray={line.isLive ? "6 5" : line.kind === "depends" ? "2 4" : undefined}
       />
-      {(data.isNear || data.isLive) && (
+      {(line.isNear || line.isLive) && (
         <text x={middle.x} y={middle.y - 5} textAnchor="middle" className="flow-word">
-          {data.label}
+          {line.label}
         </text>
       )}
-    </>
+    </g>
   );
 });

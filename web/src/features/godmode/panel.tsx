@@ -1,0 +1,82 @@
+import { type FormEvent, useEffect, useState } from "react";
+import { canAct } from "@/commands/command";
+import { commandState, runCommand } from "@/commands/registry";
+import { useProjection } from "@/state/log";
+import { setUi, useUi } from "@/state/ui";
+import { Button } from "@/ui/Button";
+import { IconButton } from "@/ui/IconButton";
+import { SearchIcon } from "@/ui/icons/icons";
+import { Tooltip } from "@/ui/Tooltip";
+import { PlanDialog } from "./PlanDialog";
+import { PlanState } from "./PlanState";
+import { openPlans } from "./plans";
+import { usePlan } from "./usePlan";
+import { useFailedPlan } from "./useFailedPlan";
+
+/** The goal in the bar: type it, see its plan, launch it. */
+export default function GodMode() {
+  const ui = useUi();
+  const [goal, setGoal] = useState("");
+  const { isAsking, ask } = usePlan();
+  const plans = useProjection(openPlans);
+  const may = canAct(commandState());
+  const reviewed = plans.find((one) => one.run.id === ui.plan);
+  useFailedPlan(ui.plan);
+
+  useEffect(() => {
+    if (may.ok) return;
+    setUi((state) => (state.travel !== null && state.plan !== "" ? { plan: "" } : state));
+  }, [may.ok]);
+
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    if (!may.ok || isAsking || goal.trim() === "") return;
+    void ask(goal.trim()).then((isAsked) => isAsked && setGoal(""));
+  };
+
+  const why = may.ok ? "Says who would do what, and what it may cost; nothing begins yet" : may.why;
+  return (
+    <>
+      <form onSubmit={onSubmit} className="flex min-w-0 flex-1 items-center gap-2">
+        <div className="flex h-9 min-w-0 flex-1 items-center gap-2.5 rounded-control border border-edge bg-paper pr-1 pl-3 focus-within:outline-2 focus-within:outline-accent">
+          <label htmlFor="goal" className="text-accent">
+            Goal
+          </label>
+          <input
+            id="goal"
+            name="goal"
+            autoComplete="off"
+            maxLength={100_000}
+            value={goal}
+            disabled={!may.ok}
+            placeholder={may.ok ? "What should be found out or made?" : may.why}
+            onChange={(event) => setGoal(event.target.value)}
+            className="h-full min-w-0 flex-1 bg-transparent outline-none disabled:cursor-not-allowed"
+          />
+          <IconButton
+            label="Search and run commands"
+            shortcut="mod+k"
+            size="small"
+            icon={<SearchIcon size={14} />}
+            onClick={() => void runCommand("palette.open")}
+          />
+        </div>
+        <Tooltip text={goal.trim() === "" && may.ok ? "Type a goal first" : why}>
+          <Button
+            type="submit"
+            variant="primary"
+            busy={isAsking}
+            aria-disabled={!may.ok || goal.trim() === "" || undefined}
+            className={!may.ok || goal.trim() === "" ? "opacity-55" : undefined}
+          >
+            Plan
+          </Button>
+        </Tooltip>
+      </form>
+      <PlanState plans={plans} />
+      {reviewed?.isReady === true && (
+        <PlanDialog mission={reviewed.run.id} onClose={() => setUi({ plan: "" })} />
+      )}
+    </>
+  );
+}
