@@ -9,6 +9,7 @@ import {
   OverviewIcon,
   RunsIcon,
   SettingsIcon,
+  ToolIcon as SkillsIcon,
   WorldIcon,
 } from "@/ui/icons/icons";
 
@@ -48,6 +49,7 @@ const TABLE: readonly Screen[] = [
   },
   { id: "runs", label: "Runs", path: "/runs", icon: RunsIcon, shortcut: "g r", inRail: true },
   { id: "memory", label: "Memory", path: "/memory", icon: MemoryIcon, shortcut: "g m", inRail: true },
+  { id: "skills", label: "Skills", path: "/skills", icon: SkillsIcon, shortcut: "g l", inRail: true },
   { id: "market", label: "Market", path: "/market", icon: MarketIcon, shortcut: "g k", inRail: true },
   { id: "costs", label: "Costs", path: "/costs", icon: CostsIcon, shortcut: "g o", inRail: true },
   { id: "settings", label: "Settings", path: "/settings", icon: SettingsIcon, shortcut: "g s", inRail: true },

@@ -20,7 +20,10 @@ export function BlockCard({ agent, block }: { readonly agent: string; readonly b
   const save = async () => {
     const saved = await act(
       () => api.put<Block>(path("memory", agent, "blocks", block.label), { text: draft }),
-      () => ({ title: `${block.label} is saved.`, advice: `It stands in ${agent}'s next prompt.` }),
+      () => ({
+        title: `${block.label} is saved.`,
+        advice: `${agent} sees it in the next prompt that has its memory.`,
+      }),
     );
     if (saved !== null) setDraft(null);
   };
@@ -87,6 +90,6 @@ function BlockText({ block }: { readonly block: Block }) {
     return <p className="mt-1.5 text-warn">It cannot be read: {block.missing}</p>;
   }
   if (block.text === "")
-    return <p className="mt-1.5 text-ink-3">Empty. What is written here is in every prompt.</p>;
+    return <p className="mt-1.5 text-ink-3">Empty. “Edit” writes what every prompt should say.</p>;
   return <p className="mt-1.5 break-words whitespace-pre-wrap">{block.text}</p>;
 }

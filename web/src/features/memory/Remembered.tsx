@@ -35,11 +35,11 @@ export function Remembered({ agent }: { readonly agent: string }) {
         <Hits agent={agent} words={asked} />
       ) : (
         <>
-          <h2 className="text-13">In every prompt</h2>
+          <h2 className="text-13">Core: in every prompt of an agent whose memory is on</h2>
           {memory.blocks.map((block) => (
             <BlockCard key={block.label} agent={agent} block={block} />
           ))}
-          <h2 className="mt-2 text-13">Found when it is needed</h2>
+          <h2 className="mt-2 text-13">Long-term: found when it is asked for</h2>
           {memory.entries.length === 0 ? (
             <EmptyState title="Nothing is kept for long yet">
               “Remember” adds the first entry; agents add their own with the memory tools.

@@ -1,0 +1,75 @@
+import { useState } from "react";
+import { api, path } from "@/client/http";
+import { useAct, useCanAct } from "@/commands/useAct";
+import { ActionButton } from "@/ui/ActionButton";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { TextField } from "@/ui/TextField";
+import { noApproval, type Skill, type SkillDetail } from "./words";
+
+/** Approve or refuse the definition that is shown, and no other: its hash goes along. */
+export function Decision({ skill }: { readonly skill: SkillDetail }) {
+  const [note, setNote] = useState("");
+  const [isRefusing, setRefusing] = useState(false);
+  const { isBusy, act } = useAct();
+  const may = useCanAct();
+  const body = { hash: skill.hash, note: note.trim() };
+  const verb = (name: "approve" | "refuse") => `${path("skills", skill.id)}/${name}`;
+
+  const approve = async () => {
+    const done = await act(
+      () => api.post<Skill>(verb("approve"), body),
+      () => ({ title: `${skill.skill} is approved.`, advice: "It stands in the next listing for agents." }),
+    );
+    if (done !== null) setNote("");
+  };
+  const refuse = async () => {
+    const done = await act(
+      () => api.post<Skill>(verb("refuse"), body),
+      () => ({ title: `${skill.skill} is refused.`, advice: "Its next call is refused as well." }),
+    );
+    setRefusing(false);
+    if (done !== null) setNote("");
+  };
+
+  return (
+    <div className="flex flex-wrap items-end gap-2 rounded-card border border-line bg-panel p-3">
+      <TextField
+        label="Why (kept with the decision)"
+        maxLength={10_000}
+        value={note}
+        disabled={!may.ok}
+        onChange={(event) => setNote(event.target.value)}
+        className="min-w-55 flex-1"
+      />
+      <ActionButton
+        variant="danger"
+        why={may.ok ? (skill.status === "refused" ? "It is refused already." : null) : may.why}
+        onClick={() => setRefusing(true)}
+      >
+        Refuse
+      </ActionButton>
+      <ActionButton
+        variant="primary"
+        busy={isBusy}
+        why={may.ok ? noApproval(skill) : may.why}
+        onClick={() => void approve()}
+      >
+        Approve
+      </ActionButton>
+      {isRefusing && (
+        <ConfirmDialog
+          title={`Refuse ${skill.skill}?`}
+          label="Refuse it"
+          busy={isBusy}
+          onConfirm={() => void refuse()}
+          onClose={() => setRefusing(false)}
+        >
+          <p>
+            Agents no longer see it, and a call of it that is under way to be made is refused. Approving this
+            definition later brings it back.
+          </p>
+        </ConfirmDialog>
+      )}
+    </div>
+  );
+}
