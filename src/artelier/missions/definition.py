@@ -34,7 +34,8 @@ ArtifactType = Literal["markdown", "json", "text", "none"]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Strict: true is no number and "5" is none, in a model's reply as in a person's request.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Decision(_Strict):
