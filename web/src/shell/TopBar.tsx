@@ -1,6 +1,6 @@
 import { Suspense } from "react";
 import { runCommand } from "@/commands/registry";
-import { openRoots } from "@/projection/vitals";
+import { missions, openRoots } from "@/projection/vitals";
 import type { Graph } from "@/projection/graph";
 import { useProjection } from "@/state/log";
 import { setUi, useUi } from "@/state/ui";
@@ -62,23 +62,29 @@ function SearchButton() {
   );
 }
 
-function missionIds(graph: Graph): readonly string[] {
-  return [...graph.missions.keys()];
+interface MissionOption {
+  readonly value: string;
+  readonly label: string;
+}
+
+/** The newest first, by their goals. */
+function missionOptions(graph: Graph): readonly MissionOption[] {
+  return missions(graph).map(({ id }) => ({ value: id, label: graph.runs.get(id)?.goal || id }));
 }
 
 /** Which goal the controls are about; shown as soon as there is more than one. */
 function MissionChoice() {
-  const ids = useProjection(missionIds);
+  const options = useProjection(missionOptions);
   const mission = useUi((state) => state.mission);
-  if (ids.length < 2) return null;
+  if (options.length < 2) return null;
   return (
     <Select
       bare
       label="Goal that the controls are about"
-      value={ids.includes(mission) ? mission : ""}
-      options={[{ value: "", label: "All goals" }, ...ids.map((id) => ({ value: id, label: id }))]}
+      value={options.some((one) => one.value === mission) ? mission : ""}
+      options={[{ value: "", label: "All goals" }, ...options]}
       onChange={(chosen) => setUi({ mission: chosen })}
-      className="max-w-50"
+      className="w-36"
     />
   );
 }
