@@ -32,7 +32,7 @@ export function Decision({ skill }: { readonly skill: SkillDetail }) {
   };
 
   return (
-    <div className="flex flex-wrap items-end gap-2 rounded-card border border-line bg-panel p-3">
+    <div className="flex shrink-0 flex-wrap items-end gap-2 rounded-card border border-line bg-panel p-3">
       <TextField
         label="Why (kept with the decision)"
         maxLength={10_000}
@@ -65,8 +65,8 @@ export function Decision({ skill }: { readonly skill: SkillDetail }) {
           onClose={() => setRefusing(false)}
         >
           <p>
-            Agents no longer see it, and a call of it that is under way to be made is refused. Approving this
-            definition later brings it back.
+            Agents no longer see it, and their next call of it is refused. Approving this definition later
+            brings it back.
           </p>
         </ConfirmDialog>
       )}

@@ -9,7 +9,7 @@ export function DiffText({ label, text }: { readonly label: string; readonly tex
       aria-label={label}
       role="region"
       tabIndex={0}
-      className="num max-h-90 overflow-auto rounded-control border border-line bg-paper p-3 scroll-thin"
+      className="num max-h-90 shrink-0 overflow-auto rounded-control border border-line bg-paper p-3 scroll-thin"
     >
       {text.split("\n").map((line, index) => (
         <span key={index} className={cx("block whitespace-pre-wrap", LOOK[line.charAt(0)])}>

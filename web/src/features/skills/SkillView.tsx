@@ -40,7 +40,10 @@ export function SkillView({ id }: { readonly id: string }) {
         </p>
       </div>
       {skill.reasons.length > 0 && (
-        <ul aria-label="Why it waits" className="list-disc rounded-card border border-warn py-2 pr-3 pl-7">
+        <ul
+          aria-label="Why it waits"
+          className="list-disc shrink-0 rounded-card border border-warn py-2 pr-3 pl-7"
+        >
           {skill.reasons.map((reason) => (
             <li key={reason}>{reason}</li>
           ))}
@@ -56,7 +59,7 @@ export function SkillView({ id }: { readonly id: string }) {
         role="region"
         aria-label="Definition"
         tabIndex={0}
-        className="num min-h-40 overflow-auto rounded-control border border-line bg-paper p-3 whitespace-pre-wrap scroll-thin"
+        className="num shrink-0 overflow-auto rounded-control border border-line bg-paper p-3 whitespace-pre-wrap scroll-thin"
       >
         {skill.definition}
       </pre>
