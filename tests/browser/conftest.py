@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.served import WAIT_S, Served
 from tests.repository.sources import ROOT
@@ -19,6 +27,20 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--force-color-profile=srgb",
 ]  # fmt: skip
+
+
+class SignIn(Protocol):
+    """A new page in a browser profile of its own, signed in by a link."""
+
+    def __call__(
+        self, link: str, *, theme: str = "dark", width: int = 1440, height: int = 900
+    ) -> Page: ...
+
+
+class Shot(Protocol):
+    """Keeps a picture of a page: in `ARTELIER_SHOTS` if that names a folder, else beside the database."""
+
+    def __call__(self, page: Page, name: str) -> Path: ...
 
 
 def chromium() -> str | None:
@@ -44,6 +66,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail(told)
         pytest.skip(told)
+    expect.set_options(timeout=WAIT_S * 1_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
@@ -59,9 +82,10 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture
-def sign_in(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """A new page in a browser profile of its own, signed in by a link."""
+def sign_in(browser: Browser) -> Iterator[SignIn]:
+    """At the end no page may have told of a mistake of its own."""
     contexts: list[BrowserContext] = []
+    mistakes: list[str] = []
 
     def sign_in(link: str, *, theme: str = "dark", width: int = 1440, height: int = 900) -> Page:
         context = browser.new_context(
@@ -72,17 +96,25 @@ def sign_in(browser: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         context.set_default_timeout(WAIT_S * 1_000)
         page = context.new_page()
+        page.on("pageerror", lambda error: mistakes.append(str(error)))
+        page.on("console", lambda message: _listen(message, mistakes))
         page.goto(link)
         return page
 
     yield sign_in
     for context in contexts:
         context.close()
+    assert not mistakes, "the page told of mistakes:\n" + "\n".join(mistakes)
+
+
+def _listen(message: ConsoleMessage, mistakes: list[str]) -> None:
+    """Answers of the server that are refusals, and a server that is away, are no mistakes of the page."""
+    if message.type == "error" and "Failed to load resource" not in message.text:
+        mistakes.append(message.text)
 
 
 @pytest.fixture
-def shot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Page, str], Path]:
-    """Keep a picture of a page: in `ARTELIER_SHOTS` if that names a folder, else beside the database."""
+def shot(tmp_path: Path) -> Shot:
     folder = Path(os.environ.get("ARTELIER_SHOTS") or tmp_path / "shots")
 
     def shot(page: Page, name: str) -> Path:

@@ -27,13 +27,15 @@ class Served:
             self._options += ["--workspace", str(workspace)]
         self._process: subprocess.Popen[str] | None = None
         self._lines: list[str] = []
+        self._listener: threading.Thread | None = None
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> str:
-        """Serve; the link that signs in once."""
+    def start(self, *options: str) -> str:
+        """Serve, with more options than before if some are given; the link that signs in once."""
+        self._options += options
         process = subprocess.Popen(
             [sys.executable, "-m", "artelier", "up", "--db", str(self.database),
              "--port", str(self.port), *self._options],
@@ -42,7 +44,10 @@ class Served:
         )  # fmt: skip
         self._process, self._lines = process, []
         told = threading.Event()
-        threading.Thread(target=self._listen, args=(process.stdout, told), daemon=True).start()
+        self._listener = threading.Thread(
+            target=self._listen, args=(process.stdout, told), daemon=True
+        )
+        self._listener.start()
         if not told.wait(WAIT_S) or process.poll() is not None:
             self.kill()
             raise AssertionError("artelier up printed no link:\n" + "".join(self._lines))
@@ -50,10 +55,11 @@ class Served:
 
     def _listen(self, output: IO[str] | None, told: threading.Event) -> None:
         assert output is not None
-        for line in output:
-            self._lines.append(line)
-            if "?token=" in line:
-                told.set()
+        with output:
+            for line in output:
+                self._lines.append(line)
+                if "?token=" in line:
+                    told.set()
         told.set()
 
     def stop(self) -> str:
@@ -71,6 +77,8 @@ class Served:
             process.wait(WAIT_S)
             if process.stdin is not None:
                 process.stdin.close()
+        if self._listener is not None:
+            self._listener.join(WAIT_S)
         return "".join(self._lines)
 
 
