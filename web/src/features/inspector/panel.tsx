@@ -2,6 +2,9 @@ import { useUi } from "@/state/ui";
 import { EmptyState } from "@/ui/EmptyState";
 import { PanelRightIcon } from "@/ui/icons/icons";
 import { AgentInspector } from "./agent/AgentInspector";
+import { ArtifactInspector } from "./artifact/ArtifactInspector";
+import { MembraneInspector } from "./membrane/MembraneInspector";
+import { RunInspector } from "./run/RunInspector";
 import { TaskInspector } from "./task/TaskInspector";
 
 /** What is selected, in detail. */
@@ -19,7 +22,12 @@ export default function Inspector() {
       return <AgentInspector key={selection.id} id={selection.id} />;
     case "task":
       return <TaskInspector key={selection.id} id={selection.id} />;
-    default:
-      return null;
+    case "artifact":
+      return <ArtifactInspector key={selection.id} id={selection.id} />;
+    case "membrane":
+      return <MembraneInspector key={selection.id} id={selection.id} />;
+    case "run":
+    case "mission":
+      return <RunInspector key={selection.id} id={selection.id} />;
   }
 }

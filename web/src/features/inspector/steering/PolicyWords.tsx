@@ -1,6 +1,5 @@
 import type { Shape } from "@/client/types";
-import { Facts } from "../parts/Facts";
-import { policyParameters } from "./words";
+import { parameterWords } from "./words";
 
 interface PolicyWordsProps {
   readonly policy: Shape<"Policy">;
@@ -15,14 +14,7 @@ export function PolicyWords({ policy, isPreview, effect }: PolicyWordsProps) {
   return (
     <div className="flex flex-col gap-2">
       <p className="text-12 whitespace-pre-line text-ink-2">{policy.text}</p>
-      <Facts
-        rows={policyParameters(policy).map(([name, value]) => [
-          name,
-          <span key={name} className="num">
-            {value}
-          </span>,
-        ])}
-      />
+      <p className="num text-ink-2">{parameterWords(policy)}</p>
       <p role="status" className="text-12 font-medium">
         {isPreview ? "Let go to save. " : ""}
         {effect}

@@ -23,13 +23,13 @@ export function versionWords(shown: Pick<Shown, "version" | "changed_by" | "chan
   return `Version ${shown.version}${by}${at}.`;
 }
 
-/** What the puck asks for, beside its words. */
-export function policyParameters(policy: Shape<"Policy">): readonly (readonly [string, string])[] {
+/** The parameters that the puck sets, in one line. */
+export function parameterWords(policy: Shape<"Policy">): string {
   return [
-    ["Temperature", policy.temperature.toFixed(1)],
-    ["Alternatives weighed", String(policy.alternatives)],
-    ["Tools listed", policy.breadth === null ? "any enabled tool" : `at most ${policy.breadth}`],
-    ["Sources at least", String(policy.sources_min)],
-    ["Words of an output", `about ${policy.words_target.toLocaleString("en-US")}`],
-  ];
+    `temperature ${policy.temperature.toFixed(1)}`,
+    `${policy.alternatives} weighed`,
+    policy.breadth === null ? "any enabled tool" : `at most ${policy.breadth} tools`,
+    `${policy.sources_min} or more sources`,
+    `about ${policy.words_target.toLocaleString("en-US")} words`,
+  ].join(" · ");
 }

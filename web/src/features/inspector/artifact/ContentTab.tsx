@@ -1,0 +1,81 @@
+import { useState } from "react";
+import type { Shape } from "@/client/types";
+import { Button } from "@/ui/Button";
+import { Markdown } from "@/ui/markdown/Markdown";
+import { type Form, formOf, sizeWords } from "./content";
+import { CsvTable } from "./CsvTable";
+import { JsonTree } from "./JsonTree";
+import { SourceText } from "./SourceText";
+
+interface ContentTabProps {
+  readonly shown: Shape<"ArtifactShown">;
+  /** Words that were cited from it. */
+  readonly quote: string;
+}
+
+/** The content by its media; as its exact source where somebody asked for it, or cited it. */
+export function ContentTab({ shown, quote }: ContentTabProps) {
+  const form = formOf(shown);
+  const [isSource, setSource] = useState(quote !== "");
+  const hasForms = form === "markdown" || form === "table" || form === "json";
+  return (
+    <div className="flex flex-col gap-3 px-4 py-3">
+      {hasForms && !shown.is_cut && (
+        <div role="group" aria-label="Show content as" className="flex gap-1">
+          <Button
+            size="small"
+            variant="quiet"
+            aria-pressed={!isSource}
+            className="aria-pressed:bg-panel-2 aria-pressed:text-ink"
+            onClick={() => setSource(false)}
+          >
+            {form === "json" ? "Tree" : form === "table" ? "Table" : "Page"}
+          </Button>
+          <Button
+            size="small"
+            variant="quiet"
+            aria-pressed={isSource}
+            className="aria-pressed:bg-panel-2 aria-pressed:text-ink"
+            onClick={() => setSource(true)}
+          >
+            Source
+          </Button>
+        </div>
+      )}
+      {shown.is_cut ? (
+        <p className="text-ink-2">
+          {sizeWords(shown.size_bytes)} are too much to be shown here. Download it to see it whole.
+        </p>
+      ) : (
+        <Content
+          form={form}
+          isSource={isSource}
+          value={shown.content}
+          quote={quote}
+          size={shown.size_bytes}
+        />
+      )}
+    </div>
+  );
+}
+
+interface ContentProps {
+  readonly form: Form;
+  readonly isSource: boolean;
+  readonly value: unknown;
+  readonly quote: string;
+  readonly size: number;
+}
+
+function Content({ form, isSource, value, quote, size }: ContentProps) {
+  if (form === "bytes") {
+    return (
+      <p className="text-ink-2">{sizeWords(size)} that are no text. Download it to open it elsewhere.</p>
+    );
+  }
+  const source = typeof value === "string" && form !== "json" ? value : JSON.stringify(value, null, 2);
+  if (source === "") return <p className="text-ink-2">It is empty.</p>;
+  if (isSource || form === "text") return <SourceText source={source} quote={quote} />;
+  if (form === "json") return <JsonTree value={value} />;
+  return form === "table" ? <CsvTable source={source} /> : <Markdown source={source} />;
+}

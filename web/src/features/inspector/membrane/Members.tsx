@@ -1,0 +1,79 @@
+import { useState } from "react";
+import { api, path } from "@/client/http";
+import { shortName } from "@/projection/event";
+import { liveAgents } from "@/projection/vitals";
+import { useGraph } from "@/state/log";
+import { Button } from "@/ui/Button";
+import { Select } from "@/ui/Select";
+import { Part } from "../parts/Part";
+import { RefButton } from "../parts/RefButton";
+import { useAct, useCanAct } from "../useAct";
+
+interface MembersProps {
+  readonly id: string;
+  readonly members: readonly string[];
+}
+
+/** Agents that read what is shared; who leaves loses the right at once. */
+export function Members({ id, members }: MembersProps) {
+  const graph = useGraph();
+  const [chosen, setChosen] = useState("");
+  const may = useCanAct();
+  const { busy, act } = useAct();
+  const others = liveAgents(graph).filter((one) => one.version > 0 && !members.includes(one.id));
+  const target = others.find((one) => one.id === chosen) ?? others[0];
+  const post = (agent: string, verb: "join" | "leave", done: string) =>
+    void act(() => api.post(`${path("membranes", id)}/${verb}`, { agent }), done);
+  const why = may.ok ? undefined : may.why;
+  return (
+    <Part title="Members" aside={String(members.length)}>
+      {members.length === 0 && (
+        <p className="text-ink-2">Nobody yet: add an agent, or drag one in on the canvas.</p>
+      )}
+      <ul className="flex flex-col gap-1">
+        {members.map((agent) => (
+          <li key={agent} className="flex items-center justify-between gap-2">
+            <span className="min-w-0">
+              <RefButton
+                kind="agent"
+                to={agent}
+                label={graph.agents.get(agent)?.name ?? shortName(agent)}
+                className="font-medium"
+              />
+              <span className="num block break-all text-ink-3">{agent}</span>
+            </span>
+            <Button
+              size="small"
+              busy={busy}
+              disabled={!may.ok}
+              title={why}
+              aria-label={`Remove ${agent}`}
+              onClick={() => post(agent, "leave", "It can no longer read what is shared here.")}
+            >
+              Remove
+            </Button>
+          </li>
+        ))}
+      </ul>
+      {target !== undefined && (
+        <div className="flex items-end gap-2">
+          <Select
+            label="Add an agent"
+            value={target.id}
+            options={others.map((one) => ({ value: one.id, label: `${one.name} · ${one.id}` }))}
+            onChange={setChosen}
+            className="min-w-0 flex-1"
+          />
+          <Button
+            busy={busy}
+            disabled={!may.ok}
+            title={why}
+            onClick={() => post(target.id, "join", "It reads what is shared here from its next step on.")}
+          >
+            Add
+          </Button>
+        </div>
+      )}
+    </Part>
+  );
+}

@@ -1,0 +1,95 @@
+import { useState } from "react";
+import { api, path } from "@/client/http";
+import type { Shape } from "@/client/types";
+import { madeArtifacts } from "@/projection/vitals";
+import { useGraph } from "@/state/log";
+import { Button } from "@/ui/Button";
+import { Select } from "@/ui/Select";
+import { Part } from "../parts/Part";
+import { RefButton } from "../parts/RefButton";
+import { useAct, useCanAct } from "../useAct";
+
+interface PoolProps {
+  readonly membrane: Shape<"MembraneShown">;
+  /** What is shared by the events; without them the server's first page counts. */
+  readonly ids: ReadonlySet<string> | undefined;
+}
+
+const ROWS_MAX = 200;
+
+/** What the members may read: more of it, or less. */
+export function Pool({ membrane, ids }: PoolProps) {
+  const graph = useGraph();
+  const [chosen, setChosen] = useState("");
+  const may = useCanAct();
+  const { busy, act } = useAct();
+  const titles = new Map(membrane.shared.map((one) => [one.id, one.title]));
+  const shared = [...(ids ?? titles.keys())];
+  const others = madeArtifacts(graph)
+    .filter((one) => !shared.includes(one.id))
+    .slice(0, ROWS_MAX);
+  const target = others.find((one) => one.id === chosen) ?? others[0];
+  const post = (artifact: string, verb: "share" | "unshare", done: string) =>
+    void act(() => api.post(`${path("membranes", membrane.id)}/${verb}`, { artifact }), done);
+  const why = may.ok ? undefined : may.why;
+  return (
+    <Part title="Shared with all members" aside={String(shared.length)}>
+      {shared.length === 0 && (
+        <p className="text-ink-2">Nothing yet: what members make is shared by itself.</p>
+      )}
+      <ul className="flex flex-col gap-1">
+        {shared.slice(0, ROWS_MAX).map((id) => {
+          const one = graph.artifacts.get(id);
+          return (
+            <li key={id} className="flex items-center justify-between gap-2">
+              <span className="min-w-0">
+                <RefButton
+                  kind="artifact"
+                  to={id}
+                  label={one?.title ?? titles.get(id) ?? id}
+                  className="font-medium"
+                />
+                <span className="num block break-all text-ink-3">
+                  {id}
+                  {one !== undefined && ` · v${one.version}`}
+                </span>
+              </span>
+              <Button
+                size="small"
+                busy={busy}
+                disabled={!may.ok}
+                title={why}
+                aria-label={`Unshare ${id}`}
+                onClick={() => post(id, "unshare", "Members can no longer read it.")}
+              >
+                Unshare
+              </Button>
+            </li>
+          );
+        })}
+      </ul>
+      {shared.length > ROWS_MAX && (
+        <p className="text-12 text-ink-2">{shared.length - ROWS_MAX} more are shared.</p>
+      )}
+      {target !== undefined && (
+        <div className="flex items-end gap-2">
+          <Select
+            label="Share an artifact"
+            value={target.id}
+            options={others.map((one) => ({ value: one.id, label: `${one.title} · ${one.id}` }))}
+            onChange={setChosen}
+            className="min-w-0 flex-1"
+          />
+          <Button
+            busy={busy}
+            disabled={!may.ok}
+            title={why}
+            onClick={() => post(target.id, "share", "Members can read it from their next step on.")}
+          >
+            Share
+          </Button>
+        </div>
+      )}
+    </Part>
+  );
+}
