@@ -28,6 +28,7 @@ from artelier.errors import (
     Exhausted,
     External,
     InvalidRequest,
+    MissingKey,
     NotFound,
     QueueFull,
     RateLimited,
@@ -70,6 +71,7 @@ STATUSES: tuple[tuple[type[ArtelierError], int], ...] = (
     (Conflict, 409),
     (Refused, 403),
     (Exhausted, 409),
+    (MissingKey, 422),  # the request named a model that this server cannot ask
     (External, 502),
     (SandboxError, 422),
     (Corrupt, 500),

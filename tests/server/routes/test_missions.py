@@ -134,7 +134,7 @@ def test_a_mission_is_launched_once(tmp_path: Path) -> None:
     [
         ({"goal": "  "}, 422, "invalid_request"),
         ({"goal": ""}, 422, "invalid_request"),
-        ({"goal": GOAL, "model": "no-such-model"}, 502, "missing_key"),
+        ({"goal": GOAL, "model": "no-such-model"}, 422, "missing_key"),
         ({"goal": GOAL, "model": "m", "mission_id": "a b"}, 422, "invalid_request"),
         ({"goal": GOAL, "model": "m", "mission_id": "x" * 400}, 422, "invalid_request"),
         ({"goal": GOAL, "model": "m", "budget_usd": "-1"}, 422, "invalid_request"),

@@ -92,7 +92,7 @@ def test_an_agent_is_made_with_a_budget_and_changed_by_a_person(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
-        ({"memory_artifact_id": "nothing"}, 404), ({"model": "no-such-model"}, 502),
+        ({"memory_artifact_id": "nothing"}, 404), ({"model": "no-such-model"}, 422),
         ({"name": ""}, 422), ({"tools": "all"}, 422), ({"steering_artifact_id": "x"}, 422),
         ({"name": None}, 422),
     ],
