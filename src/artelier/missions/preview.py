@@ -15,7 +15,7 @@ from artelier.artifacts import Artifact
 from artelier.context import assemble
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import Prompt, RangePart, Renderer
-from artelier.kernel.ancestry import Place, changes_of, grants_of, lineage, newest_state
+from artelier.kernel.ancestry import changes_of, grants_of, lineage, newest_state
 from artelier.kernel.events import StepCompleted
 from artelier.kernel.lifecycle import unread_notes
 from artelier.kernel.policy import granted
@@ -25,6 +25,8 @@ from artelier.log import decode_stored
 from artelier.missions import gathering, telling
 from artelier.missions.delegating import DELEGATE
 from artelier.missions.driving import kit, recorded_job
+from artelier.missions.ending import GOES_ON
+from artelier.missions.events import TaskEnded
 from artelier.missions.guidance import Guidance
 from artelier.missions.job import LOOP, TaskJob
 from artelier.missions.loop import NOTES_MAX
@@ -201,10 +203,11 @@ async def _begun(desk: Any, comes: Upcoming) -> _Stand:
     if not state.begun:
         refs, missing = await gathering.found_inputs(desk, job)
         state = state.changed(inputs=tuple(refs))
+    messages, state = await _conversation(desk, comes, state)
     extra = await scopes_of(services, places)
     scopes, _ = await limits_of(services, desk.id, comes.task, extra=extra)
     return _Stand(
-        job=job, state=state, messages=await _messages(desk, comes, places, state),
+        job=job, state=state, messages=messages,
         changes=await changes_of(services, places), grants=await grants_of(services, places),
         scopes=scopes, depth=await _depth(desk, comes.task), missing=missing or None,
     )  # fmt: skip
@@ -221,24 +224,44 @@ async def _depth(desk: Any, task: str) -> int:
     return rows[0][0] or 0
 
 
-async def _messages(
-    desk: Any, comes: Upcoming, places: list[Place], state: TaskState
-) -> tuple[ChatMessage, ...]:
-    """The conversation, and the notes of people that it does not have yet."""
+async def _conversation(
+    desk: Any, comes: Upcoming, state: TaskState
+) -> tuple[tuple[ChatMessage, ...], TaskState]:
+    """What stands in it by now, and the state after the ends that a person has reopened since.
+
+    Behind the newest iteration come notes of people, and a word for each such end.
+    """
     services, found = desk.services, list[ChatMessage]()
     if state.messages:
         renderer = await Renderer.open(services, desk.id, comes.task)
         found += await renderer.messages(CONVERSATION, 1, state.messages)
     assert comes.run is not None
-    notes = await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
-    for _, ref in await unread_notes(services, comes.run):
-        notes.append(str(await blob_json(services, desk.id, ref)))
-    for note in notes[-NOTES_MAX:]:
-        found.append(ChatMessage(role="user", content=f"{template('note-1')}\n\n{note}"))
-    return tuple(found)
+    for ended in await _reopened(desk, comes.run):
+        found += await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+        found.append(ChatMessage(role="user", content=template("again-1")))
+        state = state.changed(
+            iteration=ended.iterations, base=ended.iterations, repeats=0, decided="", led_to=""
+        )
+    found += await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+    unread = await unread_notes(services, comes.run)
+    found += _notes([await blob_json(services, desk.id, ref) for _, ref in unread])
+    return tuple(found), state
 
 
-async def _taken(desk: Any, run: int, *, key: str) -> list[str]:
+async def _reopened(desk: Any, run: int) -> list[TaskEnded]:
+    """Ends since the newest iteration that a run goes on from, oldest first."""
+    rows = await desk.services.store.query(
+        "SELECT e.data FROM events e WHERE e.stream = ? AND e.kind = 'task.ended' AND e.seq > ("
+        " SELECT coalesce(max(seq), 0) FROM events WHERE stream = ? AND kind = 'cycle.completed')"
+        " AND EXISTS (SELECT 1 FROM events r WHERE r.stream = ? AND r.kind = 'run.reopened'"
+        " AND r.seq > e.seq) ORDER BY e.seq",
+        (run, run, run),
+    )
+    ends = [decode_stored(data, type=TaskEnded) for (data,) in rows]
+    return [one for one in ends if one.reason in GOES_ON and one.reason != "missing_input"]
+
+
+async def _taken(desk: Any, run: int, *, key: str) -> list[ChatMessage]:
     """Notes that an iteration which is not over has taken."""
     rows = await desk.services.store.query(
         "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
@@ -248,7 +271,13 @@ async def _taken(desk: Any, run: int, *, key: str) -> list[str]:
     if not rows:
         return []
     ref = decode_stored(rows[0][0], type=StepCompleted).result
-    return await blob_json(desk.services, desk.id, ref) or []
+    return _notes(await blob_json(desk.services, desk.id, ref) or [])
+
+
+def _notes(texts: list[str]) -> list[ChatMessage]:
+    """As the loop tells them: of many, the newest."""
+    said = [f"{template('note-1')}\n\n{text}" for text in texts[-NOTES_MAX:]]
+    return [ChatMessage(role="user", content=text) for text in said]
 
 
 def texts_of(prompt: Prompt) -> list[tuple[str, list[tuple[str, str]]]]:

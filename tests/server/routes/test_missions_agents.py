@@ -266,3 +266,27 @@ def test_without_a_task_nothing_is_asked_next(tmp_path: Path) -> None:
             assert (await looked(served.ada))["missing"] == "nothing-there"
 
     play(scenario())
+
+
+def test_the_next_prompt_of_a_task_that_was_retried_is_what_is_asked_then(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        team = Team(scripts={"own": [THINK, THINK, THINK, write("Own")]})
+        async with serving(tmp_path, model=team.model, has_worker=False) as served:
+            await an_agent(served.ada)
+            await a_task(served.ada)
+            good(await served.ada.post(f"{OWN}/start", json={}), 202)
+            failed = await stands(served.ada, OWN, "done", "failed")
+            assert (failed["reason"], failed["iteration_count"]) == ("stuck", 3)
+            good(await served.ada.post(f"{OWN}/retry", json={}))
+            found = await looked(served.ada)
+            assert (found["iteration"], found["last_iteration"]) == (4, 8)
+
+            good(await served.ada.post(f"{OWN}/start", json={}), 202)
+            assert (await stands(served.ada, OWN, "done", "failed"))["status"] == "done"
+            same(found, await sent(served, "c4/decision"))
+            request = [one for one in team.requests if title_of(one) == "Decision"][3]
+            for section in found["sections"]:
+                for said in section["messages"] or [section]:
+                    assert said["text"] in texts(request), section["tag"]
+
+    play(scenario())
