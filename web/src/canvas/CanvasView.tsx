@@ -53,7 +53,7 @@ function Canvas({ graph }: { readonly graph: Graph }) {
 
   useEffect(loadPlaces, [tenant]);
   useEffect(() => settle(graph), [graph]);
-  useEffect(() => moves.follow(stage.bounds), [moves, stage.bounds]);
+  useEffect(() => moves.follow(stage.newest, stage.bounds), [moves, stage.newest, stage.bounds]);
 
   const actions = useMemo(() => {
     const show = (node: string) => {

@@ -120,11 +120,12 @@ export class Composer {
     }
     const artifact = graph.artifacts.get(thing.id);
     if (artifact === undefined) return null;
-    return this.#keep(thing.node, [artifact, ...place], () => ({
+    const maker = graph.agents.get(artifact.creator)?.name ?? shortName(artifact.creator);
+    return this.#keep(thing.node, [artifact, maker, ...place], () => ({
       ...shared,
       type: "artifact" as const,
       ariaLabel: `Artifact ${artifact.title}, ${artifact.kind}, version ${artifact.version}`,
-      data: { artifact, maker: shortName(artifact.creator) },
+      data: { artifact, maker },
     }));
   }
 

@@ -1,5 +1,6 @@
 import { useMemo, useRef } from "react";
 import type { Graph } from "@/projection/graph";
+import { missions } from "@/projection/vitals";
 import type { UiState } from "@/state/ui";
 import { useUi } from "@/state/ui";
 import { Composer, type Composed, selectedNode } from "./compose";
@@ -22,6 +23,8 @@ export interface Stage extends Composed {
   readonly detail: Detail;
   /** Around all that there is; null if nothing is. */
   readonly bounds: Box | null;
+  /** Around what belongs to the newest goal; null if nothing does. */
+  readonly newest: Box | null;
 }
 
 const EVERYWHERE: Box = { x: -1e9, y: -1e9, width: 2e9, height: 2e9 };
@@ -54,14 +57,21 @@ export function useStage(graph: Graph, view: Box | null): Stage {
   const shape = useMemo(() => shapeOf(scene), [scene]);
   const memberships = scene.membranes.map((one) => one.id).join("\n");
 
-  const { layout, rooms, bounds } = useMemo(() => {
+  const newestMission = missions(graph)[0]?.id ?? "";
+  const { layout, rooms, bounds, newest } = useMemo(() => {
     const next: Layout = place(kept.current.layout, scene, moved);
     kept.current.layout = next;
     const found = roomsOf(scene, next.boxes);
     const all = around([...next.boxes.values(), ...found.map((room) => room.box)]);
-    return { layout: next, rooms: found, bounds: all };
+    const mine = scene.things.filter((thing) => thing.mission !== "" && thing.mission === newestMission);
+    return {
+      layout: next,
+      rooms: found,
+      bounds: all,
+      newest: around(mine.flatMap((thing) => next.boxes.get(thing.node) ?? [])),
+    };
     // `shape` and `memberships` say all of the scene that places depend on.
-  }, [shape, memberships, moved]);
+  }, [shape, memberships, moved, newestMission]);
 
   const boxes = useMemo(() => {
     const held = drag === null ? undefined : layout.boxes.get(drag.node);
@@ -84,5 +94,5 @@ export function useStage(graph: Graph, view: Box | null): Stage {
     }); // prettier-ignore
   }, [graph, scene, boxes, rooms, detail, selection, live, pending, isPast]);
 
-  return { ...composed, scene, boxes, settled: layout.boxes, rooms, detail, bounds };
+  return { ...composed, scene, boxes, settled: layout.boxes, rooms, detail, bounds, newest };
 }

@@ -38,7 +38,7 @@ function fitted(box: Box, width: number, height: number): Viewport {
 
 /**
  * The part of the plane for which nodes are mounted: somewhat more than what is seen, so that a small move mounts
- * nothing. Until somebody moves the view, it follows all that there is.
+ * nothing. Until somebody moves the view, it follows the newest goal; after "show everything" all that there is.
  */
 export function useViewport(wrapper: RefObject<HTMLElement | null>) {
   const flow = useReactFlow();
@@ -46,7 +46,7 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
   const height = useStore(heightOf);
   const [view, setView] = useState<Box | null>(null);
   const mounted = useRef<{ readonly box: Box; readonly zoom: number } | null>(null);
-  const isMoved = useRef(left !== null);
+  const follows = useRef<"newest" | "all" | "nothing">(left === null ? "newest" : "nothing");
   const [initial] = useState(() => left ?? { x: 0, y: 0, zoom: 1 });
 
   const look = useCallback(
@@ -71,30 +71,31 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
 
   const onMove: OnMove = useCallback(
     (_event, at) => {
-      left = isMoved.current ? at : null;
+      left = follows.current === "nothing" ? at : null;
       look(at);
     },
     [look],
   );
   // Without an event it was this page that moved the view, not a person.
   const onMoveStart: OnMoveStart = useCallback((event) => {
-    if (event !== null) isMoved.current = true;
+    if (event !== null) follows.current = "nothing";
   }, []);
 
   const moves = useMemo(() => {
     const go = (at: Viewport) => void flow.setViewport(at);
     const byHand = (at: Viewport) => {
-      isMoved.current = true;
+      follows.current = "nothing";
       go(at);
     };
     return {
       /** Shows all; and from then on whatever comes. */
       fit: (bounds: Box | null) => {
-        isMoved.current = false;
+        follows.current = "all";
         if (bounds !== null && width > 0) go(fitted(bounds, width, height));
       },
-      follow: (bounds: Box | null) => {
-        if (!isMoved.current && bounds !== null && width > 0) go(fitted(bounds, width, height));
+      follow: (newest: Box | null, all: Box | null) => {
+        const bounds = follows.current === "newest" ? (newest ?? all) : all;
+        if (follows.current !== "nothing" && bounds !== null && width > 0) go(fitted(bounds, width, height));
       },
       showBox: (box: Box) => width > 0 && byHand(fitted(box, width, height)),
       zoomBy: (factor: number) => {

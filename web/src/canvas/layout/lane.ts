@@ -16,6 +16,8 @@ const TASK_PITCH = 36;
 const UNDER_AGENT = 2;
 const PER_PLACE = 4;
 const GAP = 28;
+/** Between agents and what they make: room for the words on lines. */
+const AISLE = 36;
 const PAD = 40;
 const AGENT_STEP = SIZE.agent.width + GAP;
 const ARTIFACT_STEP = SIZE.artifact.width + 20;
@@ -46,7 +48,12 @@ export interface Spot {
 export function laneWidth(lane: Omit<Lane, "x" | "y" | "key">): number {
   const agents = lane.agentColumns * AGENT_STEP;
   const artifacts = lane.artifactColumns * ARTIFACT_STEP;
-  return 2 * PAD + agents + artifacts - GAP + (lane.hasGutter ? AGENT_STEP : 0);
+  const aisle = lane.agentColumns > 0 ? AISLE : 0;
+  return 2 * PAD + agents + aisle + artifacts - GAP + (lane.hasGutter ? AGENT_STEP : 0);
+}
+
+function artifactX(lane: Lane, column: number): number {
+  return PAD + lane.agentColumns * AGENT_STEP + (lane.agentColumns > 0 ? AISLE : 0) + column * ARTIFACT_STEP;
 }
 
 function spot(lane: Lane, name: string, kind: ThingKind, x: number, y: number): Spot {
@@ -65,7 +72,7 @@ export function* agentSpots(lane: Lane): Generator<Spot> {
 /** Places for what is in several membranes. */
 export function* gutterSpots(lane: Lane, kind: ThingKind): Generator<Spot> {
   if (!lane.hasGutter) return;
-  const x = PAD + lane.agentColumns * AGENT_STEP + lane.artifactColumns * ARTIFACT_STEP;
+  const x = artifactX(lane, lane.artifactColumns);
   for (let row = 0; row < ROWS; row += 1) yield spot(lane, `g ${row}`, kind, x, row * AGENT_PITCH);
 }
 
@@ -75,7 +82,7 @@ export function* artifactSpots(lane: Lane, besideY: number): Generator<Spot> {
   for (let index = 0; index < ARTIFACT_ROWS; index += 1) {
     const row = (first + index) % ARTIFACT_ROWS;
     for (let column = 0; column < lane.artifactColumns; column += 1) {
-      const x = PAD + lane.agentColumns * AGENT_STEP + column * ARTIFACT_STEP;
+      const x = artifactX(lane, column);
       yield spot(lane, `r ${column} ${row}`, "artifact", x, row * ARTIFACT_PITCH);
     }
   }

@@ -11,6 +11,16 @@ export interface Route {
   readonly middle: Point;
 }
 
+const ASIDE = 18;
+
+/** From left side to left side, for boxes that stand below each other with others between. */
+export function routeAside(from: Box, to: Box): Route {
+  const [a, b] = [centre(from), centre(to)];
+  const x = Math.round(Math.min(from.x, to.x) - ASIDE);
+  const path = `M${Math.round(from.x)} ${Math.round(a.y)} C${x} ${Math.round(a.y)} ${x} ${Math.round(b.y)} ${Math.round(to.x)} ${Math.round(b.y)}`;
+  return { path, middle: { x, y: (a.y + b.y) / 2 } };
+}
+
 /** A curve from one box to another, leaving and arriving at the sides that face each other. */
 export function routeBetween(from: Box, to: Box): Route {
   const [a, b] = [centre(from), centre(to)];

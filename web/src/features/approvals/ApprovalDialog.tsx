@@ -2,6 +2,7 @@ import { type ChangeEvent, type ReactNode, useState } from "react";
 import { dollars } from "@/ui/amounts";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
+import { Skeleton } from "@/ui/Skeleton";
 import { TextField } from "@/ui/TextField";
 import { dayAndTime } from "@/ui/time";
 import { eventLog } from "@/state/log";
@@ -19,7 +20,7 @@ export function ApprovalDialog({ matter, onClose }: ApprovalDialogProps) {
   const [text, setText] = useState(original);
   const [note, setNote] = useState("");
   const { busy, error, may, approve, deny } = useAnswer(matter);
-  const canEdit = matter.args !== undefined;
+  const canEdit = matter.isWhole && matter.args !== undefined;
   const isEdited = canEdit && text !== original;
   const read = readArguments(text, matter.args);
   const closeIf = async (answered: Promise<boolean>) => {
@@ -63,7 +64,8 @@ export function ApprovalDialog({ matter, onClose }: ApprovalDialogProps) {
             onChange={(event: ChangeEvent<HTMLTextAreaElement>) => setText(event.target.value)}
           />
         )}
-        {!canEdit && matter.details !== null && shown(matter.details) !== "{}" && (
+        {!matter.isWhole && <Skeleton label="the arguments" rows={3} />}
+        {matter.isWhole && !canEdit && matter.details !== null && shown(matter.details) !== "{}" && (
           <pre className="num max-h-60 overflow-auto rounded-control border border-line bg-paper p-2 whitespace-pre-wrap">
             {shown(matter.details)}
           </pre>

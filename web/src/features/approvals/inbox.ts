@@ -19,6 +19,8 @@ export interface Matter {
   /** What the tool would be called with; undefined where nothing can be edited. */
   readonly args: unknown;
   readonly details: unknown;
+  /** Whether all of it is here: events bring long texts cut, and nobody edits what is cut. */
+  readonly isWhole: boolean;
   readonly expiresUs: number | null;
 }
 
@@ -52,6 +54,7 @@ export function mattersOf(graph: Graph, asked: readonly Asked[]): readonly Matte
       tool: typeof tool === "string" ? tool : "",
       args: record(details)["arguments"],
       details,
+      isWhole: told !== undefined,
       expiresUs: approval.expiresUs,
     };
   });
@@ -67,6 +70,7 @@ export function mattersOf(graph: Graph, asked: readonly Asked[]): readonly Matte
       tool: "",
       args: undefined,
       details: null,
+      isWhole: true,
       expiresUs: null,
     }));
   return [...questions, ...outcomes];

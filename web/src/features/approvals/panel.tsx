@@ -34,7 +34,9 @@ export default function Approvals() {
           />
         ))}
       </ul>
-      {open?.kind === "question" && <ApprovalDialog key={open.id} matter={open} onClose={close} />}
+      {open?.kind === "question" && (
+        <ApprovalDialog key={`${open.id} ${open.isWhole}`} matter={open} onClose={close} />
+      )}
       {open?.kind === "outcome" && <OutcomeDialog key={open.id} matter={open} onClose={close} />}
     </section>
   );
