@@ -47,16 +47,22 @@ function signedOut(error: ApiError): void {
   setUi({ me: null, session: "signed_out", isByPassword: error.hint?.includes("/login") ?? false });
 }
 
+/** What a choice looks like is the style sheet's business; `system` chooses nothing. */
+function setLook(name: string, value: string): void {
+  if (value === "system") delete document.documentElement.dataset[name];
+  else document.documentElement.dataset[name] = value;
+}
+
 /** Once, when the page begins. */
 export function install(): void {
   onSignedOut(signedOut);
   window.addEventListener("online", () => feed?.networkChanged());
   window.addEventListener("offline", () => feed?.networkChanged());
-  const applyTheme = () => {
-    const { theme } = useUi.getState();
-    if (theme === "system") delete document.documentElement.dataset["theme"];
-    else document.documentElement.dataset["theme"] = theme;
+  const applyLook = () => {
+    const { theme, motion } = useUi.getState();
+    setLook("theme", theme);
+    setLook("motion", motion);
   };
-  applyTheme();
-  useUi.subscribe(applyTheme);
+  applyLook();
+  useUi.subscribe(applyLook);
 }

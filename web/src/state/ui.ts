@@ -3,6 +3,8 @@ import type { Me } from "@/client/session";
 import type { LiveState } from "@/client/live";
 
 export type Theme = "system" | "light" | "dark";
+/** Whether things may move: as the system says, or never. */
+export type Motion = "system" | "reduced";
 export type SelectionKind = "agent" | "artifact" | "task" | "membrane" | "run" | "mission";
 
 export interface Selection {
@@ -32,6 +34,7 @@ export interface UiState {
   readonly isByPassword: boolean;
   readonly live: LiveState;
   readonly theme: Theme;
+  readonly motion: Motion;
   readonly selection: Selection | null;
   /** The mission that the bar speaks of; "" is the newest. */
   readonly mission: string;
@@ -52,6 +55,7 @@ export const TOASTS_MAX = 4;
 const STORED = "artelier.ui";
 const KEPT = [
   "theme",
+  "motion",
   "isInspectorOpen",
   "isConsoleOpen",
   "consoleTab",
@@ -65,6 +69,7 @@ const INITIAL: UiState = {
   isByPassword: false,
   live: "loading",
   theme: "system",
+  motion: "system",
   selection: null,
   mission: "",
   plan: "",
@@ -85,6 +90,7 @@ export function restored(stored: string | null): Partial<UiState> {
     const kept: Record<string, unknown> = {};
     for (const name of KEPT) if (typeof value[name] === typeof INITIAL[name]) kept[name] = value[name];
     if (!["system", "light", "dark"].includes(String(kept["theme"]))) delete kept["theme"];
+    if (!["system", "reduced"].includes(String(kept["motion"]))) delete kept["motion"];
     return kept;
   } catch {
     return {};

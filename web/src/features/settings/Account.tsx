@@ -1,55 +1,51 @@
-import { inWords } from "@/client/http";
-import { chooseTenant, signOut } from "@/client/session";
+import { chooseTenant, type Role, signOut } from "@/client/session";
+import { useAct } from "@/commands/useAct";
 import { boot } from "@/shell/boot";
-import { toast, useUi } from "@/state/ui";
+import { useUi } from "@/state/ui";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
+import { Fact, Facts, Section } from "./Section";
 
-async function attempt(task: () => Promise<void>): Promise<void> {
-  try {
-    await task();
-    await boot();
-  } catch (error) {
-    const { title, advice } = inWords(error);
-    toast(title, { tone: "bad", advice });
-  }
-}
+const MEANING: Readonly<Record<Role, string>> = {
+  viewer: "looks at everything of the tenant and changes nothing",
+  operator: "also gives goals, steers, approves and writes",
+  admin: "also does what is reserved to admins",
+};
 
 /** Who is signed in, for which tenant, and the way out. */
 export function Account() {
   const me = useUi((state) => state.me);
-  const live = useUi((state) => state.live);
+  const { isBusy, act } = useAct();
   if (me === null) return null;
+  const change = (task: () => Promise<void>) =>
+    act(async () => {
+      await task();
+      await boot();
+    });
   return (
-    <section aria-labelledby="account" className="flex flex-col gap-3">
-      <h2 id="account" className="text-15">
-        Account
-      </h2>
-      <dl className="grid grid-cols-[8rem_1fr] gap-y-1.5">
-        <dt className="text-ink-2">Name</dt>
-        <dd>{me.name}</dd>
-        <dt className="text-ink-2">Role</dt>
-        <dd>{me.role}</dd>
-        <dt className="text-ink-2">Tenant</dt>
-        <dd>{me.tenant}</dd>
-        <dt className="text-ink-2">Server</dt>
-        <dd>
-          Artelier <span className="num">{me.version}</span>,{" "}
-          {live === "live" ? "connected" : live.replace("_", " ")}
-        </dd>
-      </dl>
-      {me.tenants.length > 1 && (
-        <Select
-          label="Work for another tenant"
-          value={me.tenant}
-          options={me.tenants.map((tenant) => ({ value: tenant, label: tenant }))}
-          onChange={(tenant) => void attempt(() => chooseTenant(tenant))}
-          className="max-w-60"
-        />
-      )}
-      <div>
-        <Button onClick={() => void attempt(signOut)}>Sign out</Button>
+    <Section title="Account">
+      <Facts>
+        <Fact name="Name">{me.name}</Fact>
+        <Fact name="Role">
+          {me.role}: {MEANING[me.role]}
+        </Fact>
+        <Fact name="Tenant">{me.tenant}</Fact>
+      </Facts>
+      <div className="flex flex-wrap items-end gap-3">
+        {me.tenants.length > 1 && (
+          <Select
+            label="Work for another tenant"
+            value={me.tenant}
+            disabled={isBusy}
+            options={me.tenants.map((tenant) => ({ value: tenant, label: tenant }))}
+            onChange={(tenant) => void change(() => chooseTenant(tenant))}
+            className="w-60"
+          />
+        )}
+        <Button busy={isBusy} onClick={() => void change(signOut)}>
+          Sign out
+        </Button>
       </div>
-    </section>
+    </Section>
   );
 }

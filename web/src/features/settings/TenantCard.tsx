@@ -1,0 +1,77 @@
+import { useQuery } from "@tanstack/react-query";
+import { api, inWords } from "@/client/http";
+import type { Shape } from "@/client/types";
+import { useRefresh } from "@/state/refresh";
+import { useUi } from "@/state/ui";
+import { dollars } from "@/ui/amounts";
+import { Pill } from "@/ui/Badge";
+import { ErrorState } from "@/ui/ErrorState";
+import { Skeleton } from "@/ui/Skeleton";
+import { limitWords } from "./limits";
+import { Fact, Facts, Section } from "./Section";
+
+const NEWS = ["tenant."] as const;
+const KEY = ["settings", "tenant"] as const;
+
+/** What the tenant may do and spend. It is changed in a terminal, where no agent and no page can reach it. */
+export function TenantCard() {
+  const id = useUi((state) => state.me?.tenant);
+  useRefresh(NEWS, KEY);
+  const query = useQuery({
+    queryKey: [...KEY, id],
+    queryFn: ({ signal }) => api.get<Shape<"TenantShown">>("/tenants/me", {}, signal),
+  });
+  return (
+    <Section title="Grants and limits" note={id === undefined ? "" : `of tenant ${id}`}>
+      {query.error !== null ? (
+        <ErrorState {...inWords(query.error)} onRetry={() => void query.refetch()} />
+      ) : query.data === undefined ? (
+        <Skeleton label="the tenant" />
+      ) : (
+        <TenantFacts tenant={query.data} />
+      )}
+    </Section>
+  );
+}
+
+function TenantFacts({ tenant }: { readonly tenant: Shape<"TenantShown"> }) {
+  const { budget_microusd: budget, available_microusd: left } = tenant;
+  return (
+    <>
+      <Facts>
+        <Fact name="Grants">
+          {tenant.grants.length === 0 ? (
+            "none: its runs may use nothing"
+          ) : (
+            <span className="flex flex-wrap gap-1">
+              {tenant.grants.map((grant) => (
+                <Pill key={grant}>{grant}</Pill>
+              ))}
+            </span>
+          )}
+        </Fact>
+        <Fact name="Budget">
+          {budget === null || left === null ? "no limit" : `${dollars(budget)}, ${dollars(left)} left`}
+        </Fact>
+        <Fact name="Unknown prices">
+          {tenant.allow_unknown_price
+            ? "models without a known price may be called"
+            : "a model without a known price is refused"}
+        </Fact>
+        {tenant.limits.map((limit) => {
+          const { name, words } = limitWords(limit);
+          return (
+            <Fact key={`${limit.scope} ${limit.unit}`} name={`Limit on ${name}`}>
+              {words}
+            </Fact>
+          );
+        })}
+      </Facts>
+      <p className="text-12 text-ink-2">
+        They are changed in a terminal:{" "}
+        <code className="num">artelier tenants update {tenant.id} --help</code>. Runs at work see it at their
+        next step.
+      </p>
+    </>
+  );
+}
