@@ -1,0 +1,88 @@
+import { endWords, turnWords } from "@/projection/turnWords";
+import { TONE_OF } from "@/shell/meaning";
+import { Pill, Status } from "@/ui/Badge";
+import { Markdown } from "@/ui/markdown/Markdown";
+import { clock } from "@/ui/time";
+import type { Place, Variant } from "./api";
+import type { LiveRun, ShownReply } from "./liveReply";
+import { Waiting } from "./Waiting";
+
+interface ReplyProps {
+  readonly name: string;
+  readonly shown: ShownReply;
+  readonly live: LiveRun | null;
+  readonly place: Place;
+}
+
+/** A reply, part by part, and what is being written. */
+export function Reply({ name, shown, live, place }: ReplyProps) {
+  const { variant, writing, isWriting } = shown;
+  if (variant === undefined && live === null) return null;
+  const progress = live === null ? null : turnWords(live.turn);
+  const ending = variant === undefined ? "" : endWords(variant.status, variant.finish_reason);
+  return (
+    <div className="px-3">
+      <p className="flex items-baseline justify-between gap-2 text-12">
+        <span className="font-semibold text-agent">{name}</span>
+        {variant !== undefined && <span className="num text-11 text-ink-3">{clock(variant.at_us)}</span>}
+      </p>
+      {variant !== undefined && <Parts variant={variant} />}
+      {writing !== "" && (
+        <p className="break-words whitespace-pre-wrap">
+          {writing}
+          {isWriting && (
+            <span
+              aria-hidden="true"
+              className="ml-0.5 inline-block h-3.5 w-1.5 translate-y-0.5 animate-pulse bg-agent"
+            />
+          )}
+        </p>
+      )}
+      {ending !== "" && (
+        <p className="mt-1 text-12">
+          <Status tone={variant?.status === "failed" ? "bad" : "warn"}>{ending}</Status>
+        </p>
+      )}
+      {progress !== null && (
+        <div role="status" className="mt-1 flex flex-col items-start gap-1.5 text-12">
+          <Status tone={TONE_OF[progress.meaning]}>{progress.word}</Status>
+          {live !== null && live.turn.waitsFor !== "" && <Waiting turn={live.turn} place={place} />}
+        </div>
+      )}
+    </div>
+  );
+}
+
+const CHANNELS: Readonly<Record<string, string>> = {
+  reasoning: "Reasoning",
+  tool: "Tool",
+  state: "State",
+};
+
+function Parts({ variant }: { readonly variant: Variant }) {
+  return variant.parts.map((part, index) => {
+    const label = CHANNELS[part.channel];
+    if (label === undefined) {
+      return (
+        <div key={index}>
+          {part.operation !== "" && (
+            <Pill>
+              <span className="sr-only">written by operation </span>
+              {part.operation}
+            </Pill>
+          )}
+          <Markdown source={part.text} />
+        </div>
+      );
+    }
+    return (
+      <details key={index} className="my-1 text-12 text-ink-2">
+        <summary>
+          {label}
+          {part.operation !== "" && <span className="num text-11"> · {part.operation}</span>}
+        </summary>
+        <p className="mt-1 border-l border-line pl-2 break-words whitespace-pre-wrap">{part.text}</p>
+      </details>
+    );
+  });
+}

@@ -1,0 +1,47 @@
+import { useState } from "react";
+import type { Chat, ChatTurn } from "./api";
+import { EditWords } from "./EditWords";
+import { type LiveRun, shownReply } from "./liveReply";
+import { Reply } from "./Reply";
+import { TurnActions } from "./TurnActions";
+import { Words } from "./Words";
+import { nameOf } from "./names";
+
+interface TurnViewProps {
+  readonly chat: Chat;
+  readonly turn: ChatTurn;
+  readonly isLast: boolean;
+  readonly live: LiveRun | null;
+  readonly onOperations: (run: string) => void;
+}
+
+/** What a person said, and the reply that is selected. */
+export function TurnView({ chat, turn, isLast, live, onOperations }: TurnViewProps) {
+  const [isEditing, setEditing] = useState(false);
+  const place = { chat: chat.id, branch: chat.branch };
+  const shown = shownReply(turn, live);
+  const label = turn.number === 0 ? "Greeting" : `Turn ${turn.number}`;
+  return (
+    <article aria-label={label} className="flex flex-col gap-2">
+      {turn.number > 0 &&
+        (isEditing ? (
+          <EditWords place={place} turn={turn} onClose={() => setEditing(false)} />
+        ) : (
+          <Words
+            name={nameOf(chat.settings.user, "You")}
+            said={turn.said}
+            atUs={turn.at_us}
+            user={turn.user}
+          />
+        ))}
+      <Reply name={nameOf(chat.settings.char, "Reply")} shown={shown} live={live} place={place} />
+      <TurnActions
+        chat={chat}
+        turn={turn}
+        isLast={isLast}
+        onEdit={() => setEditing(true)}
+        onOperations={onOperations}
+      />
+    </article>
+  );
+}

@@ -1,0 +1,69 @@
+import { useMemo } from "react";
+import { href } from "@/shell/route";
+import { Link } from "@/shell/Link";
+import { select } from "@/state/ui";
+import { whole } from "@/ui/amounts";
+import { ArtifactsIcon } from "@/ui/icons/icons";
+import { clock } from "@/ui/time";
+import { type Attachment, splitAttachments } from "./attachments";
+
+interface WordsProps {
+  readonly name: string;
+  readonly said: string;
+  /** The words as the model reads them: an operation may have changed them. */
+  readonly user: string;
+  readonly atUs: number;
+}
+
+/** What a person said, with the files that went along. */
+export function Words({ name, said, user, atUs }: WordsProps) {
+  const { words, attachments } = useMemo(() => splitAttachments(said), [said]);
+  return (
+    <div className="rounded-card bg-panel-2 px-3 py-2">
+      <p className="flex items-baseline justify-between gap-2 text-12">
+        <span className="font-semibold">{name}</span>
+        <span className="num text-11 text-ink-3">{clock(atUs)}</span>
+      </p>
+      <p className="break-words whitespace-pre-wrap">{words}</p>
+      {user !== said && (
+        <details className="mt-1 text-12 text-ink-2">
+          <summary>The model reads other words</summary>
+          <p className="mt-1 break-words whitespace-pre-wrap">{user}</p>
+        </details>
+      )}
+      {attachments.length > 0 && (
+        <ul aria-label="Attached" className="mt-1.5 flex flex-wrap gap-1.5">
+          {attachments.map((one, index) => (
+            <li key={index}>
+              <Chip attachment={one} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function Chip({ attachment }: { readonly attachment: Attachment }) {
+  const id = attachment.ref.split("@", 1)[0] ?? attachment.ref;
+  const { text, charsTotal } = attachment;
+  return (
+    <Link
+      to={href("artifacts", id)}
+      onClick={() => select("artifact", id)}
+      className="inline-flex items-center gap-1.5 rounded-control border border-line bg-panel px-2 py-1 text-12 hover:border-edge"
+    >
+      <span className="text-artifact">
+        <ArtifactsIcon size={14} />
+      </span>
+      <span className="num">{attachment.ref}</span>
+      <span className="text-ink-3">
+        {charsTotal === 0
+          ? "no text: the model knows its name only"
+          : text.length < charsTotal
+            ? `the model reads ${whole(text.length)} of ${whole(charsTotal)} characters`
+            : `${whole(charsTotal)} characters`}
+      </span>
+    </Link>
+  );
+}

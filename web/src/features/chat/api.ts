@@ -1,0 +1,116 @@
+import { api, path } from "@/client/http";
+import { queryClient } from "@/client/queries";
+import type { Shape } from "@/client/types";
+
+export type Chat = Shape<"ChatShown">;
+export type ChatLine = Shape<"ChatLine">;
+export type ChatTurn = Shape<"Turn">;
+export type Variant = Shape<"Variant">;
+export type Branch = Shape<"Branch">;
+export type Panel = Shape<"Panel">;
+export type Feed = Shape<"Feed">;
+export type Profile = Shape<"ProfileLine">;
+export type Mistake = Shape<"Mistake">;
+type Started = Shape<"TurnStarted">;
+
+export const MAIN = "main";
+export const TURNS_FIRST = 50;
+export const TURNS_MAX = 200;
+
+/** Whose chat, and on which branch. */
+export interface Place {
+  readonly chat: string;
+  readonly branch: string;
+}
+
+export function chatKey({ chat, branch }: Place): readonly string[] {
+  return ["chat", chat, branch];
+}
+
+const of = (chat: string, verb = ""): string => `${path("sessions", chat)}${verb === "" ? "" : `/${verb}`}`;
+
+export function readChat(
+  { chat, branch }: Place,
+  page: { readonly limit: number; readonly before?: number },
+  signal?: AbortSignal,
+): Promise<Chat> {
+  return api.get<Chat>(of(chat), { branch, ...page }, signal);
+}
+
+/** What was read of a chat last; for commands. */
+export function knownChat(place: Place): Chat | undefined {
+  const found = queryClient.getQueriesData<{ readonly value: Chat }>({ queryKey: chatKey(place) });
+  return found.map(([, data]) => data?.value).findLast((chat) => chat !== undefined);
+}
+
+/** Whether a reply is on its way on the branch that is shown. */
+export function isBusy(chat: Chat): boolean {
+  const now = currentBranch(chat);
+  return now !== undefined && now.run_id !== "" && !OVER.has(now.status);
+}
+
+const OVER: ReadonlySet<string> = new Set(["", "completed", "failed", "cancelled"]);
+
+export function currentBranch(chat: Chat): Branch | undefined {
+  return chat.branches.find((one) => one.name === chat.branch);
+}
+
+// What people do. Each answer says which run is at work; events bring the rest.
+
+export const say = ({ chat, branch }: Place, text: string): Promise<Started> =>
+  api.post<Started>(of(chat, "turns"), { text, branch });
+
+export const regenerate = ({ chat, branch }: Place): Promise<Started> =>
+  api.post<Started>(of(chat, "regenerate"), { branch });
+
+export const goOn = ({ chat, branch }: Place): Promise<Started> =>
+  api.post<Started>(of(chat, "continue"), { branch });
+
+export const edit = ({ chat, branch }: Place, turn: number, text: string): Promise<Started> =>
+  api.post<Started>(of(chat, "edit"), { branch, turn, text });
+
+export const resume = ({ chat, branch }: Place): Promise<Started> =>
+  api.post<Started>(of(chat, "resume"), { branch });
+
+export const stop = ({ chat, branch }: Place): Promise<Started> =>
+  api.post<Started>(of(chat, "stop"), { branch });
+
+export const selectVariant = ({ chat, branch }: Place, turn: number, variant: number): Promise<Chat> =>
+  api.post<Chat>(of(chat, "select"), { branch, turn, variant });
+
+export const rewind = ({ chat, branch }: Place, turn: number): Promise<Chat> =>
+  api.post<Chat>(of(chat, "rewind"), { branch, turn });
+
+/** Resolves to the name of the new branch, which begins after a turn; the newest unless one is given. */
+export async function branchOff(
+  { chat, branch }: Place,
+  wish: { readonly turn?: number; readonly name?: string } = {},
+): Promise<string> {
+  const made = await api.post<Shape<"BranchMade">>(of(chat, "branch"), {
+    branch,
+    at_turn: wish.turn ?? null,
+    name: wish.name ?? null,
+  });
+  return made.branch;
+}
+
+export const change = (chat: string, wish: Partial<Shape<"ChatWish">>): Promise<unknown> =>
+  api.patch(of(chat), wish);
+
+export const create = (wish: Partial<Shape<"ChatNew">>): Promise<Chat> => api.post<Chat>("/sessions", wish);
+
+export const reset = ({ chat, branch }: Place): Promise<Shape<"SessionNow">> =>
+  api.post(of(chat, "reset"), { branch });
+
+export const reopen = ({ chat, branch }: Place, session: string): Promise<Shape<"SessionNow">> =>
+  api.post(of(chat, "reopen"), { branch, session_id: session });
+
+export const publish = ({ chat, branch }: Place, tag: string): Promise<Shape<"Published">> =>
+  api.post(of(chat, "publish"), { branch, tag });
+
+export const readFeed = ({ chat, branch }: Place, tag: string, signal?: AbortSignal): Promise<Feed> =>
+  api.get<Feed>(`${of(chat)}/feeds${path(tag)}`, { branch }, signal);
+
+export function exportAddress(chat: string): string {
+  return `/api/v1${of(chat, "export")}`;
+}

@@ -1,0 +1,23 @@
+import { useRoute } from "@/shell/route";
+import type { ScreenProps } from "@/shell/screens";
+import { MAIN } from "./api";
+import { ChatList } from "./ChatList";
+import { ChatView } from "./ChatView";
+import { NewChat } from "./NewChat";
+import { NoChat } from "./NoChat";
+
+/** Chats: their list, and the one that the address names. */
+export default function ChatScreen({ id }: ScreenProps) {
+  const { query } = useRoute();
+  const branch = query["branch"] ?? MAIN;
+  return (
+    <div className="@container h-full">
+      <h1 className="sr-only">Chat</h1>
+      <div className="grid h-full grid-cols-1 grid-rows-[auto_minmax(0,1fr)] @min-[720px]:grid-cols-[12rem_minmax(0,1fr)] @min-[720px]:grid-rows-1">
+        <ChatList current={id} />
+        {id === null ? <NoChat /> : <ChatView key={`${id} ${branch}`} chat={id} branch={branch} />}
+      </div>
+      {query["new"] !== undefined && <NewChat current={id} />}
+    </div>
+  );
+}
