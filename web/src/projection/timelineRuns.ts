@@ -69,20 +69,60 @@ function saying(event: WireEvent): string {
   return JSON.stringify([event.kind, fields]);
 }
 
-/** Two histories side by side, and where they part: the first place from which on they differ. */
+/** Two histories side by side, matched by what they are about, and the first place where they differ. */
 export function compareRuns(
   a: readonly HistoryEvent[],
   b: readonly HistoryEvent[],
 ): { readonly lines: readonly DiffLine[]; readonly partAt: number | null } {
-  const lines: DiffLine[] = [];
-  let partAt: number | null = null;
-  for (let place = 0; place < Math.max(a.length, b.length); place += 1) {
-    const [one, two] = [a[place] ?? null, b[place] ?? null];
-    const how = compared(one, two);
-    if (how === "different" && partAt === null) partAt = place;
-    lines.push({ place, a: one, b: two, how });
+  const pairs = aligned(a, b);
+  const lines = pairs.map(([one, two], place) => ({ place, a: one, b: two, how: compared(one, two) }));
+  const partAt = lines.findIndex((line) => line.how === "different");
+  return { lines, partAt: partAt < 0 ? null : partAt };
+}
+
+type Pair = readonly [HistoryEvent | null, HistoryEvent | null];
+
+/** What an event is about, whatever it says. */
+function subject({ event }: HistoryEvent): string {
+  return `${event.kind} ${String(event.data["key"] ?? "")}`;
+}
+
+/** Events about the same stand beside each other; what only one side has stands alone. */
+function aligned(a: readonly HistoryEvent[], b: readonly HistoryEvent[]): readonly Pair[] {
+  const pairs: Pair[] = [];
+  const left = counts(a);
+  const right = counts(b);
+  let j = 0;
+  for (const one of a) {
+    const wanted = subject(one);
+    take(left, wanted);
+    // Whatever the other side has before its next event about this, and this side has nowhere later.
+    while (j < b.length && (right.get(wanted) ?? 0) > 0) {
+      const two = b[j];
+      if (two === undefined || subject(two) === wanted || (left.get(subject(two)) ?? 0) > 0) break;
+      take(right, subject(two));
+      pairs.push([null, two]);
+      j += 1;
+    }
+    const two = b[j];
+    if (two !== undefined && subject(two) === wanted) {
+      take(right, wanted);
+      pairs.push([one, two]);
+      j += 1;
+    } else pairs.push([one, null]);
   }
-  return { lines, partAt };
+  for (const two of b.slice(j)) pairs.push([null, two]);
+  return pairs;
+}
+
+function counts(events: readonly HistoryEvent[]): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const one of events) found.set(subject(one), (found.get(subject(one)) ?? 0) + 1);
+  return found;
+}
+
+function take(from: Map<string, number>, what: string): void {
+  from.set(what, (from.get(what) ?? 0) - 1);
 }
 
 function compared(one: HistoryEvent | null, two: HistoryEvent | null): DiffLine["how"] {

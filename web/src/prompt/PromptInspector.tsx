@@ -31,7 +31,7 @@ export function PromptInspector({ step, previous, agent }: PromptInspectorProps)
   return (
     <section aria-label="Context of a model step" className="flex h-full min-h-0 flex-col">
       <header className="flex flex-wrap items-baseline gap-x-4 px-4 pt-2 text-12">
-        <h3 className="min-w-0 font-normal text-ink-2">
+        <h2 className="min-w-0 font-normal text-ink-2">
           What <span className="text-ink">{actorName(agent)}</span> saw at{" "}
           <span className="num text-ink">{step.step}</span>
           {manifest.data !== undefined && (
@@ -40,7 +40,7 @@ export function PromptInspector({ step, previous, agent }: PromptInspectorProps)
               · <span className="num">{whole(manifest.data.tokens)}</span> tokens
             </>
           )}
-        </h3>
+        </h2>
         <p className="ml-auto text-ink-2">{answerOf(step)}</p>
       </header>
       <div role="group" aria-label="View of the prompt" className="flex gap-3 px-4 text-12">

@@ -37,9 +37,9 @@ export function PromptText({ runId, step }: StepName) {
       {asMessages ? (
         messages.map((message, index) => (
           <section key={index} aria-label={`Message ${index + 1}, ${message.role}`} className="mt-1">
-            <h4 className="num text-11 text-ink-3">
+            <h3 className="num text-11 text-ink-3">
               {index + 1} {message.role}
-            </h4>
+            </h3>
             <Text>{message.text}</Text>
           </section>
         ))

@@ -18,7 +18,7 @@ export function SectionRows({ manifest }: { readonly manifest: Shape<"Manifest">
         <li key={index}>
           {index === boundary && boundary > 0 && <Boundary />}
           <Line
-            mark={<span className={cx("size-2 rounded-[2px]", FILL_TONE[toneOf(section.tag)])} />}
+            mark={<span className={cx("block size-2 rounded-[2px]", FILL_TONE[toneOf(section.tag)])} />}
             name={section.tag}
             sources={section.source}
             why={whyOf(section)}
@@ -35,7 +35,7 @@ export function SectionRows({ manifest }: { readonly manifest: Shape<"Manifest">
       {manifest.dropped.map((one, index) => (
         <li key={`dropped ${index}`} className="text-ink-3">
           <Line
-            mark={<span className="size-2 rounded-full border border-dashed border-current" />}
+            mark={<span className="block size-2 rounded-full border border-dashed border-current" />}
             name={`left out: ${one.tag}`}
             sources={[]}
             why={one.why}
@@ -56,7 +56,7 @@ function Boundary() {
   return (
     <div className="my-0.5 flex items-center gap-2 text-11 text-ink-3">
       <span className="flex-1 border-t border-dashed border-edge" />
-      cache boundary: what stands above is the same as the last time
+      cache boundary: the sections above stay the same
       <span className="w-4 border-t border-dashed border-edge" />
     </div>
   );
@@ -77,14 +77,16 @@ function Line({ mark, name, sources, why, tokens, isUntrusted }: LineProps) {
       <span aria-hidden="true" className="self-center">
         {mark}
       </span>
-      <span className="shrink-0">{name}</span>
-      <span className="flex min-w-0 flex-1 flex-wrap items-baseline gap-x-2">
+      <span className="max-w-[45%] min-w-0 truncate" title={name}>
+        {name}
+      </span>
+      <span className="flex min-w-0 flex-1 items-baseline gap-x-2 overflow-hidden">
         {sources.map((source) => (
           <Source key={source} source={source} />
         ))}
         {isUntrusted && <Pill tone="warn">untrusted</Pill>}
       </span>
-      <span className="max-w-[50%] text-right text-ink-2">{why}</span>
+      <span className="max-w-[45%] text-right text-ink-2">{why}</span>
       <span className="num w-14 shrink-0 text-right text-ink-2">{whole(tokens)}</span>
     </div>
   );

@@ -11,7 +11,7 @@ export function Accounts({ books }: { readonly books: Books }) {
   if (books.error !== null) return <ErrorState {...inWords(books.error)} onRetry={books.retry} />;
   return (
     <section aria-label="Accounts" className="text-12">
-      <h3 className="text-ink-2">Accounts</h3>
+      <h2 className="text-ink-2">Accounts</h2>
       {books.accounts.length === 0 && (
         <p className="text-ink-2">No money has moved; the first paid call opens the accounts.</p>
       )}

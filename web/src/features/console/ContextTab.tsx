@@ -2,11 +2,12 @@ import type { PromptStep } from "@/projection/rowsPrompt";
 import { actorName } from "@/projection/rows";
 import { eventLog } from "@/state/log";
 import { whole } from "@/ui/amounts";
+import { EmptyState } from "@/ui/EmptyState";
 import { Split } from "@/ui/Split";
 import { type Column, Table } from "@/ui/Table";
 import { clock } from "@/ui/time";
 import { setConsole } from "./consoleStore";
-import { LookedContext } from "./LookedContext";
+import { ShownPrompt } from "./ShownPrompt";
 import { usePrompts } from "./usePrompts";
 
 const idOf = (step: PromptStep): string => `${step.runId} ${step.step}`;
@@ -32,7 +33,7 @@ const COLUMNS: readonly Column<PromptStep>[] = [
     id: "in",
     label: "Tokens in",
     align: "right",
-    width: "92px",
+    width: "84px",
     cell: (step) => (step.inputTokens === null ? "–" : whole(step.inputTokens)),
     sortBy: (step) => step.inputTokens ?? -1,
   },
@@ -40,7 +41,7 @@ const COLUMNS: readonly Column<PromptStep>[] = [
     id: "cached",
     label: "Cached",
     align: "right",
-    width: "80px",
+    width: "68px",
     cell: (step) => (step.cachedTokens === null ? "–" : whole(step.cachedTokens)),
     sortBy: (step) => step.cachedTokens ?? -1,
   },
@@ -48,8 +49,14 @@ const COLUMNS: readonly Column<PromptStep>[] = [
 
 /** Every prompt that was sent; the chosen one with all its parts. */
 export function ContextTab() {
-  const { all, shown } = usePrompts();
-  if (all.length === 0) return <LookedContext />;
+  const { all, shown, newest } = usePrompts();
+  const step = shown ?? newest;
+  if (step === undefined)
+    return (
+      <EmptyState title="No model was asked yet">
+        Launch a goal: each prompt that is sent stands here, part by part and byte for byte.
+      </EmptyState>
+    );
   return (
     <Split
       label="Width of the list of prompts"
@@ -60,13 +67,13 @@ export function ContextTab() {
           columns={COLUMNS}
           rows={all}
           rowId={idOf}
-          selected={shown === undefined ? null : idOf(shown)}
-          onSelect={(step) =>
-            setConsole({ looked: { runId: step.runId, step: step.step, position: step.position } })
+          selected={idOf(step)}
+          onSelect={(one) =>
+            setConsole({ looked: { runId: one.runId, step: one.step, position: one.position } })
           }
         />
       }
-      second={<LookedContext />}
+      second={<ShownPrompt key={idOf(step)} step={step} all={all} />}
     />
   );
 }

@@ -23,12 +23,12 @@ export function CostChart({ points }: { readonly points: readonly CostPoint[] })
       const y = HEIGHT - (valueOf(point) / most) * (HEIGHT - 4) - 2;
       return `${x.toFixed(1)},${y.toFixed(1)}`;
     });
-  const total = isMoney ? dollars(last.microusd) : `${compact(last.tokens)} tokens`;
+  const total = isMoney ? dollars(last.microusd) : compact(last.tokens);
   return (
     <figure>
       <svg
         role="img"
-        aria-label={`${total} in ${points.length} calls`}
+        aria-label={`${total} ${isMoney ? "spent" : "tokens"} in ${points.length} calls`}
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         className="h-14 w-full text-money"
@@ -44,7 +44,7 @@ export function CostChart({ points }: { readonly points: readonly CostPoint[] })
       <figcaption className="flex justify-between text-11 text-ink-3">
         <span className="num">{clock(first.atUs)}</span>
         <span>
-          {isMoney ? "spent" : "nothing had a price; tokens"}: <span className="num text-ink-2">{total}</span>
+          {isMoney ? "spent" : "tokens; nothing had a price"}: <span className="num text-ink-2">{total}</span>
         </span>
         <span className="num">{clock(last.atUs)}</span>
       </figcaption>

@@ -14,7 +14,7 @@ import { LookedContext } from "./LookedContext";
 import { Verdict } from "./Verdict";
 
 const COLUMNS: readonly Column<DecisionRow>[] = [
-  { id: "time", label: "Time", width: "76px", cell: (row) => clock(row.atUs), sortBy: (row) => row.position },
+  { id: "time", label: "Time", width: "72px", cell: (row) => clock(row.atUs), sortBy: (row) => row.position },
   {
     id: "n",
     label: "Iteration",
@@ -26,30 +26,38 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
   {
     id: "agent",
     label: "Agent",
-    width: "12%",
+    width: "84px",
     cell: (row) => <span className="text-agent">{actorName(row.agent)}</span>,
     sortBy: (row) => actorName(row.agent),
   },
-  { id: "task", label: "Task", width: "10%", cell: (row) => shortName(row.task), sortBy: (row) => row.task },
   {
     id: "action",
     label: "Action",
-    width: "118px",
+    width: "124px",
     cell: (row) => <span className="num">{row.action || row.code}</span>,
     sortBy: (row) => row.action,
   },
   {
     id: "tool",
     label: "Tool",
-    width: "108px",
-    cell: (row) => <span className="num">{row.tool}</span>,
+    width: "104px",
+    cell: (row) => (
+      <span className="num" title={row.tool}>
+        {row.tool}
+      </span>
+    ),
     sortBy: (row) => row.tool,
   },
-  { id: "reason", label: "Reason", cell: (row) => row.reason, sortBy: (row) => row.reason },
+  {
+    id: "reason",
+    label: "Reason",
+    cell: (row) => <span title={row.reason}>{row.reason}</span>,
+    sortBy: (row) => row.reason,
+  },
   {
     id: "verdict",
     label: "Verdict",
-    width: "104px",
+    width: "112px",
     cell: (row) => <Verdict row={row} />,
     sortBy: (row) => row.verdict,
   },
@@ -60,6 +68,13 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
     align: "right",
     cell: (row) => row.repeats,
     sortBy: (row) => row.repeats,
+  },
+  {
+    id: "task",
+    label: "Task",
+    width: "84px",
+    cell: (row) => shortName(row.task),
+    sortBy: (row) => row.task,
   },
 ];
 
@@ -77,7 +92,7 @@ export function DecisionsTab() {
   return (
     <Split
       label="Width of the decision log"
-      initial={66}
+      initial={62}
       first={
         <div className="flex h-full min-h-0 flex-col">
           <div className="flex items-center gap-2 px-3 py-1.5 text-12 text-ink-2">
@@ -99,7 +114,7 @@ export function DecisionsTab() {
           </div>
           <Table
             label="Decisions"
-            className="min-h-0 flex-1"
+            className="min-h-0 flex-1 [&_table]:min-w-235"
             columns={COLUMNS}
             rows={rows}
             rowId={(row) => row.id}

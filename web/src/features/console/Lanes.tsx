@@ -36,14 +36,14 @@ export function Lanes({ marks, events, index, onGo }: LanesProps) {
               {label} <span className="num text-11 text-ink-3">{count}</span>
             </span>
             {/* As wide as the thumb's way: half a thumb of room on both sides. */}
-            <span aria-hidden="true" className="relative mx-1.75 block h-4.5 border-b border-line">
+            <span aria-hidden="true" className="relative mx-1.75 block h-4 border-b border-line">
               {mine.map((bucket) => (
                 <span
                   key={bucket.column}
                   title={`${bucket.count} · ${label}`}
                   onClick={() => onGo(bucket.mark.position)}
                   className={cx(
-                    "absolute top-0.75 h-3 w-1.5 -translate-x-1/2 cursor-pointer rounded-[2px]",
+                    "absolute top-0.5 h-2.75 w-1.5 -translate-x-1/2 cursor-pointer rounded-[2px]",
                     FILL_TONE[tone],
                     bucket.mark.index > index && "opacity-35",
                   )}

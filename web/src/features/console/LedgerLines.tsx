@@ -40,14 +40,14 @@ const COLUMNS: readonly Column<LedgerLine>[] = [
   {
     id: "source",
     label: "From, or scope",
-    cell: (line) => <span title={line.source}>{line.source}</span>,
+    cell: (line) => <span title={line.source}>{labelOf(line.source)}</span>,
     sortBy: (line) => line.source,
   },
   {
     id: "target",
     label: "To",
     width: "16%",
-    cell: (line) => <span title={line.target}>{line.target === "" ? "–" : line.target}</span>,
+    cell: (line) => <span title={line.target}>{line.target === "" ? "–" : labelOf(line.target)}</span>,
     sortBy: (line) => line.target,
   },
   {
@@ -111,7 +111,7 @@ export function LedgerLines({ lines }: { readonly lines: readonly LedgerLine[] }
       </div>
       <Table
         label="Ledger entries"
-        className="min-h-0 flex-1"
+        className="min-h-0 flex-1 [&_table]:min-w-200"
         columns={COLUMNS}
         rows={found}
         rowId={(line) => line.id}

@@ -20,10 +20,10 @@ export function LookedEvent() {
       className="max-h-[45%] shrink-0 overflow-auto border-b border-line px-4 py-1.5 scroll-thin"
     >
       <div className="flex items-center gap-2 text-12">
-        <h3 className="num min-w-0 truncate font-normal">
+        <h2 className="num min-w-0 truncate font-normal">
           {event.kind} <span className="text-ink-3">{event.stream}</span>{" "}
           <span className="text-ink-3">#{event.position}</span>
-        </h3>
+        </h2>
         <span className="ml-auto flex shrink-0 gap-1">
           {looked.runId !== "" && (
             <Button size="small" variant="quiet" onClick={() => select("run", looked.runId)}>

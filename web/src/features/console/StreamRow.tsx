@@ -1,8 +1,8 @@
 import { actorName, type ConsoleRow } from "@/projection/rows";
+import { rowTone } from "@/shell/eventRow";
 import { Pill } from "@/ui/Badge";
 import { cx } from "@/ui/cx";
 import { clock } from "@/ui/time";
-import { rowTone } from "./groups";
 
 interface StreamRowProps {
   readonly id: string;
@@ -34,7 +34,7 @@ export function StreamRow({ id, row, index, count, top, isSelected, onSelect }: 
       <span className="w-22 shrink-0 truncate text-agent" title={row.agent}>
         {actorName(row.agent)}
       </span>
-      <span className="w-19 shrink-0">
+      <span className="w-28 shrink-0">
         <Pill tone={rowTone(row)}>{row.word}</Pill>
       </span>
       <span className="sr-only">{row.kind}</span>

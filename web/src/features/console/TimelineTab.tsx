@@ -1,20 +1,14 @@
-import { actorName, rowOf } from "@/projection/rows";
-import { eventLog } from "@/state/log";
-import { dollars, whole } from "@/ui/amounts";
+import { actorName } from "@/projection/rows";
+import { rowFor, rowTone } from "@/shell/eventRow";
+import { whole } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
 import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/EmptyState";
 import { Slider } from "@/ui/Slider";
 import { clock, dayAndTime } from "@/ui/time";
 import { ForkHere } from "./ForkHere";
-import { rowTone } from "./groups";
 import { Lanes } from "./Lanes";
 import { useTimeline } from "./useTimeline";
-
-const WORLD = {
-  agentOf: (runId: string) => eventLog.graph.runs.get(runId)?.agent ?? "",
-  money: dollars,
-};
 
 /** The past, to move through: every view follows, and a run can be forked from any moment. */
 export function TimelineTab() {
@@ -27,10 +21,10 @@ export function TimelineTab() {
         Launch a goal; afterwards this slider takes every view back to any moment of it.
       </EmptyState>
     );
-  const row = rowOf(event, WORLD);
+  const row = rowFor(event);
   const when = index === last ? "now" : dayAndTime(event.at_us);
   return (
-    <div className="flex flex-col gap-2 px-4 py-2">
+    <div className="flex flex-col gap-1.5 px-4 py-1.5">
       <Lanes
         marks={marks}
         events={events.length}

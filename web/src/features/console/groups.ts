@@ -1,22 +1,5 @@
-import type { ConsoleRow, RowFilterGroup, RowGroup } from "@/projection/rows";
+import type { RowFilterGroup } from "@/projection/rows";
 import type { Option } from "@/ui/Select";
-import type { Tone } from "@/ui/tone";
-
-const TONES: Readonly<Record<RowGroup, Tone>> = {
-  decision: "agent",
-  action: "membrane",
-  artifact: "artifact",
-  money: "money",
-  approval: "warn",
-  verdict: "membrane",
-  note: "membrane2",
-  run: "neutral",
-  bookkeeping: "neutral",
-};
-
-export function rowTone(row: ConsoleRow): Tone {
-  return row.isFailure ? "bad" : TONES[row.group];
-}
 
 export const GROUPS: readonly Option<RowFilterGroup>[] = [
   { value: "main", label: "Without bookkeeping" },

@@ -1,6 +1,6 @@
 import { useMemo } from "react";
-import { previousPrompt, promptBefore, promptSteps, type PromptStep } from "@/projection/rowsPrompt";
-import { eventLog, useEvents, useGraph } from "@/state/log";
+import { promptBefore, promptSteps, type PromptStep } from "@/projection/rowsPrompt";
+import { useEvents, useGraph } from "@/state/log";
 import { useUi } from "@/state/ui";
 import { useConsole } from "./consoleStore";
 import { selectedRun } from "./forkTarget";
@@ -8,28 +8,25 @@ import { selectedRun } from "./forkTarget";
 export interface Prompts {
   /** All that were sent up to where one looks, the oldest first. */
   readonly all: readonly PromptStep[];
+  /** That of the event that one looks at; of none, the newest. */
   readonly shown: PromptStep | undefined;
-  readonly previous: PromptStep | undefined;
-  /** Who was shown it. */
-  readonly agent: string;
+  /** The newest of what is selected, else the newest. */
+  readonly newest: PromptStep | undefined;
   /** Whether the event that one looks at belongs to no prompt. */
   readonly isNone: boolean;
 }
 
-/** The prompt that one looks at: of the chosen event, else the newest of what is selected, else the newest. */
+/** The prompts there are, and the one that one looks at. */
 export function usePrompts(): Prompts {
   const events = useEvents();
   const graph = useGraph();
   const ui = useUi();
   const looked = useConsole((state) => state.looked);
   const all = useMemo(() => promptSteps(events), [events]);
-  const isPast = looked !== null && looked.position > graph.position;
-  const at = isPast ? null : looked;
   const run = selectedRun({ ui, graph });
   const newest = all.findLast((step) => step.runId === run) ?? all.at(-1);
+  // What one looked at may lie in the future of the moment that is shown.
+  const at = looked === null || looked.position > graph.position ? null : looked;
   const shown = at === null ? newest : promptBefore(all, at);
-  const previous = shown === undefined ? undefined : previousPrompt(all, shown);
-  const runId = shown?.runId ?? "";
-  const agent = eventLog.graph.runs.get(runId)?.agent || runId;
-  return { all, shown, previous, agent, isNone: at !== null && shown === undefined };
+  return { all, shown, newest, isNone: at !== null && shown === undefined };
 }

@@ -1,15 +1,10 @@
 import { useDeferredValue, useMemo } from "react";
 import type { WireEvent } from "@/projection/event";
-import { agentsOf, type ConsoleRow, filterRows, rowOf, type RowWorld } from "@/projection/rows";
+import { agentsOf, type ConsoleRow, filterRows } from "@/projection/rows";
 import { indexAt } from "@/projection/timeline";
-import { eventLog, useEvents } from "@/state/log";
-import { dollars } from "@/ui/amounts";
+import { rowFor } from "@/shell/eventRow";
+import { useEvents } from "@/state/log";
 import { useConsole } from "./consoleStore";
-
-const WORLD: RowWorld = {
-  agentOf: (runId) => eventLog.graph.runs.get(runId)?.agent ?? "",
-  money: dollars,
-};
 
 export interface Rows {
   /** Those that pass the filter. */
@@ -28,7 +23,7 @@ export function useRows(): Rows {
   const pausedAt = useConsole((state) => state.pausedAt);
   const text = useDeferredValue(filter.text);
   const seen = useMemo(() => upTo(events, pausedAt), [events, pausedAt]);
-  const rows = useMemo(() => seen.map((event) => rowOf(event, WORLD)), [seen]);
+  const rows = useMemo(() => seen.map(rowFor), [seen]);
   const agents = useMemo(() => agentsOf(rows), [rows]);
   const { group, agent } = filter;
   const shown = useMemo(() => filterRows(rows, { group, agent, text }), [rows, group, agent, text]);

@@ -1,0 +1,82 @@
+import { useMutation } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { inWords } from "@/client/http";
+import { forkRun } from "@/commands/fork";
+import type { Run } from "@/projection/graph";
+import { forkPoints } from "@/projection/timeline";
+import { href, navigate } from "@/shell/route";
+import { useEvents } from "@/state/log";
+import { Button } from "@/ui/Button";
+import { Dialog } from "@/ui/Dialog";
+import { TextField } from "@/ui/TextField";
+
+/** A new run that shares the history of this one up to an event. */
+export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClose: () => void }) {
+  const events = useEvents();
+  const newest = useMemo(
+    () => forkPoints(events, events.length - 1).find((point) => point.runId === run.id)?.seq ?? 1,
+    [events, run.id],
+  );
+  const [at, setAt] = useState(String(newest));
+  const [model, setModel] = useState("");
+  const [name, setName] = useState("");
+  const seq = Number(at);
+  const isSeq = Number.isSafeInteger(seq) && seq >= 1 && seq <= newest;
+  const fork = useMutation({
+    mutationFn: () =>
+      forkRun(run.id, {
+        at: seq,
+        ...(model.trim() !== "" && { changes: { model: model.trim() } }),
+        ...(name.trim() !== "" && { new_id: name.trim() }),
+      }),
+    onSuccess: (made) => {
+      onClose();
+      navigate(href("runs", made));
+    },
+  });
+  const failure = fork.isError ? inWords(fork.error) : null;
+  return (
+    <Dialog
+      title={`Fork ${run.id}`}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Keep as it is</Button>
+          <Button variant="primary" busy={fork.isPending} disabled={!isSeq} onClick={() => fork.mutate()}>
+            Fork
+          </Button>
+        </>
+      }
+    >
+      <p className="mb-3 text-ink-2">
+        The new run shares events 1 to {isSeq ? seq : "…"} without paying for them again, and goes its own way
+        from there. This run stays as it is.
+      </p>
+      <div className="flex flex-col gap-3">
+        <TextField
+          label={`After event (1 to ${newest})`}
+          inputMode="numeric"
+          value={at}
+          error={isSeq ? undefined : `Expected a number from 1 to ${newest}.`}
+          onChange={(event) => setAt(event.target.value)}
+        />
+        <TextField
+          label="Another model (optional)"
+          placeholder={run.model}
+          value={model}
+          onChange={(event) => setModel(event.target.value)}
+        />
+        <TextField
+          label="Id of the new run (optional)"
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+        />
+        {failure !== null && (
+          <p role="alert" className="text-bad">
+            {failure.title} {failure.advice}
+          </p>
+        )}
+      </div>
+    </Dialog>
+  );
+}

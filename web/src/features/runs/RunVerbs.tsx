@@ -1,0 +1,64 @@
+import { useState } from "react";
+import { address, path } from "@/client/http";
+import type { Run } from "@/projection/graph";
+import { useUi } from "@/state/ui";
+import { Button } from "@/ui/Button";
+import { Tooltip } from "@/ui/Tooltip";
+import { ForkDialog } from "./ForkDialog";
+import { LimitDialog } from "./LimitDialog";
+import { NoteDialog } from "./NoteDialog";
+import { ReconcileDialog } from "./ReconcileDialog";
+import { useVerb } from "./useVerb";
+import { allowed, LABELS, type Verb, VERBS } from "./verbs";
+
+const ASKS: ReadonlySet<Verb> = new Set(["inject", "limit", "reconcile", "cancel", "fork"]);
+/** Those that are of use only now and then stand there only then. */
+const SELDOM: ReadonlySet<Verb> = new Set(["retry", "reconcile"]);
+
+/** Everything that can be done to a run. What cannot be done now says why. */
+export function RunVerbs({ run }: { readonly run: Run }) {
+  const ui = useUi();
+  const [asking, setAsking] = useState<Verb | null>(null);
+  const verb = useVerb(run.id);
+  const close = () => setAsking(null);
+  const press = (which: Verb) => {
+    if (ASKS.has(which)) setAsking(which);
+    else if (which !== "fork") verb.mutate({ verb: which });
+  };
+  return (
+    <div role="group" aria-label="What to do with the run" className="flex flex-wrap gap-1.5">
+      {VERBS.map((which) => {
+        const enabled = allowed(which, run, { ui });
+        if (!enabled.ok && SELDOM.has(which)) return null;
+        const isBusy = verb.isPending && verb.variables.verb === which;
+        return (
+          <Tooltip key={which} text={enabled.ok ? LABELS[which] : enabled.why}>
+            <Button
+              size="small"
+              variant={which === "cancel" || which === "stop" ? "danger" : "plain"}
+              busy={isBusy}
+              aria-disabled={!enabled.ok || undefined}
+              aria-description={enabled.ok ? undefined : enabled.why}
+              className={enabled.ok ? undefined : "opacity-55"}
+              onClick={() => enabled.ok && press(which)}
+            >
+              {LABELS[which]}
+            </Button>
+          </Tooltip>
+        );
+      })}
+      <a
+        href={address(`${path("runs", run.id)}/export`)}
+        download={`${run.id.replaceAll("/", "-")}.artelier`}
+        className="inline-flex h-6.5 items-center rounded-control border border-line bg-panel-2 px-2 text-12 font-medium hover:border-edge"
+      >
+        Export
+      </a>
+      {asking === "inject" && <NoteDialog run={run} verb="inject" onClose={close} />}
+      {asking === "cancel" && <NoteDialog run={run} verb="cancel" onClose={close} />}
+      {asking === "limit" && <LimitDialog run={run} onClose={close} />}
+      {asking === "reconcile" && <ReconcileDialog run={run} onClose={close} />}
+      {asking === "fork" && <ForkDialog run={run} onClose={close} />}
+    </div>
+  );
+}

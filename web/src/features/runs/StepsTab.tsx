@@ -1,0 +1,102 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { inWords } from "@/client/http";
+import type { Run } from "@/projection/graph";
+import { runSteps, type StepLine } from "@/projection/timelineSteps";
+import { useEvents } from "@/state/log";
+import { dollars, whole } from "@/ui/amounts";
+import { EmptyState } from "@/ui/EmptyState";
+import { ErrorState } from "@/ui/ErrorState";
+import { Skeleton } from "@/ui/Skeleton";
+import { Split } from "@/ui/Split";
+import { type Column, Table } from "@/ui/Table";
+import { costQuery, stepsQuery } from "./runQueries";
+import { StepDetail } from "./StepDetail";
+import { StepStatus } from "./StepStatus";
+
+const COLUMNS: readonly Column<StepLine>[] = [
+  {
+    id: "seq",
+    label: "Event",
+    align: "right",
+    width: "58px",
+    cell: (step) => step.seq,
+    sortBy: (step) => step.seq,
+  },
+  {
+    id: "key",
+    label: "Step",
+    cell: (step) => (
+      <span className="num" title={step.key}>
+        {step.key}
+      </span>
+    ),
+    sortBy: (step) => step.key,
+  },
+  { id: "kind", label: "Kind", width: "76px", cell: (step) => step.kind, sortBy: (step) => step.kind },
+  {
+    id: "status",
+    label: "Status",
+    width: "100px",
+    cell: (step) => <StepStatus status={step.status} />,
+    sortBy: (step) => step.status,
+  },
+  {
+    id: "tokens",
+    label: "In / out",
+    align: "right",
+    width: "98px",
+    cell: (step) => (step.tokens === null ? "" : `${whole(step.tokens[0])} / ${whole(step.tokens[1])}`),
+    sortBy: (step) => step.tokens?.[0] ?? -1,
+  },
+  {
+    id: "cost",
+    label: "Cost",
+    align: "right",
+    width: "68px",
+    cell: (step) => (step.microusd === null ? "" : step.isPriced ? dollars(step.microusd) : "unknown"),
+    sortBy: (step) => step.microusd ?? -1,
+  },
+];
+
+/** Every step of a run; of one that asked a model, the exact prompt. */
+export function StepsTab({ run }: { readonly run: Run }) {
+  const events = useEvents();
+  const steps = useQuery(stepsQuery(run));
+  const costs = useQuery(costQuery(run));
+  const [chosen, setChosen] = useState<string | null>(null);
+  const lines = useMemo(
+    () => runSteps(steps.data?.items ?? [], costs.data?.steps ?? [], events, run.id),
+    [steps.data, costs.data, events, run.id],
+  );
+  if (steps.isPending) return <Skeleton label="the steps" rows={6} />;
+  if (steps.isError) return <ErrorState {...inWords(steps.error)} onRetry={() => void steps.refetch()} />;
+  if (lines.length === 0)
+    return (
+      <EmptyState title="No step was taken yet">
+        {run.origin === ""
+          ? "The first one appears as soon as a worker drives the run."
+          : "This fork has taken none of its own; those that it shares are its origin's."}
+      </EmptyState>
+    );
+  const shown =
+    lines.find((line) => line.key === chosen) ?? lines.findLast((line) => line.kind === "model") ?? lines[0];
+  return (
+    <Split
+      label="Width of the steps"
+      initial={54}
+      first={
+        <Table
+          label="Steps"
+          className="[&_table]:min-w-130"
+          columns={COLUMNS}
+          rows={lines}
+          rowId={(line) => line.key}
+          selected={shown?.key ?? null}
+          onSelect={(line) => setChosen(line.key)}
+        />
+      }
+      second={shown === undefined ? null : <StepDetail key={shown.key} run={run} step={shown} />}
+    />
+  );
+}

@@ -1,0 +1,33 @@
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, path } from "@/client/http";
+import type { Shape } from "@/client/types";
+import type { Run } from "@/projection/graph";
+
+/** Changes whenever details of the run may have changed. */
+function stateOf(run: Run): string {
+  return `${run.status} ${run.cycles} ${run.doing} ${run.spend.calls}`;
+}
+
+export function runQuery(run: Run) {
+  return queryOptions({
+    queryKey: ["runs", run.id, "shown", stateOf(run)],
+    queryFn: ({ signal }) => api.get<Shape<"RunShown">>(path("runs", run.id), {}, signal),
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function stepsQuery(run: Run) {
+  return queryOptions({
+    queryKey: ["runs", run.id, "steps", stateOf(run)],
+    queryFn: ({ signal }) => api.get<Shape<"StepList">>(`${path("runs", run.id)}/steps`, {}, signal),
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function costQuery(run: Run) {
+  return queryOptions({
+    queryKey: ["runs", run.id, "cost", stateOf(run)],
+    queryFn: ({ signal }) => api.get<Shape<"Cost">>(`${path("runs", run.id)}/cost`, {}, signal),
+    placeholderData: keepPreviousData,
+  });
+}

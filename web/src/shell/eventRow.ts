@@ -1,0 +1,31 @@
+import type { WireEvent } from "@/projection/event";
+import { type ConsoleRow, type RowGroup, rowOf } from "@/projection/rows";
+import { eventLog } from "@/state/log";
+import { dollars } from "@/ui/amounts";
+import type { Tone } from "@/ui/tone";
+
+const WORLD = {
+  agentOf: (runId: string) => eventLog.graph.runs.get(runId)?.agent ?? "",
+  money: dollars,
+};
+
+/** An event in one line, as every list of events shows it. */
+export function rowFor(event: WireEvent): ConsoleRow {
+  return rowOf(event, WORLD);
+}
+
+const TONES: Readonly<Record<RowGroup, Tone>> = {
+  decision: "agent",
+  action: "membrane",
+  artifact: "artifact",
+  money: "money",
+  approval: "warn",
+  verdict: "membrane",
+  note: "membrane2",
+  run: "neutral",
+  bookkeeping: "neutral",
+};
+
+export function rowTone(row: ConsoleRow): Tone {
+  return row.isFailure ? "bad" : TONES[row.group];
+}
