@@ -152,14 +152,17 @@ async def _is_ready(desk: Any, task: dict[str, Any]) -> bool:
 
 
 async def mission_of(desk: Any, artifact: Artifact) -> str:
-    """The mission that an agent was made by; empty for none."""
-    run = artifact.provenance.run_id
-    if not run:
-        return ""
+    """The mission that an agent was made by, else the one that it is named after; empty for none."""
+    pieces = artifact.id.split("/")
+    above = ["/".join(pieces[:count]) for count in range(1, len(pieces))]
+    named = [name for name in (artifact.provenance.run_id, *above[::-1]) if name]
+    marks = ", ".join("?" * len(named))
     rows = await desk.services.store.query(
-        "SELECT 1 FROM missions WHERE tenant = ? AND mission = ?", (desk.id, run)
+        f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})",
+        (desk.id, *named),
     )
-    return run if rows else ""
+    found = {mission for (mission,) in rows}
+    return next((name for name in named if name in found), "")
 
 
 def _at_work(tasks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

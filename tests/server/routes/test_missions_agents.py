@@ -10,7 +10,15 @@ import pytest
 from artelier import ModelRequest
 from tests.missions.mission_stage import LINE, MISSION, Team
 from tests.missions.task_stage import THINK, look, sales_of, title_of, write
-from tests.server.routes.goals import Held, a_task, actors, an_agent, launched_by, stands
+from tests.server.routes.goals import (
+    Held,
+    a_task,
+    actors,
+    an_agent,
+    launched_by,
+    planned_by,
+    stands,
+)
 from tests.server.routes.served import at, good, play, refused, serving
 
 ANA = at("agents", "ana")
@@ -112,6 +120,10 @@ def test_an_agent_below_a_mission_needs_that_mission(tmp_path: Path) -> None:
         async with serving(tmp_path, model=Team(LINE).model, has_worker=False) as served:
             asked = {"name": "Bo", "mission": "m9"}
             refused(await served.ada.post("/agents", json=asked), 404, "not_found")
+            await planned_by(served.ada)
+            made = good(await served.ada.post("/agents", json={**asked, "mission": MISSION}), 201)
+            assert made["id"].startswith("m1/bo-")
+            assert (made["mission"], made["model"]) == (MISSION, "m")
             for id_ in ("agents/x", "a b", "", "a@1"):
                 refused(await served.ada.post("/agents", json={"name": "Bo", "id": id_}), 422)
             await an_agent(served.ada)
