@@ -13,7 +13,7 @@ from artelier.operations import chat_settings as cs
 from artelier.operations import tree
 from artelier.operations.chat_settings import ChatSettings
 from artelier.operations.shelf import Chain, history_of, value_of
-from artelier.operations.turns import Turn, read_turns
+from artelier.operations.turns import Turn, Variant, read_reply, read_turns
 
 if TYPE_CHECKING:
     from artelier.operations.definition import OperationProfile
@@ -93,6 +93,14 @@ class Reader:
         if not found or (number is not None and found[0].number != number):
             raise NotFound(f"the branch has no turn {'yet' if number is None else number}")
         return found[0]
+
+    async def reply(self, run_id: str) -> Variant | None:
+        """The reply that one of the chat's runs has made, as people see it; None if there is none.
+
+        Errors: `NotFound`, also for a run of another chat.
+        """
+        await self._check_own(run_id)
+        return await read_reply(self.store, await self.row(), run_id)
 
     async def branches(self) -> list[dict[str, Any]]:
         """`{name, origin, run_id, status, turn, is_current, made_us}`, in the order they were made.

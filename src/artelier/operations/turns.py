@@ -9,7 +9,7 @@ from typing import Any
 from artelier.log import Store
 from artelier.operations.events import Part
 from artelier.operations.nodes import Node
-from artelier.operations.tree import ChatRow, TurnNodes, texts
+from artelier.operations.tree import ChatRow, TurnNodes, node_of_run, texts
 from artelier.operations.unfinished import reply_so_far
 
 
@@ -58,6 +58,15 @@ async def read_turns(store: Store, chat: ChatRow, found: Iterable[TurnNodes]) ->
     page = list(found)
     ended = await _ended(store, chat, page)
     return [await _turn(store, chat, one, ended) for one in page]
+
+
+async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
+    """What people see of the variant that a run of the chat has made; None if it has made none."""
+    node = await node_of_run(store, chat.id, run)
+    if node is None:
+        return None
+    alone = TurnNodes(number=node.number, asked=node, selected=node, variants=(node,))
+    return await _variant(store, chat, node, await _ended(store, chat, [alone]))
 
 
 async def _turn(

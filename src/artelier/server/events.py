@@ -151,7 +151,7 @@ class Encoder:
         if not fields or not event.stream.local.startswith(("run:", "artifact:")):
             return {}
         data = event.plain()
-        if _of_operation(data.get("key", "")) and event.kind.startswith("tool."):
+        if of_operation(data.get("key", "")) and event.kind.startswith("tool."):
             return {}
         found: dict[str, str] = {}
         for name in fields:
@@ -236,7 +236,7 @@ def _may_be_told(data: dict[str, Any], field: str) -> bool:
     return Access.check("read", "operator", written).allowed
 
 
-def _of_operation(key: Any) -> bool:
+def of_operation(key: Any) -> bool:
     """Whether a step belongs to an operation; its key then has the hook as one segment."""
     return isinstance(key, str) and any(segment in HOOKS for segment in key.split("/"))
 

@@ -1,0 +1,413 @@
+"""AG-UI: what a client of the protocol reads of runs, missions and chats, and how it comes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui import core as agui
+from pydantic import TypeAdapter
+
+from artelier import AutonomousAgent, tool
+from artelier.testing import ScriptedModel, tool_call
+from tests.missions.mission_stage import LINE, MISSION, Team
+from tests.operations.profiles import tavern, template
+from tests.operations.test_stream import Typing
+from tests.server.routes.goals import launched_by, stands
+from tests.server.routes.served import Served, at, good, play, refused, serving
+from tests.server.routes.test_streams import _reading
+
+EVENT: TypeAdapter[Any] = TypeAdapter(agui.Event)
+
+
+def decoded(text: str) -> list[tuple[str, Any]]:
+    """Ids and events, each read by the protocol's own types."""
+    found: list[tuple[str, Any]] = []
+    for block in text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+        if "data" in lines:
+            found.append((lines.get("id", ""), EVENT.validate_json(lines["data"])))
+    return found
+
+
+def types(events: list[Any]) -> list[str]:
+    return [event.type.value for event in events]
+
+
+async def followed(client: Any, run_id: str, seen: str = "", **wanted: Any) -> list[Any]:
+    """A run that has ended, up to its end."""
+    headers = {"Last-Event-ID": seen} if seen else {}
+    answer = await client.get("/agui", params={"run_id": run_id, **wanted}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return decoded(answer.text)
+
+
+def check_protocol(events: list[Any]) -> None:
+    """What a client of AG-UI insists on: everything begins before it ends, and nothing twice at once."""
+    assert events[0].type == "RUN_STARTED"
+    assert events[-1].type in ("RUN_FINISHED", "RUN_ERROR")
+    names = {"STEP": "step_name", "TEXT_MESSAGE": "message_id", "TOOL_CALL": "tool_call_id",
+             "SUBAGENT": "subagent_run_id"}  # fmt: skip
+    opened: dict[str, set[str]] = {family: set() for family in names}
+    for event in events:
+        family, _, what = event.type.value.rpartition("_")
+        if family not in opened:
+            continue
+        name = getattr(event, names[family])
+        if what == "STARTED" or what == "START":
+            assert name not in opened[family]
+            opened[family].add(name)
+        elif what != "RESULT":
+            assert name in opened[family], (family, what, name)
+            if what in ("END", "FINISHED", "ERROR"):
+                opened[family].remove(name)
+    assert not any(opened.values()), opened
+
+
+def state_of(events: list[Any]) -> dict[str, Any]:
+    """The state that a client has in the end."""
+    state: Any = None
+    for event in events:
+        if event.type == "STATE_SNAPSHOT":
+            state = event.snapshot
+        elif event.type == "STATE_DELTA":
+            for change in event.delta:
+                _, place, name = change.path.split("/")
+                state[place][name.replace("~1", "/").replace("~0", "~")] = change.value
+    return state
+
+
+async def a_mission(served: Served) -> None:
+    await launched_by(served.ada)
+    await stands(served.ada, at("missions", MISSION), "completed", "failed")
+
+
+def test_a_mission_is_told_whole_in_order_and_in_the_protocol(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, model=Team(LINE).model) as served:
+            await a_mission(served)
+            events = [event for _, event in await followed(served.ada, MISSION)]
+
+            check_protocol(events)
+            assert (events[0].run_id, events[0].thread_id) == (MISSION, MISSION)
+            assert types(events)[1] == "STATE_SNAPSHOT" and events[1].snapshot == {"tasks": {}}
+            assert events[-1].outcome.type == "success"
+            begun = [one.subagent_run_id for one in events if one.type == "SUBAGENT_STARTED"]
+            assert begun == ["m1/figures", "m1/letter"]
+            steps = [one.step_name for one in events if one.type == "STEP_STARTED"]
+            assert steps == ["m1/figures/c1", "m1/letter/c1"]
+            told = [(one.name, one.metadata.get("run_id")) for one in events
+                    if one.type == "CUSTOM" and not one.name.startswith("run.")]  # fmt: skip
+            assert told[:3] == [
+                ("mission.planned", "m1"), ("approval.requested", "m1"), ("approval.given", "m1")
+            ]  # fmt: skip
+            for task in ("m1/figures", "m1/letter"):
+                own = [name for name, run in told if run == task]
+                assert own == ["decision.taken", "artifact.written", "task.evaluated"]
+            decision = next(one for one in events if getattr(one, "name", "") == "decision.taken")
+            assert decision.value["decision"]["action"] == "create_artifact"
+            assert decision.subagent_run_id == "m1/figures"
+
+    play(scenario())
+
+
+def test_the_state_of_tasks_that_patches_lead_to_is_that_of_the_server(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, model=Team(LINE).model) as served:
+            await a_mission(served)
+            events = [event for _, event in await followed(served.ada, MISSION)]
+            shown = good(await served.ada.get(at("missions", MISSION)))["tasks"]
+
+            state = state_of(events)["tasks"]
+            assert {id_: (one["status"], one["iteration"], one["outputs"]) for id_, one in state.items()} == {
+                one["id"]: (one["status"], one["iteration_count"], one["outputs"]) for one in shown
+            }  # fmt: skip
+            late = [event for _, event in await followed(served.ada, MISSION, after=40)]
+            assert late[0].type == "STATE_SNAPSHOT" and state_of(late)["tasks"] == state
+
+    play(scenario())
+
+
+def test_whoever_comes_back_anywhere_loses_nothing_and_gets_nothing_twice(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, model=Team(LINE).model) as served:
+            await a_mission(served)
+            whole = await followed(served.ada, MISSION)
+            ids = [id_ for id_, _ in whole]
+            assert len(set(ids)) == len(ids)
+            assert ids == sorted(ids, key=lambda one: tuple(map(int, one.split("."))))
+            for number, (id_, _) in enumerate(whole[:-1], 1):
+                assert await followed(served.ada, MISSION, seen=id_) == whole[number:]
+            headers = {"Last-Event-ID": ids[-1]}
+            answer = await served.ada.get("/agui", params={"run_id": MISSION}, headers=headers)
+            assert (answer.status_code, answer.content) == (204, b"")
+
+    play(scenario())
+
+
+@tool
+def times(a: int, b: int) -> str:
+    """The product."""
+    return f"{a} times {b} is {a * b}"
+
+
+async def an_agent_at_work(served: Served) -> None:
+    agent = AutonomousAgent(kernel=served.kernel, identity="You count.", tools=[times])
+    await agent.run(run_id="r", model="m", prompt="Count.")
+
+
+def test_an_agent_s_replies_and_tool_calls_are_told_and_its_private_prompt_is_not(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        script = [tool_call("times", {"a": 6, "b": 7}), "It is 42."]
+        async with serving(tmp_path, model=ScriptedModel(script)) as served:
+            await an_agent_at_work(served)
+            answer = await served.ada.get("/agui", params={"run_id": "r"})
+            events = [event for _, event in decoded(answer.text)]
+
+            check_protocol(events)
+            core = [one for one in types(events) if one[:4] in ("TOOL", "TEXT", "STEP")]
+            assert core == [
+                "STEP_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
+                "STEP_FINISHED", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT",
+                "TEXT_MESSAGE_END", "STEP_FINISHED",
+            ]  # fmt: skip
+            by_type = {one.type.value: one for one in events}
+            assert by_type["TOOL_CALL_START"].tool_call_name == "times"
+            assert json.loads(by_type["TOOL_CALL_ARGS"].delta) == {"a": 6, "b": 7}
+            assert by_type["TOOL_CALL_RESULT"].content == "6 times 7 is 42"
+            assert by_type["TEXT_MESSAGE_CONTENT"].delta == "It is 42."
+            assert "You count" not in answer.text
+
+    play(scenario())
+
+
+def asked(text: str = "x", *, thread: str = "c", run: str = "u1", **more: Any) -> dict[str, Any]:
+    messages = [{"id": "1", "role": "user", "content": text}]
+    return {
+        "threadId": thread, "runId": run, "state": None, "messages": messages, "tools": [],
+        "context": [], "forwardedProps": {"model": "m"}, **more,
+    }  # fmt: skip
+
+
+def test_a_turn_opens_its_chat_and_is_told_as_it_is_written(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        model = Typing("typed")
+        async with serving(tmp_path, model=model) as served:
+            async with _reading(served, "POST", "/agui", asked()) as reader:
+                kinds, text = list[str](), ""
+                for _ in range(6):
+                    model.type(1)
+                while (event := await reader.event()) is not None:
+                    kinds.append(event["type"])
+                    text += event.get("delta", "")
+                    assert EVENT.validate_python(event)
+            assert (kinds[0], kinds[1], kinds[-2], kinds[-1]) == (
+                "RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_FINISHED",
+            )  # fmt: skip
+            assert kinds[2:-2] == ["TEXT_MESSAGE_CONTENT"] * 5 and text == "typed"
+            shown = good(await served.ada.get("/sessions/c"))
+            assert [turn["user"] for turn in shown["turns"]] == ["x"]
+            assert shown["settings"]["model"] == "m"
+            again = [event for _, event in await followed(served.ada, "c/r000001")]
+            check_protocol(again)
+            assert again[0].thread_id == "c"
+            assert [one.delta for one in again if one.type == "TEXT_MESSAGE_CONTENT"] == ["typed"]
+
+    play(scenario())
+
+
+def test_who_leaves_does_not_end_the_turn(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        model = Typing("typed")
+        async with serving(tmp_path, model=model) as served:
+            async with _reading(served, "POST", "/agui", asked()) as reader:
+                model.type(2)
+                while (event := await reader.event()) and event.get("delta") != "t":
+                    pass
+            model.type(4)
+            events = [event for _, event in await followed(served.ada, "c/r000001")]
+            assert [one.delta for one in events if one.type == "TEXT_MESSAGE_CONTENT"] == ["typed"]
+
+    play(scenario())
+
+
+async def a_rewriting_profile(served: Served) -> None:
+    """It keeps a secret, a note for prompts and one of the run, and makes another text of each reply."""
+    change = {"type": "turn.assistant_variant.patch"}
+    polish = template("polish", "POLISHED", effects=(change,))
+    profile = tavern().data()
+    profile["operations"] = [*profile["operations"], polish]
+    good(await served.ada.post("/profiles", json={"profile": profile}), 201)
+
+
+def test_a_chat_tells_what_its_turns_show_and_nothing_internal(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            await a_rewriting_profile(served)
+            body = asked("hello", forwardedProps={"model": "m", "profile": "tavern", "theme": 1})
+            posted = await served.ada.post("/agui", json=body)
+            read = await served.ada.get("/agui", params={"run_id": "c/r000001"})
+            everything = await served.ada.get("/sessions/c")
+
+            told = [event for _, event in decoded(posted.text)]
+            check_protocol(told)
+            [snapshot] = [one for one in told if one.type == "MESSAGES_SNAPSHOT"]
+            assert [(one.role, one.content) for one in snapshot.messages] == [
+                ("user", "hello"), ("assistant", "POLISHED")
+            ]  # fmt: skip
+            again = [event for _, event in decoded(read.text)]
+            check_protocol(again)
+            said = [one for one in again if one.type == "TEXT_MESSAGE_CONTENT"]
+            assert [one.delta for one in said] == ["POLISHED"]
+            assert said[0].message_id == snapshot.messages[-1].id
+            assert "POLISHED" in everything.text
+            for answer in (posted, read):
+                for hidden in ("SECRET", "NOTE", "ONCE"):
+                    assert hidden not in answer.text
+
+    play(scenario())
+
+
+def test_a_chat_goes_on_with_its_settings_and_one_turn_at_a_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        model = Typing("ab")
+        async with serving(tmp_path, model=model) as served:
+            good(await served.ada.post("/sessions", json={"id": "c", "model": "m"}), 201)
+            async with _reading(served, "POST", "/agui", asked(forwardedProps={})) as reader:
+                assert (await reader.event() or {})["type"] == "RUN_STARTED"
+                refused(await served.ada.post("/agui", json=asked("y")), 409, "conflict")
+                model.type(3)
+                while await reader.event() is not None:
+                    pass
+            model.type(3)
+            second = await served.ada.post("/agui", json=asked("y", forwardedProps=None))
+            assert types([one for _, one in decoded(second.text)])[-1] == "RUN_FINISHED"
+            turns = good(await served.ada.get("/sessions/c"))["turns"]
+            assert [turn["user"] for turn in turns] == ["x", "y"]
+
+    play(scenario())
+
+
+def test_a_turn_that_fails_is_an_error_to_its_client(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        def broken(request: Any) -> Any:
+            from artelier.errors import ModelRefusedCall
+
+            raise ModelRefusedCall("no such thing")
+
+        async with serving(tmp_path, broken) as served:
+            answer = await served.ada.post("/agui", json=asked())
+            events = [event for _, event in decoded(answer.text)]
+            check_protocol(events)
+            assert events[-1].type == "RUN_ERROR" and events[-1].code
+            again = [event for _, event in await followed(served.ada, "c/r000001")]
+            assert (again[-1].type, again[-1].code) == ("RUN_ERROR", events[-1].code)
+
+    play(scenario())
+
+
+def test_all_runs_of_a_tenant_are_told_live_and_those_of_another_never(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            for ours, client in ((True, served.ada), (False, served.eve)):
+                body = asked("canary" if not ours else "mine", thread="ours" if ours else "theirs")
+                await client.post("/agui", json=body)
+            async with _reading(served, "GET", "/agui") as reader:
+                found: list[Any] = []
+                while len(found) < 6:
+                    if (event := await reader.event()) is not None:
+                        found.append(EVENT.validate_python(event))
+                await served.ada.post("/agui", json=asked("more", thread="late"))
+                while not (found[-1].type == "RUN_FINISHED" and found[-1].thread_id == "late"):
+                    event = await reader.event()
+                    assert event is not None
+                    found.append(EVENT.validate_python(event))
+            assert found[0].type == "STATE_SNAPSHOT"
+            threads = [one.thread_id for one in found if one.type == "RUN_STARTED"]
+            assert threads == ["ours", "late"]
+            said = [one.delta for one in found if one.type == "TEXT_MESSAGE_CONTENT"]
+            assert said == ["re: mine", "re: more"]
+            refused(await served.eve.get("/agui", params={"run_id": "ours/r000001"}), 404)
+            good(await served.eve.get("/sessions/theirs"))
+            refused(await served.eve.get("/sessions/ours"), 404)
+
+    play(scenario())
+
+
+def test_a_viewer_may_follow_and_not_speak(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            assert (await served.ada.post("/agui", json=asked())).status_code == 200
+            events = [event for _, event in await followed(served.vic, "c/r000001")]
+            check_protocol(events)
+            refused(await served.vic.post("/agui", json=asked("y")), 403)
+            assert len(good(await served.ada.get("/sessions/c"))["turns"]) == 1
+
+    play(scenario())
+
+
+DEEP = "[" * 3000 + "]" * 3000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"null", b"[]", b"{", b"\xff\xfe", DEEP.encode(),
+        {**asked(), "threadId": "a#b"}, {**asked(), "threadId": ""}, {**asked(), "threadId": 7},
+        {**asked(), "threadId": "c" * 5000}, {**asked(), "runId": "r" * 5000},
+        {**asked(), "messages": []}, {**asked(), "messages": "x"},
+        {**asked(), "messages": [{"id": "1", "role": "assistant", "content": "me"}]},
+        {**asked(), "messages": [{"id": "1", "role": "user", "content": ""}]},
+        {**asked(), "messages": [{"id": "1", "role": "user", "content": [
+            {"type": "image", "source": {"type": "url", "value": "http://x"}}]}]},
+        {**asked(), "resume": [{"interruptId": "x", "status": "resolved"}]},
+        {**asked(), "forwardedProps": {"model": 7}}, {**asked(), "forwardedProps": "x"},
+        {**asked(), "forwardedProps": {"model": ""}},
+    ],
+)  # fmt: skip
+def test_a_hostile_body_is_refused_in_the_one_shape_and_opens_no_chat(
+    tmp_path: Path, body: Any
+) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            headers = {"Content-Type": "application/json"}
+            refused(await served.ada.post("/agui", content=content, headers=headers), 422)
+            assert good(await served.ada.get("/sessions"))["items"] == []
+
+    play(scenario())
+
+
+def test_a_stream_that_cannot_be_is_refused_before_it_begins(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            refused(await served.ada.get("/agui", params={"run_id": "none"}), 404)
+            refused(await served.ada.get("/agui", params={"run_id": "a#b"}), 404)
+            refused(await served.ada.get("/agui", params={"after": -1}), 422)
+            for given in ("x", "-1", "1.", ".1", "1.2.3", "9" * 16, "1e3"):
+                headers = {"Last-Event-ID": given}
+                refused(await served.ada.get("/agui", headers=headers), 422, "invalid_request")
+            refused(
+                await served.ada.post("/agui", json=asked(forwardedProps={"model": "none"})), 422
+            )
+            refused(
+                await served.ada.post("/agui", json=asked(forwardedProps={"profile": "none"})), 404
+            )
+            assert good(await served.ada.get("/sessions"))["items"] == []
+
+    play(scenario())
+
+
+def test_a_position_of_another_database_is_no_reason_to_wait_for_ever(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            async with _reading(served, "GET", "/agui?after=9000000") as reader:
+                assert (await reader.event() or {})["type"] == "STATE_SNAPSHOT"
+                await served.ada.post("/agui", json=asked())
+                assert (await reader.event() or {})["type"] == "RUN_STARTED"
+
+    play(scenario())
