@@ -20,6 +20,17 @@ const ME = {
   version: "0.1",
 };
 
+const TENANT = {
+  id: "default",
+  grants: ["tools:*"],
+  budget_microusd: null,
+  spent_microusd: 0,
+  held_microusd: 0,
+  available_microusd: null,
+  allow_unknown_price: false,
+  limits: [],
+};
+
 /** A server that knows who is there, with a stored log; its stream stays open and quiet. */
 const server = { me: { status: 200, body: ME as object }, stored: churn().events };
 
@@ -38,16 +49,23 @@ beforeEach(() => {
   vi.stubGlobal("EventSource", QuietStream);
   vi.stubGlobal("fetch", (url: string) => {
     const after = Number(new URL(url, "http://x").searchParams.get("after"));
-    const answer = url.includes("/me")
-      ? server.me
-      : { status: 200, body: { items: server.stored.filter((event) => event.position > after), next: null } };
+    const answer = url.includes("/tenants/me")
+      ? { status: 200, body: TENANT }
+      : url.includes("/ledger/costs")
+        ? { status: 200, body: { items: [] } }
+        : url.includes("/me")
+          ? server.me
+          : {
+              status: 200,
+              body: { items: server.stored.filter((event) => event.position > after), next: null },
+            };
     return Promise.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
   });
   server.me = { status: 200, body: ME };
   eventLog.clear();
   resetUi();
   install();
-  navigate("/");
+  navigate("/overview");
 });
 
 async function open(): Promise<void> {

@@ -1,0 +1,68 @@
+import { TextField } from "@/ui/TextField";
+import { changed, type DraftAgent, withAgent, withoutAgent } from "./draft";
+import { Entry, Part } from "./fields";
+import type { PlanFormProps } from "./form";
+
+export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
+  const set = (index: number, fields: Partial<DraftAgent>) =>
+    onChange({ ...draft, agents: changed(draft.agents, index, fields) });
+  return (
+    <Part
+      title="Agents"
+      add="Add an agent"
+      onAdd={() => onChange(withAgent(draft))}
+      error={mistakes.get("agents")}
+    >
+      {draft.agents.map((agent, index) => {
+        const wrong = (field: string) => mistakes.get(`agents.${index}.${field}`);
+        return (
+          <Entry
+            key={agent.slug}
+            title={`Agent ${agent.slug}`}
+            remove={`Remove agent ${agent.slug}`}
+            onRemove={() => onChange(withoutAgent(draft, agent.slug))}
+            error={mistakes.get(`agents.${index}`)}
+          >
+            <div className="grid gap-2 tablet:grid-cols-[1fr_1fr_120px]">
+              <TextField
+                label="Name"
+                value={agent.name}
+                error={wrong("name")}
+                onChange={(event) => set(index, { name: event.target.value })}
+              />
+              <TextField
+                label="Model"
+                placeholder="that of the goal"
+                value={agent.model}
+                error={wrong("model")}
+                onChange={(event) => set(index, { model: event.target.value })}
+              />
+              <TextField
+                label="Budget in USD"
+                placeholder="no limit"
+                inputMode="decimal"
+                value={agent.budget}
+                error={wrong("budget_usd")}
+                onChange={(event) => set(index, { budget: event.target.value })}
+              />
+            </div>
+            <TextField
+              label="Who it is"
+              rows={2}
+              value={agent.role}
+              error={wrong("role")}
+              onChange={(event) => set(index, { role: event.target.value })}
+            />
+            <TextField
+              label="Tools"
+              hint="Names with commas between them; none: all that are on by default."
+              value={agent.tools}
+              error={wrong("tools")}
+              onChange={(event) => set(index, { tools: event.target.value })}
+            />
+          </Entry>
+        );
+      })}
+    </Part>
+  );
+}
