@@ -1,3 +1,6 @@
+import { useQuery } from "@tanstack/react-query";
+import { api, inWords } from "@/client/http";
+import type { Shape } from "@/client/types";
 import type { LiveState } from "@/client/live";
 import type { Graph } from "@/projection/graph";
 import { useProjection } from "@/state/log";
@@ -14,14 +17,23 @@ const CONNECTION: Readonly<Record<LiveState, string>> = {
   offline: "this device is offline",
 };
 
-const modelsOf = (graph: Graph): string => [...graph.costs.byModel.keys()].sort().join(", ");
+const DAYS = 30;
 const eventsOf = (graph: Graph): number => graph.position;
+
+function namesOf({ items }: Shape<"Spending">): string {
+  const names = new Set(items.map((one) => one.model).filter((name) => name !== ""));
+  return [...names].sort().join(", ") || "none";
+}
 
 /** What this page talks to. */
 export function ServerCard() {
   const me = useUi((state) => state.me);
   const live = useUi((state) => state.live);
-  const models = useProjection(modelsOf);
+  const models = useQuery({
+    queryKey: ["settings", "models", me?.tenant],
+    queryFn: ({ signal }) => api.get<Shape<"Spending">>("/ledger/costs", { days: DAYS }, signal),
+    select: namesOf,
+  });
   const position = useProjection(eventsOf);
   return (
     <Section title="Server">
@@ -36,7 +48,15 @@ export function ServerCard() {
         <Fact name="Newest event">
           <span className="num">{whole(position)}</span>
         </Fact>
-        <Fact name="Models called">{models === "" ? "none yet" : <span className="num">{models}</span>}</Fact>
+        <Fact name="Models called">
+          {models.error !== null ? (
+            `not known: ${inWords(models.error).title}`
+          ) : (
+            <>
+              <span className="num">{models.data}</span> in {DAYS} days
+            </>
+          )}
+        </Fact>
         {me !== null && me.features.length > 0 && <Fact name="Offers">{me.features.join(", ")}</Fact>}
       </Facts>
     </Section>
