@@ -1,7 +1,9 @@
 import { cx } from "@/ui/cx";
 import { Tooltip } from "@/ui/Tooltip";
 import { Link } from "./Link";
+import { PhoneNav } from "./PhoneNav";
 import { useRoute } from "./route";
+import { useIsPhone } from "./useIsPhone";
 import { useShownScreen } from "./useShownScreen";
 import { builtScreens, type Screen } from "./screens";
 
@@ -9,39 +11,36 @@ import { builtScreens, type Screen } from "./screens";
 export function Rail() {
   const route = useRoute();
   const shown = useShownScreen();
+  const isPhone = useIsPhone();
+  const isCurrent = (screen: Screen) => screen.id === route.screen || screen.id === shown;
+  return isPhone ? <PhoneNav isCurrent={isCurrent} /> : <SideRail isCurrent={isCurrent} />;
+}
+
+function SideRail({ isCurrent }: { readonly isCurrent: (screen: Screen) => boolean }) {
   const screens = builtScreens().filter((screen) => screen.inRail);
   const settings = screens.filter((screen) => screen.id === "settings");
   return (
     <nav
       aria-label="Screens"
       className={cx(
-        "flex shrink-0 border-line bg-panel [grid-area:rail]",
-        "max-tablet:justify-around max-tablet:overflow-x-auto max-tablet:border-t max-tablet:py-1",
-        "tablet:w-13 tablet:flex-col tablet:items-center tablet:gap-1 tablet:overflow-y-auto tablet:border-r tablet:py-2.5",
+        "flex w-13 shrink-0 flex-col items-center gap-1 overflow-y-auto border-r border-line bg-panel py-2.5",
+        "[grid-area:rail]",
       )}
     >
       <span
         aria-hidden="true"
-        className="mb-2.5 hidden size-8 place-items-center rounded-control bg-accent text-15 font-bold text-accent-ink tablet:grid"
+        className="mb-2.5 grid size-8 shrink-0 place-items-center rounded-control bg-accent text-15 font-bold text-accent-ink"
       >
         A
       </span>
       {screens
         .filter((screen) => screen.id !== "settings")
         .map((screen) => (
-          <RailLink
-            key={screen.id}
-            screen={screen}
-            isCurrent={screen.id === route.screen || screen.id === shown}
-          />
+          <RailLink key={screen.id} screen={screen} isCurrent={isCurrent(screen)} />
         ))}
-      <span className="hidden flex-1 tablet:block" />
+      <span className="flex-1" />
       {settings.map((screen) => (
-        <RailLink
-          key={screen.id}
-          screen={screen}
-          isCurrent={screen.id === route.screen || screen.id === shown}
-        />
+        <RailLink key={screen.id} screen={screen} isCurrent={isCurrent(screen)} />
       ))}
     </nav>
   );
@@ -56,7 +55,7 @@ function RailLink({ screen, isCurrent }: { readonly screen: Screen; readonly isC
         aria-label={screen.label}
         aria-current={isCurrent ? "page" : undefined}
         className={cx(
-          "grid size-9 shrink-0 place-items-center rounded-control max-tablet:size-11",
+          "grid size-9 shrink-0 place-items-center rounded-control",
           isCurrent
             ? "bg-panel-2 text-ink shadow-[inset_2px_0_0_var(--accent)]"
             : "text-ink-3 hover:bg-panel-2 hover:text-ink",

@@ -16,7 +16,7 @@ export function Vitals() {
   const budget = now.budgetMicrousd === null ? "no limit" : dollars(now.budgetMicrousd);
   const spent = `${now.unpriced > 0 ? "≥ " : ""}${dollars(now.spentMicrousd)}`;
   return (
-    <dl className="flex items-stretch overflow-x-auto scroll-thin">
+    <dl className="flex flex-wrap items-stretch gap-y-1">
       <Vital label="spent / budget" title={costTitle(now.heldMicrousd, now.unpriced)}>
         {spent} / {budget}
       </Vital>

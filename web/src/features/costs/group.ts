@@ -1,5 +1,6 @@
 import type { Shape } from "@/client/types";
 import { plus } from "@/projection/draft";
+import { missionOf, shortName } from "@/projection/event";
 import { type Graph, NOTHING_SPENT, type Run, type Spend } from "@/projection/graph";
 
 export type Spent = Shape<"Spent">;
@@ -43,9 +44,16 @@ function dearestFirst(rows: Iterable<CostRow>): readonly CostRow[] {
   );
 }
 
+/** What people call it first: the end of a long id is what tells agents apart. */
+export function agentLabel(agent: string): string {
+  const mission = missionOf(agent);
+  if (agent === "") return "runs of no agent";
+  return mission === "" ? agent : `${shortName(agent)} · ${mission}`;
+}
+
 export function byAgent(items: readonly Spent[]): readonly CostRow[] {
   const rows = new Map<string, CostRow>();
-  for (const one of items) added(rows, one.agent, one.agent || "runs of no agent", one);
+  for (const one of items) added(rows, one.agent, agentLabel(one.agent), one);
   return dearestFirst(rows.values());
 }
 

@@ -1,4 +1,5 @@
 import { inWords } from "@/client/http";
+import { missionOf, shortName } from "@/projection/event";
 import { href } from "@/shell/route";
 import { Link } from "@/shell/Link";
 import { Button } from "@/ui/Button";
@@ -40,8 +41,11 @@ export function AgentList({ current }: { readonly current: string | null }) {
               <span className="text-agent">
                 <AgentIcon />
               </span>
-              <span className="min-w-0 flex-1 truncate" title={agent}>
-                {agent}
+              <span className="min-w-0 flex-1" title={agent}>
+                <span className="block truncate">{shortName(agent)}</span>
+                {missionOf(agent) !== "" && (
+                  <span className="num block truncate text-ink-3">{missionOf(agent)}</span>
+                )}
               </span>
               <span className="text-12 text-ink-3">
                 {entries === null ? "nothing yet" : `${entries} ${entries === 1 ? "entry" : "entries"}`}
