@@ -10,7 +10,7 @@ import pytest
 from ag_ui import core as agui
 from pydantic import TypeAdapter
 
-from artelier import AutonomousAgent, tool
+from artelier import AutonomousAgent, Policy, tool
 from artelier.testing import ScriptedModel, tool_call
 from tests.missions.mission_stage import LINE, MISSION, Team
 from tests.operations.profiles import tavern, template
@@ -306,6 +306,49 @@ def test_a_turn_that_fails_is_an_error_to_its_client(tmp_path: Path) -> None:
             assert events[-1].type == "RUN_ERROR" and events[-1].code
             again = [event for _, event in await followed(served.ada, "c/r000001")]
             assert (again[-1].type, again[-1].code) == ("RUN_ERROR", events[-1].code)
+
+    play(scenario())
+
+
+def test_a_turn_that_waits_for_a_person_is_interrupted_and_goes_on_after_the_answer(
+    tmp_path: Path,
+) -> None:
+    sent: list[str] = []
+
+    @tool(side_effect=True, risk="high")
+    def send(text: str) -> str:
+        """Send a mail."""
+        sent.append(text)
+        return "sent to a secret address"
+
+    operation = {
+        "operation_id": "mail", "kind": "tool", "hooks": ["before_main_llm"], "order": 1,
+        "required": True, "params": {"name": "send", "arguments": {"text": "hello"}},
+    }  # fmt: skip
+
+    async def scenario() -> None:
+        policy = Policy(approve_risk="high")
+        async with serving(tmp_path, tools=[send], policy=policy) as served:
+            profile = {"profile": {"profile_id": "mailer", "operations": [operation]}}
+            good(await served.ada.post("/profiles", json=profile), 201)
+            props = {"model": "m", "profile": "mailer"}
+            answer = await served.ada.post("/agui", json=asked("a", forwardedProps=props))
+            events = [event for _, event in decoded(answer.text)]
+            check_protocol(events)
+            [interrupt] = events[-1].outcome.interrupts
+            run_id = events[-1].metadata["run_id"]
+            assert (interrupt.reason, sent) == ("waiting_approval", [])
+
+            step = good(await served.ada.get("/approvals"))["items"][0]["step"]
+            assert interrupt.id == f"{run_id}#{step}"
+            good(await served.ada.post(at("runs", run_id, "approve"), json={"step": step}))
+            text = (await served.ada.get("/agui", params={"run_id": run_id})).text
+            again = [event for _, event in decoded(text)]
+            check_protocol(again)
+            assert [one.delta for one in again if one.type == "TEXT_MESSAGE_CONTENT"] == ["re: a"]
+            assert sent == ["hello"]
+            assert not any(kind.startswith("TOOL_CALL") for kind in types(again))
+            assert "secret address" not in text
 
     play(scenario())
 
