@@ -4,6 +4,7 @@ import { CommandButton } from "@/shell/CommandButton";
 import { Button } from "@/ui/Button";
 import { PauseIcon, PlayIcon, StepIcon, StopIcon } from "@/ui/icons/icons";
 import { useCanAct } from "../useAct";
+import { HeldByGoal } from "./HeldByGoal";
 import { NoteForm } from "./NoteForm";
 
 interface AgentControlsProps {
@@ -37,6 +38,7 @@ export function AgentControls({ agent, runs }: AgentControlsProps) {
           Note
         </Button>
       </div>
+      <HeldByGoal runs={runs} />
       {isWriting && may.ok && <NoteForm agent={agent} onDone={() => setWriting(false)} />}
     </>
   );

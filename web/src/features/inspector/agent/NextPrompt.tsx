@@ -1,6 +1,6 @@
 import type { Shape } from "@/client/types";
 import { shortName } from "@/projection/event";
-import { whole } from "@/ui/amounts";
+import { compact, whole } from "@/ui/amounts";
 import { Meter } from "@/ui/Meter";
 import { Facts } from "../parts/Facts";
 import { Part } from "../parts/Part";
@@ -9,10 +9,10 @@ import { PromptSection } from "./PromptSection";
 
 /** A prompt that nobody has sent: its parts in order, and what is left out. */
 export function NextPrompt({ prompt }: { readonly prompt: Shape<"NextPrompt"> }) {
-  const size = `${whole(prompt.tokens)} of ${whole(prompt.budget_tokens)} tokens`;
+  const size = `${whole(prompt.tokens)} of ${compact(prompt.budget_tokens)} tokens`;
   return (
     <>
-      <Part title={`Step ${prompt.iteration} of ${shortName(prompt.task)}, as things stand now`} aside={size}>
+      <Part title={`Step ${prompt.iteration} of ${shortName(prompt.task)}`} aside={size}>
         <Meter label="Size of the prompt" value={prompt.tokens} max={prompt.budget_tokens} valueText={size} />
         {prompt.missing !== null && (
           <p role="status" className="text-warn">
@@ -26,7 +26,7 @@ export function NextPrompt({ prompt }: { readonly prompt: Shape<"NextPrompt"> })
         )}
         {prompt.asked_now !== null && (
           <p role="status" className="text-warn">
-            A decision is being asked for right now; what comes of it will change this.
+            The decision of this step was asked for already; what comes of it will change this.
           </p>
         )}
         <Facts

@@ -52,7 +52,17 @@ export function AccessTab({ id }: { readonly id: string }) {
             <Facts
               rows={access.people.map((one) => [
                 one.action,
-                one.allowed ? (one.price > 0 ? `yes, for ${price(one.price)}` : "yes") : `no: ${one.reason}`,
+                one.allowed ? (
+                  one.price > 0 ? (
+                    `yes, for ${price(one.price)}`
+                  ) : (
+                    "yes"
+                  )
+                ) : (
+                  <span key={one.action} title={one.reason}>
+                    no right
+                  </span>
+                ),
               ])}
             />
           </Part>

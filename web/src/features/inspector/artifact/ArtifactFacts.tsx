@@ -3,7 +3,7 @@ import type { SelectionKind } from "@/state/ui";
 import { Button } from "@/ui/Button";
 import { RefButton } from "../parts/RefButton";
 import { useInspector } from "../state";
-import { sizeWords } from "./content";
+import { sizeWords } from "./forms";
 
 interface ArtifactFactsProps {
   readonly shown: Shape<"ArtifactShown">;

@@ -1,11 +1,8 @@
 import { useState } from "react";
 import type { Shape } from "@/client/types";
 import { Button } from "@/ui/Button";
-import { Markdown } from "@/ui/markdown/Markdown";
-import { type Form, formOf, sizeWords } from "./content";
-import { CsvTable } from "./CsvTable";
-import { JsonTree } from "./JsonTree";
-import { SourceText } from "./SourceText";
+import { Content } from "./Content";
+import { formOf, sizeWords } from "./forms";
 
 interface ContentTabProps {
   readonly shown: Shape<"ArtifactShown">;
@@ -57,25 +54,4 @@ export function ContentTab({ shown, quote }: ContentTabProps) {
       )}
     </div>
   );
-}
-
-interface ContentProps {
-  readonly form: Form;
-  readonly isSource: boolean;
-  readonly value: unknown;
-  readonly quote: string;
-  readonly size: number;
-}
-
-function Content({ form, isSource, value, quote, size }: ContentProps) {
-  if (form === "bytes") {
-    return (
-      <p className="text-ink-2">{sizeWords(size)} that are no text. Download it to open it elsewhere.</p>
-    );
-  }
-  const source = typeof value === "string" && form !== "json" ? value : JSON.stringify(value, null, 2);
-  if (source === "") return <p className="text-ink-2">It is empty.</p>;
-  if (isSource || form === "text") return <SourceText source={source} quote={quote} />;
-  if (form === "json") return <JsonTree value={value} />;
-  return form === "table" ? <CsvTable source={source} /> : <Markdown source={source} />;
 }

@@ -1,4 +1,4 @@
-import { readCsv } from "./content";
+import { readCsv } from "./forms";
 
 const ROWS_MAX = 200;
 const CELL = "max-w-60 truncate border border-line px-2 py-1";

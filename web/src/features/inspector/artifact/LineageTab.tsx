@@ -7,25 +7,8 @@ import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
 import { artifactRevision } from "../revisions";
 import { useDetail } from "../useDetail";
+import { Refs } from "./Refs";
 import { usesOf } from "./use";
-
-interface RefsProps {
-  readonly refs: readonly string[];
-  readonly empty: string;
-}
-
-function Refs({ refs, empty }: RefsProps) {
-  if (refs.length === 0) return <p className="text-ink-2">{empty}</p>;
-  return (
-    <ul className="flex flex-col gap-1">
-      {refs.map((ref) => (
-        <li key={ref}>
-          <RefButton kind="artifact" to={ref} />
-        </li>
-      ))}
-    </ul>
-  );
-}
 
 /** What it came from, what came from it, and which prompts contained it. */
 export function LineageTab({ id }: { readonly id: string }) {
@@ -59,9 +42,7 @@ export function LineageTab({ id }: { readonly id: string }) {
               <li key={index} className="flex justify-between gap-2">
                 <span className="min-w-0">
                   <RefButton kind="run" to={use.runId} label={`${use.runId}, ${use.step}`} />
-                  <span className="block text-11 text-ink-3">
-                    as {use.part}, {use.ref.slice(id.length) || "newest"}
-                  </span>
+                  <span className="block text-11 text-ink-3">{use.ref}</span>
                 </span>
                 <span className="num text-ink-3">{clock(use.atUs)}</span>
               </li>

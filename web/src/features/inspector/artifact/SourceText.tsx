@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "react";
-import { placeOf } from "./content";
+import { placeOf } from "./forms";
 
 interface SourceTextProps {
   readonly source: string;

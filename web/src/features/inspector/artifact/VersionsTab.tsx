@@ -9,7 +9,7 @@ import { Part } from "../parts/Part";
 import { artifactRevision } from "../revisions";
 import { useInspector } from "../state";
 import { useDetail } from "../useDetail";
-import { sizeWords } from "./content";
+import { sizeWords } from "./forms";
 import { Diff } from "./Diff";
 
 interface VersionsTabProps {

@@ -18,7 +18,7 @@ export function Part({ title, aside, children }: PartProps) {
         <h3 id={id} className="text-12 text-ink-2">
           {title}
         </h3>
-        {aside !== undefined && <span className="num text-ink-2">{aside}</span>}
+        {aside !== undefined && <span className="num shrink-0 text-ink-2">{aside}</span>}
       </div>
       {children}
     </section>

@@ -30,9 +30,8 @@ export function byteStops(current: number): readonly number[] {
 }
 
 export function bytesWords(bytes: number): string {
-  return bytes < 1_000_000
-    ? `${(bytes / 1_000).toFixed(bytes < 10_000 ? 1 : 0)} kB`
-    : `${bytes / 1_000_000} MB`;
+  if (bytes >= 1_000_000) return `${bytes / 1_000_000} MB`;
+  return `${Number((bytes / 1_000).toFixed(1))} kB`;
 }
 
 export function depthWords(depth: number): string {

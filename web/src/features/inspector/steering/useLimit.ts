@@ -30,7 +30,8 @@ export function useLimit(value: number, onSave: (value: number) => void): LimitS
   return {
     shown: draft ?? value,
     move: (next) => {
-      clearTimeout(timer.current);
+      // It goes on from where it rested a moment ago.
+      if (next !== waiting.current) clearTimeout(timer.current);
       setDraft(next);
     },
     rest: (next) => {

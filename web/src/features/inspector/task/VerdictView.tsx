@@ -1,20 +1,11 @@
-import { CheckIcon, CloseIcon } from "@/ui/icons/icons";
 import { openArtifact } from "../state";
+import { Mark } from "./Mark";
 import { type Verdict, voidWords } from "./verdict";
 
 interface VerdictViewProps {
   readonly verdict: Verdict;
   /** Why it does not count; "" if it does. */
   readonly reason: string;
-}
-
-function Mark({ isMet }: { readonly isMet: boolean }) {
-  return (
-    <span className={`mt-0.5 ${isMet ? "text-money" : "text-warn"}`}>
-      {isMet ? <CheckIcon size={14} /> : <CloseIcon size={12} />}
-      <span className="sr-only">{isMet ? "Met: " : "Not met: "}</span>
-    </span>
-  );
 }
 
 /** A verdict, criterion by criterion, with its quotes; a quote opens the version that it was taken from. */

@@ -10,7 +10,7 @@ interface Said {
 
 const LIMITS: Readonly<Record<string, string>> = {
   max_iterations:
-    "The last step that was allowed is over, and the criteria are not met. Allow more, then retry.",
+    "The last step that was allowed is over, and the criteria are not met. Retry it for as many steps again.",
   stuck: "It decided the same three times without new evidence. Leave it a note or other tools, then retry.",
   budget_exhausted: "The budget is used up. Raise it, then retry.",
 };
@@ -36,7 +36,7 @@ export function taskSays(task: Task, run: Run | undefined): Said {
       return said(waitsFor(task));
     case "active":
       return run !== undefined && run.status !== "running"
-        ? said(`Its run is ${runWords(run.status).word}.`)
+        ? said(`Its run: ${runWords(run.status).word}.`)
         : said("Its agent works on it.");
   }
 }

@@ -1,0 +1,67 @@
+import { shortName } from "@/projection/event";
+import type { Graph } from "@/projection/graph";
+import { taskWords } from "@/projection/status";
+import { TONE_OF } from "@/shell/meaning";
+import { Status } from "@/ui/Badge";
+import { Part } from "../parts/Part";
+import { RefButton } from "../parts/RefButton";
+
+interface BelongingProps {
+  readonly graph: Graph;
+  readonly id: string;
+}
+
+/** The task of a run; of a goal its tasks, agents and membranes. */
+export function Belonging({ graph, id }: BelongingProps) {
+  const mission = graph.missions.get(id);
+  const isTask = graph.tasks.has(id);
+  return (
+    <>
+      {isTask && (
+        <Part title="Task">
+          <RefButton kind="task" to={id} />
+        </Part>
+      )}
+      {mission !== undefined && (
+        <>
+          <Part title="Tasks" aside={String(mission.tasks.length)}>
+            {mission.tasks.length === 0 && <p className="text-ink-2">Its plan waits to be launched.</p>}
+            <ul className="flex flex-col gap-1">
+              {mission.tasks.map((task) => {
+                const { word, meaning } = taskWords(graph.tasks.get(task)?.status ?? "pending");
+                return (
+                  <li key={task} className="flex justify-between gap-2">
+                    <RefButton kind="task" to={task} label={shortName(task)} />
+                    <Status tone={TONE_OF[meaning]}>{word}</Status>
+                  </li>
+                );
+              })}
+            </ul>
+          </Part>
+          <Part title="Agents and membranes">
+            <ul className="flex flex-col gap-1">
+              {mission.agents.map((agent) => (
+                <li key={agent}>
+                  <RefButton
+                    kind="agent"
+                    to={agent}
+                    label={graph.agents.get(agent)?.name ?? shortName(agent)}
+                  />
+                </li>
+              ))}
+              {mission.membranes.map((membrane) => (
+                <li key={membrane}>
+                  <RefButton
+                    kind="membrane"
+                    to={membrane}
+                    label={graph.membranes.get(membrane)?.name ?? shortName(membrane)}
+                  />
+                </li>
+              ))}
+            </ul>
+          </Part>
+        </>
+      )}
+    </>
+  );
+}
