@@ -29,6 +29,7 @@ export function Vitals() {
       {run !== null && (
         <Vital
           label="newest prompt"
+          className="max-tablet:hidden"
           title={`${run.id}: ${whole(run.promptTokens)} tokens, ${whole(run.promptCachedTokens)} from cache`}
         >
           <span className="flex items-center gap-2">
@@ -78,14 +79,18 @@ interface VitalProps {
   readonly label: string;
   readonly title?: string;
   readonly tone?: string | undefined;
+  readonly className?: string;
   readonly children: ReactNode;
 }
 
-function Vital({ label, title, tone, children }: VitalProps) {
+function Vital({ label, title, tone, className, children }: VitalProps) {
   return (
     <div
       title={title}
-      className="flex flex-col justify-center border-l border-line px-3 leading-tight first:border-l-0 tablet:first:border-l"
+      className={cx(
+        "flex flex-col justify-center border-l border-line px-3 leading-tight max-tablet:first:border-l-0 max-tablet:first:pl-0",
+        className,
+      )}
     >
       <dt className="text-11 whitespace-nowrap text-ink-3">{label}</dt>
       <dd className={cx("num whitespace-nowrap", tone)}>{children}</dd>

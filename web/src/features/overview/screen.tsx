@@ -37,7 +37,7 @@ export default function Overview() {
     );
   }
   return (
-    <div className="grid gap-4 p-4 desktop:grid-cols-2">
+    <div className="grid grid-cols-1 gap-4 p-4 desktop:grid-cols-2">
       <h1 className="sr-only">Overview</h1>
       <Section
         title="Waiting for a person"
