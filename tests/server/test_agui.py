@@ -11,6 +11,7 @@ from ag_ui import core as agui
 from pydantic import TypeAdapter
 
 from artelier import AutonomousAgent, Policy, tool
+from artelier.errors import ModelRefusedCall
 from artelier.testing import ScriptedModel, tool_call
 from tests.missions.mission_stage import LINE, MISSION, Team
 from tests.operations.profiles import tavern, template
@@ -109,6 +110,7 @@ def test_a_mission_is_told_whole_in_order_and_in_the_protocol(tmp_path: Path) ->
             decision = next(one for one in events if getattr(one, "name", "") == "decision.taken")
             assert decision.value["decision"]["action"] == "create_artifact"
             assert decision.subagent_run_id == "m1/figures"
+            assert all(one.subagent_run_id is None for one in events if one.type == "STATE_DELTA")
 
     play(scenario())
 
@@ -181,6 +183,32 @@ def test_an_agent_s_replies_and_tool_calls_are_told_and_its_private_prompt_is_no
             assert by_type["TOOL_CALL_RESULT"].content == "6 times 7 is 42"
             assert by_type["TEXT_MESSAGE_CONTENT"].delta == "It is 42."
             assert "You count" not in answer.text
+
+    play(scenario())
+
+
+def test_a_run_that_failed_and_was_retried_begins_again_and_ends_once_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        calls: list[Any] = []
+
+        def answer(request: Any) -> Any:
+            calls.append(request)
+            if len(calls) == 1:
+                raise ModelRefusedCall("not today")
+            return "Three."
+
+        async with serving(tmp_path, answer) as served:
+            agent = AutonomousAgent(kernel=served.kernel, identity="You count.")
+            await agent.run(run_id="r", model="m", prompt="Count.")
+            failed = await followed(served.ada, "r")
+            assert types([event for _, event in failed])[-1] == "RUN_ERROR"
+            good(await served.ada.post("/runs/r/retry", json={}))
+            await stands(served.ada, "/runs/r", "completed")
+            rest = await followed(served.ada, "r", seen=failed[-1][0])
+            check_protocol([event for _, event in rest])
+            assert await followed(served.ada, "r") == failed + rest
+            said = [one.delta for _, one in rest if one.type == "TEXT_MESSAGE_CONTENT"]
+            assert said == ["Three."]
 
     play(scenario())
 
@@ -295,8 +323,6 @@ def test_a_chat_goes_on_with_its_settings_and_one_turn_at_a_time(tmp_path: Path)
 def test_a_turn_that_fails_is_an_error_to_its_client(tmp_path: Path) -> None:
     async def scenario() -> None:
         def broken(request: Any) -> Any:
-            from artelier.errors import ModelRefusedCall
-
             raise ModelRefusedCall("no such thing")
 
         async with serving(tmp_path, broken) as served:

@@ -212,7 +212,12 @@ class Fold:
         fields: dict[str, Any] = {**outline.fields, "metadata": {"run_id": run} if run else None}
         if fact.at_us is not None:
             fields["timestamp"] = fact.at_us // 1000
-        if self.is_child(run) and "subagent_run_id" in outline.made.model_fields:
+        # The state is that of all runs together, whoever changes it.
+        if (
+            self.is_child(run)
+            and outline.made is not agui.StateDeltaEvent
+            and "subagent_run_id" in outline.made.model_fields
+        ):
             fields["subagent_run_id"] = run
         return Outline(outline.made, fields, outline.text, outline.into)
 

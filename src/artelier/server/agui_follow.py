@@ -72,6 +72,7 @@ class Following:
         self._fold = Fold(run_id)
         self._wants = Scope(tenant=desk.id, prefix=run_id)
         self._after = 0
+        """Position of what was folded last."""
         self._ahead: list[tuple[int, int, Outline]] = []
         """What is sent before anything else."""
         self.is_done = False
@@ -88,9 +89,7 @@ class Following:
         self._after = max(upto, start - 1)
         if seen is None and (not self._run_id or upto >= start):
             self._ahead.append((self._after, 0, self._fold.snapshot()))
-        if seen is not None and not self._ahead and await self._is_over():
-            rest, _, _ = await self._hub.page(self._wants, after=self._after, limit=1)
-            self.is_done = not rest
+        self.is_done = seen is not None and not self._ahead and await self._is_over()
         return self._frames(await self._hub.stream(self._wants, after=self._after))
 
     async def _start(self) -> int:
@@ -153,17 +152,23 @@ class Following:
             head, is_event, body = block.partition(b"\ndata: ")
             if is_event and head.startswith(b"id: "):
                 fact = _decoded(body)
+                self._after = fact.position
                 for n, outline in enumerate(self._fold.take(fact), 1):
                     yield await self._frame(fact.position, n, outline)
             elif block:
                 yield block + b"\n\n"
 
     async def _is_over(self) -> bool:
-        """Whether the run and all below it have ended, also by what may have come since."""
+        """Whether the run and all below it have ended, also by what is stored and not told yet."""
         if not self._fold.is_over:
             return False
         row = await run_row(self._desk.services, self._desk.id, self._run_id)
-        return is_final(row["status"])
+        after: int | None = self._after
+        while after is not None and is_final(row["status"]):
+            rest, after, _ = await self._hub.page(self._wants, after=after, limit=1)
+            if rest:
+                return False
+        return after is None
 
     async def _frame(self, position: int, number: int, outline: Outline) -> bytes:
         fields: dict[str, Any] = outline.fields
