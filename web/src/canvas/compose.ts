@@ -153,7 +153,8 @@ export class Composer {
       const from = boxes.get(link.source);
       const to = boxes.get(link.target);
       if (from === undefined || to === undefined) return [];
-      if (!detail.standsFor.has(link.source) || !detail.standsFor.has(link.target)) return [];
+      // A line may lead out of sight, but one that nothing in sight belongs to is not drawn.
+      if (!detail.standsFor.has(link.source) && !detail.standsFor.has(link.target)) return [];
       const isNear = selected !== "" && (selected === link.source || selected === link.target);
       const isLive = live.has(link.id);
       const { count } = link.edge;

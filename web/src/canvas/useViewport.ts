@@ -1,5 +1,5 @@
 import { type OnMove, type OnMoveStart, useReactFlow, useStore, type Viewport } from "@xyflow/react";
-import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type RefObject, startTransition, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { type Box, grown } from "./layout/box";
 
 /** Where one looked when the screen was left; the next visit begins there. */
@@ -59,7 +59,9 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
       if (known !== null && isNear && holds(known.box, seen)) return;
       const margin = MARGIN * Math.max(seen.width, seen.height);
       mounted.current = { box: grown(seen, margin), zoom: at.zoom };
-      setView(mounted.current.box);
+      const next = mounted.current.box;
+      // Mounting may take its time: what is there already moves on meanwhile.
+      startTransition(() => setView(next));
     },
     [width, height, wrapper],
   );

@@ -1,11 +1,10 @@
 import type { Scene, Thing } from "../scene";
 import { around, type Box, overlaps } from "./box";
 
-/** Nodes with all their detail at once. Neighbours of what is in sight come on top, to `NODES_MAX`. */
+/** Nodes with all their detail at once. */
 export const DETAILED_MAX = 120;
 /** Detail comes back at fewer, so that a small move does not switch to and fro. */
 const DETAILED_AGAIN = 96;
-export const NODES_MAX = 260;
 const CLUSTERS_MAX = 120;
 const GRID_BEGINS = 1600;
 
@@ -28,7 +27,7 @@ export interface Detail {
   readonly isClustered: boolean;
 }
 
-/** What to mount for a part of the plane: never more than `NODES_MAX` nodes, whatever the zoom. */
+/** What to mount for a part of the plane: never more than 120 nodes, whatever the zoom. */
 export function detailOf(
   scene: Scene,
   boxes: ReadonlyMap<string, Box>,
@@ -37,7 +36,10 @@ export function detailOf(
 ): Detail {
   const seen = scene.things.filter((thing) => isSeen(boxes.get(thing.node), view));
   const most = wasClustered ? DETAILED_AGAIN : DETAILED_MAX;
-  if (seen.length <= most) return detailed(scene, seen);
+  if (seen.length <= most) {
+    const standsFor = new Map(seen.map(({ node }) => [node, node]));
+    return { things: seen, clusters: [], standsFor, isClustered: false };
+  }
   const clusters = clustersOf(scene, boxes).filter((cluster) => overlaps(cluster.box, view));
   const standsFor = new Map<string, string>();
   for (const cluster of clusters) for (const { node } of cluster.things) standsFor.set(node, cluster.node);
@@ -46,22 +48,6 @@ export function detailOf(
 
 function isSeen(box: Box | undefined, view: Box): boolean {
   return box !== undefined && overlaps(box, view);
-}
-
-/** What is in sight, and what a line leads to from there. */
-function detailed(scene: Scene, seen: readonly Thing[]): Detail {
-  const standsFor = new Map(seen.map(({ node }) => [node, node]));
-  const byNode = new Map(scene.things.map((thing) => [thing.node, thing]));
-  const things = [...seen];
-  for (const link of scene.links) {
-    const isIn = standsFor.has(link.source);
-    if (isIn === standsFor.has(link.target)) continue;
-    const other = byNode.get(isIn ? link.target : link.source);
-    if (other === undefined || things.length >= NODES_MAX) continue;
-    things.push(other);
-  }
-  for (const { node } of things) standsFor.set(node, node);
-  return { things: [...new Set(things)], clusters: [], standsFor, isClustered: false };
 }
 
 type Grouping = (thing: Thing, box: Box) => string;

@@ -20,8 +20,8 @@ export type Moved = ReadonlyMap<string, { readonly x: number; readonly y: number
 interface Seat {
   readonly box: Box;
   readonly spot: string;
-  /** What the place depends on; a node is placed anew when this changes, and only then. */
-  readonly why: string;
+  /** The lane that it belongs to, or the node that it stands beside. When that is over it is placed anew. */
+  readonly home: string;
 }
 
 /** Where everything stands. Made by `place` alone. */
@@ -34,12 +34,15 @@ export interface Layout {
 
 export const NOTHING_PLACED: Layout = { seats: new Map(), lanes: [], boxes: new Map() };
 
-const SHELF_WIDTH = 4600;
+const SHELF_WIDTH = 6400;
 const LANE_GAP = 56;
 const SHELF_GAP = 180;
 
-function laneKey(thing: Thing): string {
-  return `${thing.mission} ${thing.membranes[0] ?? ""}`;
+/** Where a thing may be at home, the best first. */
+function homesOf(thing: Thing): readonly string[] {
+  if (thing.kind === "task") return [thing.beside === "" ? `${thing.mission} ` : thing.beside];
+  const membranes = thing.membranes.length === 0 ? [""] : thing.membranes;
+  return membranes.map((membrane) => `${thing.mission} ${membrane}`);
 }
 
 /**
@@ -75,13 +78,14 @@ class Placing {
   }
 
   seat(thing: Thing): void {
-    const why = `${laneKey(thing)} ${thing.membranes.length > 1 ? thing.membranes.join(" ") : ""} ${thing.beside}`;
+    const homes = homesOf(thing);
     const before = this.#seats.get(thing.node);
-    if (before?.why === why) return;
+    if (before !== undefined && homes.includes(before.home)) return;
     if (before !== undefined) this.#used.delete(before.spot);
-    const spot = this.#find(thing);
+    const home = homes.find((one) => this.#lanes.some((lane) => lane.key === one)) ?? homes[0] ?? "";
+    const spot = this.#find(thing, home);
     this.#used.add(spot.name);
-    this.#seats.set(thing.node, { box: spot.box, spot: spot.name, why });
+    this.#seats.set(thing.node, { box: spot.box, spot: spot.name, home });
   }
 
   finish(): Layout {
@@ -98,14 +102,14 @@ class Placing {
     return !this.#used.has(spot.name) && !this.#blocked.some((box) => overlaps(box, spot.box, 8));
   }
 
-  #find(thing: Thing): Spot {
+  #find(thing: Thing, home: string): Spot {
     const beside = this.#seats.get(thing.beside);
     if (thing.kind === "task" && beside !== undefined) {
       const at = this.#moved.get(thing.beside);
       const spot = this.#first(underSpots(at === undefined ? beside.box : { ...beside.box, ...at }));
       if (spot !== null) return spot;
     }
-    const key = thing.kind === "task" ? this.#laneOfAgent(thing) : laneKey(thing);
+    const key = beside !== undefined && thing.kind === "task" ? beside.home : home;
     for (const lane of this.#lanes) {
       if (lane.key !== key) continue;
       const spot = this.#within(lane, thing, beside?.box.y ?? lane.y);
@@ -115,10 +119,6 @@ class Placing {
     return (
       this.#within(lane, thing, lane.y) ?? { name: `${thing.node}!`, box: { ...lane, ...SIZE[thing.kind] } }
     );
-  }
-
-  #laneOfAgent(thing: Thing): string {
-    return this.#seats.get(thing.beside)?.why.split(" ").slice(0, 2).join(" ") ?? `${thing.mission} `;
   }
 
   #first(spots: Iterable<Spot>): Spot | null {
@@ -146,7 +146,7 @@ class Placing {
 
   #begin(key: string, thing: Thing): Lane {
     const mine = this.#scene.things.filter(
-      (one) => !this.#seats.has(one.node) && (one.kind === "task" ? one === thing : laneKey(one) === key),
+      (one) => !this.#seats.has(one.node) && (one.kind === "task" ? one === thing : homesOf(one)[0] === key),
     );
     const agents = mine.filter((one) => one.kind !== "artifact").length;
     const artifacts = mine.filter((one) => one.kind === "artifact").length;

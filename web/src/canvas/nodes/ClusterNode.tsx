@@ -14,28 +14,23 @@ export const ClusterNode = memo(function ClusterNode({ data, selected }: NodePro
     : data.tone === "membrane"
       ? "var(--membrane)"
       : "var(--membrane-2)";
-  const parts = [
-    data.agents > 0 ? counted(data.agents, "agent") : "",
-    data.tasks > 0 ? counted(data.tasks, "task") : "",
-    data.artifacts > 0 ? counted(data.artifacts, "artifact") : "",
-  ];
   return (
     <div
-      className={cx(
-        "cluster grid size-full content-center justify-items-center overflow-hidden border-2 bg-panel p-2 text-center",
-        selected === true && "border-accent",
-      )}
-      style={{ borderColor: selected === true ? undefined : colour }}
+      className={cx("cluster size-full overflow-hidden bg-panel text-center")}
+      style={{ borderColor: selected === true ? "var(--accent)" : colour }}
     >
-      <p
-        className="max-w-full truncate font-semibold"
-        style={{ color: data.isMembrane ? colour : undefined }}
-      >
-        {data.title}
-      </p>
-      <p className="text-ink-2">{parts.filter(Boolean).join(", ")}</p>
-      {data.working > 0 && <p className="text-agent">{data.working} running</p>}
-      {data.waiting > 0 && <p className="text-warn">{data.waiting} waiting for a person</p>}
+      <div className="cluster-words">
+        <p
+          className="max-w-full truncate font-semibold"
+          style={{ color: data.isMembrane ? colour : undefined }}
+        >
+          {data.title}
+        </p>
+        {data.agents > 0 && <p className="text-ink-2">{counted(data.agents, "agent")}</p>}
+        {data.artifacts > 0 && <p className="text-ink-2">{counted(data.artifacts, "artifact")}</p>}
+        {data.working > 0 && <p className="text-agent">{data.working} running</p>}
+        {data.waiting > 0 && <p className="text-warn">{data.waiting} waiting</p>}
+      </div>
     </div>
   );
 });
