@@ -514,9 +514,10 @@ def _last_word(
         return ev.RunFailed(reason=failed[0], message=message, result=ref), [*blobs, *more]
     if isinstance(error, RunSuspended):
         own = error.run_id == core.run_id  # else a child of this run waits; so does this run
-        core.status = error.status
+        # Nobody paused this run if only its child is: it goes on as soon as the child does.
+        core.status = "waiting" if error.status == "paused" and not own else error.status
         reason = (error.reason or "") if own else error.run_id
-        return ev.RunSuspendedEvent(status=error.status, reason=reason[:200]), []
+        return ev.RunSuspendedEvent(status=core.status, reason=reason[:200]), []
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit | SystemExit):
         if core.paused:
             core.status = "paused"
