@@ -64,7 +64,8 @@ function held(event: WireEvent, world: RowWorld): Told {
       : tokens > 0
         ? `${tokens.toLocaleString("en-US")} tokens held`
         : "nothing held";
-  return ["money", "reserve", said(hold, `model ${text(event, "model")}`, text(event, "key"))];
+  const model = text(event, "model");
+  return ["money", "reserve", said(hold, model !== "" && `model ${model}`, text(event, "key"))];
 }
 
 function paid(event: WireEvent, world: RowWorld): Told {

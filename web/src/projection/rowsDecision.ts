@@ -18,8 +18,9 @@ export function verdictOf(iteration: Iteration): string {
   return iteration.isError ? `failed: ${iteration.code}` : "";
 }
 
-/** Every decision that was taken, in the order in which it was. */
+/** Every decision that was taken, in the order in which it was. Those that a fork shares are its origin's. */
 export function decisionRows(graph: Graph): readonly DecisionRow[] {
+  const seen = new Set<number>();
   return [...graph.tasks.values()]
     .flatMap((task) =>
       task.iterations.map((iteration) => ({
@@ -31,6 +32,7 @@ export function decisionRows(graph: Graph): readonly DecisionRow[] {
         verdict: verdictOf(iteration),
       })),
     )
+    .filter((row) => !seen.has(row.position) && seen.add(row.position))
     .sort((a, b) => a.position - b.position);
 }
 

@@ -69,12 +69,22 @@ function saying(event: WireEvent): string {
   return JSON.stringify([event.kind, fields]);
 }
 
+/** What belongs to driving a run, and not to what it does. */
+const DRIVING: ReadonlySet<string> = new Set([
+  "run.forked",
+  "run.resumed",
+  "run.reopened",
+  "run.suspended",
+  "limit.set",
+]);
+
 /** Two histories side by side, matched by what they are about, and the first place where they differ. */
 export function compareRuns(
   a: readonly HistoryEvent[],
   b: readonly HistoryEvent[],
 ): { readonly lines: readonly DiffLine[]; readonly partAt: number | null } {
-  const pairs = aligned(a, b);
+  const done = (history: readonly HistoryEvent[]) => history.filter((one) => !DRIVING.has(one.event.kind));
+  const pairs = aligned(done(a), done(b));
   const lines = pairs.map(([one, two], place) => ({ place, a: one, b: two, how: compared(one, two) }));
   const partAt = lines.findIndex((line) => line.how === "different");
   return { lines, partAt: partAt < 0 ? null : partAt };

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { actorName } from "@/projection/rows";
 import type { LedgerLine, LedgerSort } from "@/projection/rowsLedger";
 import { shortName } from "@/projection/event";
@@ -38,6 +38,14 @@ const COLUMNS: readonly Column<LedgerLine>[] = [
     sortBy: (line) => line.sort,
   },
   {
+    id: "amount",
+    label: "Amount",
+    width: "212px",
+    align: "right",
+    cell: (line) => `${amountIn(line.unit, line.amount)} ${held(line)}`,
+    sortBy: (line) => line.amount,
+  },
+  {
     id: "source",
     label: "From, or scope",
     cell: (line) => <span title={line.source}>{labelOf(line.source)}</span>,
@@ -46,28 +54,20 @@ const COLUMNS: readonly Column<LedgerLine>[] = [
   {
     id: "target",
     label: "To",
-    width: "16%",
+    width: "17%",
     cell: (line) => <span title={line.target}>{line.target === "" ? "–" : labelOf(line.target)}</span>,
     sortBy: (line) => line.target,
   },
   {
     id: "step",
     label: "Step",
-    width: "20%",
+    width: "24%",
     cell: (line) => (
       <span className="num" title={`${line.runId} ${line.step}`}>
         {[shortName(line.runId), line.step || line.kind].filter(Boolean).join(" ")}
       </span>
     ),
     sortBy: (line) => `${line.runId} ${line.step}`,
-  },
-  {
-    id: "amount",
-    label: "Amount",
-    width: "21%",
-    align: "right",
-    cell: (line) => `${amountIn(line.unit, line.amount)} ${held(line)}`,
-    sortBy: (line) => line.amount,
   },
 ];
 
@@ -85,13 +85,23 @@ function passes(line: LedgerLine, shown: Shown): boolean {
   return shown === "all" || line.sort !== "posting";
 }
 
+function ownersOf(lines: readonly LedgerLine[]): readonly string[] {
+  const found = new Set(lines.flatMap((line) => [line.source, line.target]));
+  found.delete("");
+  return [...found].sort((a, b) => a.localeCompare(b));
+}
+
 /** What was moved, held and settled, the newest first. */
 export function LedgerLines({ lines }: { readonly lines: readonly LedgerLine[] }) {
   const [shown, setShown] = useState<Shown>("all");
   const [owner, setOwner] = useState("");
-  const owners = [...new Set(lines.flatMap((line) => [line.source, line.target]))].filter(Boolean).sort();
-  const found = lines.filter(
-    (line) => passes(line, shown) && (owner === "" || line.source === owner || line.target === owner),
+  const owners = useMemo(() => ownersOf(lines), [lines]);
+  const found = useMemo(
+    () =>
+      lines.filter(
+        (line) => passes(line, shown) && (owner === "" || line.source === owner || line.target === owner),
+      ),
+    [lines, shown, owner],
   );
   return (
     <div className="flex h-full min-h-0 flex-col">

@@ -14,7 +14,7 @@ export function LiveTab() {
   const live = useUi((state) => state.live);
   const { shown, agents, events, waiting } = useRows();
   const isPaused = useConsole((state) => state.pausedAt !== null);
-  if (events === 0) {
+  if (events + waiting === 0) {
     if (live === "loading") return <Skeleton label="the events" rows={6} />;
     return (
       <EmptyState title="Nothing has happened yet">

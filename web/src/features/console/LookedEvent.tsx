@@ -1,4 +1,5 @@
-import { indexAt } from "@/projection/timeline";
+import { idOf, text, type WireEvent } from "@/projection/event";
+import { eventAt } from "@/projection/timelineSteps";
 import { select, setUi } from "@/state/ui";
 import { useEvents } from "@/state/log";
 import { IconButton } from "@/ui/IconButton";
@@ -6,13 +7,20 @@ import { CloseIcon, HistoryIcon } from "@/ui/icons/icons";
 import { Button } from "@/ui/Button";
 import { setConsole, useConsole } from "./consoleStore";
 
+/** The artifact that an event is about; "" if it is about none. */
+function artifactOf(event: WireEvent): string {
+  if (event.kind.startsWith("artifact.")) return text(event, "id");
+  return idOf(text(event, "artifact"));
+}
+
 /** The event that was chosen, whole; nothing while none is. */
 export function LookedEvent() {
   const looked = useConsole((state) => state.looked);
   const events = useEvents();
   if (looked === null) return null;
-  const event = events[indexAt(events, looked.position)];
-  if (event === undefined || event.position !== looked.position) return null;
+  const event = eventAt(events, looked.position);
+  if (event === undefined) return null;
+  const artifact = artifactOf(event);
   const texts = Object.entries(event.texts);
   return (
     <section
@@ -25,6 +33,11 @@ export function LookedEvent() {
           <span className="text-ink-3">#{event.position}</span>
         </h2>
         <span className="ml-auto flex shrink-0 gap-1">
+          {artifact !== "" && (
+            <Button size="small" variant="quiet" onClick={() => select("artifact", artifact)}>
+              Select artifact
+            </Button>
+          )}
           {looked.runId !== "" && (
             <Button size="small" variant="quiet" onClick={() => select("run", looked.runId)}>
               Select run

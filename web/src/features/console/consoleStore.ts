@@ -1,5 +1,6 @@
 import { create } from "zustand";
 import type { RowFilter } from "@/projection/rows";
+import { eventLog } from "@/state/log";
 
 /** A step that somebody looks at, and the event by which they came to it. */
 export interface Looked {
@@ -27,6 +28,11 @@ export const INITIAL_CONSOLE: ConsoleState = {
 
 export const useConsole = create<ConsoleState>()(() => INITIAL_CONSOLE);
 export const setConsole = useConsole.setState;
+
+// Another tenant begins: its positions are others.
+eventLog.subscribe(() => {
+  if (eventLog.position === 0) setConsole(INITIAL_CONSOLE);
+});
 
 export function setFilter(fields: Partial<RowFilter>): void {
   setConsole((state) => ({ filter: { ...state.filter, ...fields } }));

@@ -23,8 +23,8 @@ const COLUMNS: readonly Column<RunLine>[] = [
     cell: ({ run, depth }) => (
       <span className="block truncate" style={{ paddingLeft: depth * 16 }} title={run.id}>
         {depth > 0 && <span className="text-ink-3">└ </span>}
-        <span className="num">{depth > 0 ? shortName(run.id) : run.id}</span>
-        {run.origin !== "" && <span className="text-ink-3"> fork of {shortName(run.origin)}</span>}
+        <span className="num">{depth > 0 || run.origin !== "" ? shortName(run.id) : run.id}</span>
+        {run.origin !== "" && <span className="text-ink-3"> fork of {run.origin}</span>}
       </span>
     ),
     sortBy: ({ run }) => run.id,
