@@ -7,17 +7,24 @@ import { Limit } from "./Limit";
 interface BudgetLimitProps {
   readonly budget: string | null;
   readonly inForce: string | null;
+  /** Micro-dollars that the ledger keeps to; null for none. */
+  readonly capped: number | null;
   readonly used: number | null;
   readonly disabled: boolean;
   readonly onSave: (sliders: Partial<Shape<"Sliders">>) => void;
 }
 
 /** Dollars in cents; without a limit the slider stands at its end, and moving it sets one. */
-export function BudgetLimit({ budget, inForce, used, disabled, onSave }: BudgetLimitProps) {
+export function BudgetLimit({ budget, inForce, capped, used, disabled, onSave }: BudgetLimitProps) {
   const cap = micro(budget);
   const holds = micro(inForce);
   const end = budgetEnd(cap, used ?? 0);
   const isLess = holds !== null && (cap === null || holds < cap);
+  const note = isLess
+    ? `A membrane allows less: ${dollars(holds)}.`
+    : capped !== null && capped !== cap
+      ? `${dollars(capped)} are in force, set with it when it was made; what you set here takes their place.`
+      : undefined;
   return (
     <div>
       <Limit
@@ -33,7 +40,7 @@ export function BudgetLimit({ budget, inForce, used, disabled, onSave }: BudgetL
         }
         used={used === null ? undefined : used / 10_000}
         usedText={`${dollars(used ?? 0)} used`}
-        note={isLess ? `A membrane allows less: ${dollars(holds)}.` : undefined}
+        note={note}
         disabled={disabled}
         onSave={(cents) => onSave({ budget_usd: usdOf(cents) })}
       />

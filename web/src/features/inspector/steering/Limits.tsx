@@ -8,6 +8,8 @@ interface LimitsProps {
   /** What counts together with membranes. */
   readonly inForce: Shape<"Sliders">;
   readonly disabled: boolean;
+  /** Of the budget's scope, in micro-dollars. */
+  readonly capped: number | null;
   /** Micro-dollars; null if it is not known. */
   readonly used: number | null;
   readonly iteration: number;
@@ -15,12 +17,16 @@ interface LimitsProps {
 }
 
 /** The limits that the kernel keeps, each with what is used of it. */
-export function Limits({ sliders, inForce, disabled, used, iteration, onSave }: LimitsProps) {
+export function Limits({ sliders, inForce, disabled, capped, used, iteration, onSave }: LimitsProps) {
   const stops = byteStops(sliders.output_bytes);
   const less = (is: boolean, words: string) => (is ? `A membrane allows less: ${words}.` : undefined);
   return (
     <div className="flex flex-col gap-2">
-      <BudgetLimit budget={sliders.budget_usd} inForce={inForce.budget_usd} {...{ used, disabled, onSave }} />
+      <BudgetLimit
+        budget={sliders.budget_usd}
+        inForce={inForce.budget_usd}
+        {...{ capped, used, disabled, onSave }}
+      />
       <Limit
         label="Iterations"
         {...ITERATIONS}

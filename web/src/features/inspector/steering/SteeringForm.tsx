@@ -14,6 +14,7 @@ interface SteeringFormProps {
   readonly policy: Shape<"Policy"> | undefined;
   readonly effect: string;
   readonly disabled: boolean;
+  readonly capped: number | null;
   readonly used: number | null;
   readonly iteration: number;
   readonly onSave: (patch: SteeringPatch) => void;
@@ -26,6 +27,7 @@ export function SteeringForm({
   policy,
   effect,
   disabled,
+  capped,
   used,
   iteration,
   onSave,
@@ -50,7 +52,7 @@ export function SteeringForm({
         <Limits
           sliders={document.sliders}
           inForce={inForce.sliders}
-          {...{ disabled, used, iteration }}
+          {...{ disabled, capped, used, iteration }}
           onSave={(sliders) => onSave({ sliders })}
         />
       </Part>

@@ -1,3 +1,4 @@
+import { useGraph } from "@/state/log";
 import { Loaded } from "../parts/Loaded";
 import { useCanAct } from "../useAct";
 import { Lost } from "./Lost";
@@ -15,6 +16,7 @@ interface SteeringNowProps {
 export function SteeringNow({ about, used, iteration }: SteeringNowProps) {
   const steering = useSteering(about);
   const may = useCanAct();
+  const { caps } = useGraph().costs;
   return (
     <Loaded query={steering.query} what="the steering" rows={8}>
       {(data) => {
@@ -34,6 +36,7 @@ export function SteeringNow({ about, used, iteration }: SteeringNowProps) {
               policy={shown.policy_in_force}
               effect={effectWords(shown.from_iteration)}
               disabled={!may.ok}
+              capped={caps.get(`agent:${about}`) ?? caps.get(`membrane:${about}`) ?? null}
               used={used}
               iteration={iteration}
               onSave={steering.save}

@@ -35,6 +35,7 @@ export function SteeringThen({ about }: { readonly about: string }) {
           policy={policy}
           effect={`This is version ${version}, as it was at the moment that you look at.`}
           disabled
+          capped={null}
           used={null}
           iteration={0}
           onSave={() => undefined}

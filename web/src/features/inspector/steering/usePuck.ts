@@ -2,7 +2,7 @@ import { type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } fr
 import { isSame, moved, type Place, placeAt } from "./place";
 
 /** Arrow keys that follow each other are one change. */
-export const REST_MS = 500;
+export const REST_MS = 700;
 
 interface PuckOptions {
   readonly saved: Place;
