@@ -59,9 +59,12 @@ export class Composer {
 
   #rooms({ graph, rooms, detail, selected }: Staging) {
     if (detail.isClustered) return [];
-    const all = rooms.flatMap((room, index) => {
+    const ofMission = new Map<string, number>();
+    const all = rooms.flatMap((room) => {
       const membrane = graph.membranes.get(room.id);
       if (membrane === undefined) return [];
+      const index = ofMission.get(membrane.mission) ?? 0;
+      ofMission.set(membrane.mission, index + 1);
       const tone = index % 2 === 0 ? ("membrane" as const) : ("membrane2" as const);
       return [room.box, ...room.islands].map((box, number) => ({ room, membrane, tone, box, number }));
     });
@@ -69,13 +72,14 @@ export class Composer {
       const id = one.number === 0 ? `room:${one.room.id}` : `room:${one.room.id}#${one.number}`;
       const isSelected = selected === `room:${one.room.id}`;
       const { membrane, tone, box } = one;
-      return this.#keep(id, [membrane, tone, ...Object.values(box), isSelected], () => ({
+      const { depth } = one.room;
+      return this.#keep(id, [membrane, tone, depth, ...Object.values(box), isSelected], () => ({
         ...frame(id, box, isSelected),
         type: "room" as const,
         zIndex: -1,
         draggable: false,
         ariaLabel: roomLabel(membrane),
-        data: { membrane, tone, isIsland: one.number > 0 },
+        data: { membrane, tone, depth, isIsland: one.number > 0 },
       }));
     });
   }
@@ -89,7 +93,7 @@ export class Composer {
 
   #thing(thing: Thing, box: Box, { graph, selected, pendingAgents, canMove }: Staging) {
     const isSelected = selected === thing.node;
-    const shared = { ...frame(thing.node, box, isSelected), draggable: canMove };
+    const shared = { ...frame(thing.node, box, isSelected), draggable: canMove, zIndex: isSelected ? 1 : 0 };
     const place = [box.x, box.y, isSelected, canMove];
     if (thing.kind === "agent") {
       const agent = graph.agents.get(thing.id);

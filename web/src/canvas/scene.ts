@@ -10,7 +10,7 @@ export interface Thing {
   readonly kind: ThingKind;
   readonly id: string;
   readonly mission: string;
-  /** Membranes that it is in: as a member, or shared there. Sorted. */
+  /** Membranes that it is in, as a member or shared there: the oldest first. */
   readonly membranes: readonly string[];
   /** The node that it belongs beside, such as a task's agent; "" for none. */
   readonly beside: string;
@@ -78,7 +78,7 @@ export function sceneOf(graph: Graph, { mission = "", pending = NOTHING_PENDING 
         kind: "agent" as const,
         id: one.id,
         mission: one.mission,
-        membranes: (memberships.get(one.id) ?? []).sort(),
+        membranes: memberships.get(one.id) ?? [],
         beside: "",
       })),
     ...[...graph.tasks.values()]
@@ -99,7 +99,7 @@ export function sceneOf(graph: Graph, { mission = "", pending = NOTHING_PENDING 
         kind: "artifact" as const,
         id: one.id,
         mission: one.mission,
-        membranes: one.membranes.filter((membrane) => shown.has(membrane)).toSorted(),
+        membranes: [...shown].filter((membrane) => one.membranes.includes(membrane)),
         beside: graph.agents.has(one.creator) ? nodeOf("agent", one.creator) : "",
       })),
   ];

@@ -41,6 +41,23 @@ function shapeOf(scene: Scene): string {
   return scene.things.map((one) => `${one.node}|${one.membranes.join(",")}|${one.beside}`).join("\n");
 }
 
+/** What is dragged where it is held, and its tasks with it. */
+function dragged(
+  scene: Scene,
+  settled: ReadonlyMap<string, Box>,
+  drag: CanvasState["drag"],
+): ReadonlyMap<string, Box> {
+  const held = drag === null ? undefined : settled.get(drag.node);
+  if (drag === null || held === undefined) return settled;
+  const boxes = new Map(settled).set(drag.node, { ...held, x: drag.x, y: drag.y });
+  for (const thing of scene.things) {
+    const box = thing.kind === "task" && thing.beside === drag.node ? settled.get(thing.node) : undefined;
+    if (box !== undefined)
+      boxes.set(thing.node, { ...box, x: box.x + drag.x - held.x, y: box.y + drag.y - held.y });
+  }
+  return boxes;
+}
+
 /** From the graph to what React Flow mounts for the part of the plane that is seen. */
 export function useStage(graph: Graph, view: Box | null): Stage {
   const pending = useCanvas(pendingOf);
@@ -73,11 +90,7 @@ export function useStage(graph: Graph, view: Box | null): Stage {
     // `shape` and `memberships` say all of the scene that places depend on.
   }, [shape, memberships, moved, newestMission]);
 
-  const boxes = useMemo(() => {
-    const held = drag === null ? undefined : layout.boxes.get(drag.node);
-    if (drag === null || held === undefined) return layout.boxes;
-    return new Map(layout.boxes).set(drag.node, { ...held, x: drag.x, y: drag.y });
-  }, [layout, drag]);
+  const boxes = useMemo(() => dragged(scene, layout.boxes, drag), [scene, layout, drag]);
 
   const detail = useMemo(() => {
     const next = detailOf(scene, boxes, view ?? EVERYWHERE, kept.current.isClustered);

@@ -92,10 +92,19 @@ class Placing {
     const boxes = new Map<string, Box>();
     for (const thing of this.#scene.things) {
       const seat = this.#seats.get(thing.node);
-      const at = this.#moved.get(thing.node);
-      if (seat !== undefined) boxes.set(thing.node, at === undefined ? seat.box : { ...seat.box, ...at });
+      if (seat === undefined) continue;
+      const at = this.#moved.get(thing.node) ?? this.#carried(thing, seat.box);
+      boxes.set(thing.node, { ...seat.box, x: at.x, y: at.y });
     }
     return { seats: this.#seats, lanes: this.#lanes, boxes };
+  }
+
+  /** A task goes where its agent was moved to. */
+  #carried(thing: Thing, box: Box): { readonly x: number; readonly y: number } {
+    const from = thing.kind === "task" ? this.#seats.get(thing.beside)?.box : undefined;
+    const to = this.#moved.get(thing.beside);
+    if (from === undefined || to === undefined) return box;
+    return { x: box.x + to.x - from.x, y: box.y + to.y - from.y };
   }
 
   #isFree(spot: Spot): boolean {
@@ -105,8 +114,7 @@ class Placing {
   #find(thing: Thing, home: string): Spot {
     const beside = this.#seats.get(thing.beside);
     if (thing.kind === "task" && beside !== undefined) {
-      const at = this.#moved.get(thing.beside);
-      const spot = this.#first(underSpots(at === undefined ? beside.box : { ...beside.box, ...at }));
+      const spot = this.#first(underSpots(beside.box));
       if (spot !== null) return spot;
     }
     const key = beside !== undefined && thing.kind === "task" ? beside.home : home;

@@ -6,14 +6,36 @@ export interface Room {
   readonly id: string;
   readonly box: Box;
   readonly islands: readonly Box[];
+  /** How many rooms it stands within, so that lines and names of rooms do not lie on each other. */
+  readonly depth: number;
 }
 
 const PAD = 22;
 const LABEL = 12;
 
-function padded(box: Box): Box {
-  const wide = grown(box, PAD);
+const STEP = 5;
+
+function padded(box: Box, depth: number): Box {
+  const wide = grown(box, Math.max(6, PAD - STEP * depth));
   return { ...wide, y: wide.y - LABEL, height: wide.height + LABEL };
+}
+
+/** How many of the rooms before, or of those that are larger, hold this one. */
+function depthOf(index: number, cores: readonly Box[]): number {
+  const core = cores[index];
+  if (core === undefined) return 0;
+  return cores.filter(
+    (other, at) => at !== index && holdsBox(other, core) && (at < index || !holdsBox(core, other)),
+  ).length;
+}
+
+function holdsBox(outer: Box, inner: Box): boolean {
+  return (
+    inner.x >= outer.x &&
+    inner.y >= outer.y &&
+    inner.x + inner.width <= outer.x + outer.width &&
+    inner.y + inner.height <= outer.y + outer.height
+  );
 }
 
 /**
@@ -21,7 +43,7 @@ function padded(box: Box): Box {
  * member that cannot be reached without that gets an island of its own. Membranes without members have none.
  */
 export function rooms(scene: Scene, boxes: ReadonlyMap<string, Box>): readonly Room[] {
-  return scene.membranes.flatMap(({ id }) => {
+  const found = scene.membranes.flatMap(({ id }) => {
     const inside: Box[] = [];
     const outside: Box[] = [];
     const agents = new Set<string>();
@@ -43,7 +65,12 @@ export function rooms(scene: Scene, boxes: ReadonlyMap<string, Box>): readonly R
     });
     const whole = around([core, ...tasks]) ?? core;
     const box = holdsNone(whole, outside) ? whole : core;
-    return [{ id, box: padded(box), islands: islands.map((one) => grown(one, 10)) }];
+    return [{ id, core: box, islands: islands.map((one) => grown(one, 10)) }];
+  });
+  const cores = found.map((one) => one.core);
+  return found.map(({ id, core, islands }, index) => {
+    const depth = depthOf(index, cores);
+    return { id, box: padded(core, depth), islands, depth };
   });
 }
 

@@ -3,9 +3,12 @@ import { memo } from "react";
 import { cx } from "@/ui/cx";
 import type { RoomNodeType } from "./types";
 
+/** Names of rooms within each other stand side by side. */
+const LABEL_STEP = 130;
+
 /** The translucent ground of a membrane. Its name is a handle: the ground itself lets everything through. */
 export const RoomNode = memo(function RoomNode({ data, selected }: NodeProps<RoomNodeType>) {
-  const { membrane, tone, isIsland } = data;
+  const { membrane, tone, isIsland, depth } = data;
   const colour = tone === "membrane" ? "var(--membrane)" : "var(--membrane-2)";
   return (
     <div
@@ -16,8 +19,8 @@ export const RoomNode = memo(function RoomNode({ data, selected }: NodeProps<Roo
       }}
     >
       <span
-        className="room-name pointer-events-auto absolute -top-2.5 left-4.5 max-w-[80%] cursor-pointer truncate bg-paper px-2 text-12 font-semibold"
-        style={{ color: colour }}
+        className="room-name pointer-events-auto absolute -top-2.5 max-w-[80%] cursor-pointer truncate bg-paper px-2 text-12 font-semibold"
+        style={{ color: colour, left: 18 + depth * LABEL_STEP }}
       >
         {membrane.name}
         {!isIsland && ` · ${membrane.shared.size} shared`}

@@ -18,7 +18,12 @@ export type TaskNodeType = Node<
 >;
 export type ArtifactNodeType = Node<{ readonly artifact: Artifact; readonly maker: string }, "artifact">;
 export type RoomNodeType = Node<
-  { readonly membrane: Membrane; readonly tone: "membrane" | "membrane2"; readonly isIsland: boolean },
+  {
+    readonly membrane: Membrane;
+    readonly tone: "membrane" | "membrane2";
+    readonly isIsland: boolean;
+    readonly depth: number;
+  },
   "room"
 >;
 export type ClusterNodeType = Node<

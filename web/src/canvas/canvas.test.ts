@@ -1,0 +1,259 @@
+import { expect, test } from "vitest";
+import { foldAll } from "@/projection/fold";
+import { churn, History } from "../../tests/events";
+import { Composer, MOUNTED_MAX } from "./compose";
+import { dropOf } from "./drop";
+import { around, type Box, centre, contains, overlaps } from "./layout/box";
+import { DETAILED_MAX, detailOf } from "./layout/detail";
+import { type Layout, NOTHING_PLACED, place } from "./layout/place";
+import { rooms } from "./layout/rooms";
+import { carrying, crossedSince } from "./live";
+import { stillPending } from "./membership";
+import { membershipKey, membranesOf, type Scene, sceneOf, type Thing } from "./scene";
+import { restoredPlaces } from "./store";
+
+const NOBODY_MOVED = new Map<string, { x: number; y: number }>();
+
+function thing(kind: Thing["kind"], id: string, rest: Partial<Thing> = {}): Thing {
+  return { node: `${kind}:${id}`, kind, id, mission: "m", membranes: [], beside: "", ...rest };
+}
+
+function scene(things: readonly Thing[], membranes: readonly string[] = []): Scene {
+  return { things, links: [], membranes: membranes.map((id) => ({ id, mission: "m" })) };
+}
+
+/** Many goals, each with agents, their tasks and what they made. */
+function large(missions: number): Scene {
+  const things: Thing[] = [];
+  const ids: string[] = [];
+  for (let m = 0; m < missions; m += 1) {
+    const mission = `m${m}`;
+    ids.push(`${mission}/shared`);
+    const rest = { mission, membranes: [`${mission}/shared`] };
+    for (let a = 0; a < 8; a += 1) {
+      const agent = `${mission}/a${a}`;
+      things.push(thing("agent", agent, rest));
+      things.push(thing("task", `${mission}/t${a}`, { mission, beside: `agent:${agent}` }));
+      for (const n of [0, 1, 2])
+        things.push(thing("artifact", `${mission}/x${a}-${n}`, { ...rest, beside: `agent:${agent}` }));
+    }
+  }
+  return { things, links: [], membranes: ids.map((id) => ({ id, mission: id.split("/")[0] ?? "" })) };
+}
+
+function overlapping(layout: Layout): readonly string[] {
+  const boxes = [...layout.boxes];
+  return boxes.flatMap(([a, box], index) =>
+    boxes.slice(index + 1).flatMap(([b, other]) => (overlaps(box, other) ? [`${a} on ${b}`] : [])),
+  );
+}
+
+test("a scene holds what the canvas shows, with memberships that are on their way", () => {
+  const graph = foldAll(churn().events);
+  const pending = new Map([[membershipKey("churn/writer", "churn/study"), true]]);
+
+  const { things, links } = sceneOf(graph, { pending });
+
+  expect(things.map((one) => one.node)).toEqual([
+    "agent:churn/analyst",
+    "agent:churn/writer",
+    "task:churn/figures",
+    "task:churn/letter",
+    "artifact:churn/table",
+  ]);
+  expect(things.find((one) => one.id === "churn/writer")?.membranes).toEqual(["churn/study"]);
+  expect(things.find((one) => one.id === "churn/table")?.membranes).toEqual(["churn/study"]);
+  expect(links.map((one) => one.id).sort()).toEqual([
+    "depends:churn/figures>churn/letter",
+    "wrote:churn/analyst>churn/table",
+  ]);
+  expect(membranesOf(graph, "churn/writer")).toEqual([]);
+  expect(sceneOf(graph, { mission: "other" }).things).toEqual([]);
+});
+
+test("a membership is pending until the events tell it", () => {
+  const before = foldAll(churn().events);
+  const after = foldAll(
+    churn().add("artifact:churn/study", "group.joined", { group: "churn/study", principal: "churn/writer" })
+      .events,
+  );
+  const pending = new Map([[membershipKey("churn/writer", "churn/study"), true]]);
+
+  expect(stillPending(before, pending)).toBe(pending);
+  expect(stillPending(after, pending).size).toBe(0);
+});
+
+test("nothing lies on anything else, whatever there is", () => {
+  for (const missions of [1, 3, 12])
+    expect(overlapping(place(NOTHING_PLACED, large(missions), NOBODY_MOVED))).toEqual([]);
+});
+
+test("what is new moves nothing, and what is gone keeps its place for when it is back", () => {
+  const small = large(2);
+  const more = large(3);
+  const extra = thing("artifact", "m0/late", {
+    mission: "m0",
+    membranes: ["m0/shared"],
+    beside: "agent:m0/a3",
+  });
+  const first = place(NOTHING_PLACED, small, NOBODY_MOVED);
+
+  const second = place(first, { ...more, things: [...more.things, extra] }, NOBODY_MOVED);
+  const again = place(second, small, NOBODY_MOVED);
+
+  for (const [node, box] of first.boxes) expect(second.boxes.get(node)).toEqual(box);
+  expect(second.boxes.has("artifact:m0/late")).toBe(true);
+  expect(overlapping(second)).toEqual([]);
+  expect(again.boxes).toEqual(first.boxes);
+});
+
+test("the same history gives the same places", () => {
+  expect(place(NOTHING_PLACED, large(4), NOBODY_MOVED)).toEqual(
+    place(NOTHING_PLACED, large(4), NOBODY_MOVED),
+  );
+});
+
+test("what somebody moved stays there, with its tasks, and nothing new is put on it", () => {
+  const agent = thing("agent", "m/a", { membranes: ["m/r"] });
+  const task = thing("task", "m/t", { beside: "agent:m/a" });
+  const first = place(NOTHING_PLACED, scene([agent, task], ["m/r"]), NOBODY_MOVED);
+  const before = first.boxes.get("task:m/t") as Box;
+  const home = first.boxes.get("agent:m/a") as Box;
+  const moved = new Map([["agent:m/a", { x: home.x + 300, y: home.y }]]);
+  const others = Array.from({ length: 12 }, (_, n) => thing("artifact", `m/x${n}`, { membranes: ["m/r"] }));
+
+  const next = place(first, scene([agent, task, ...others], ["m/r"]), moved);
+
+  expect(next.boxes.get("agent:m/a")).toMatchObject({ x: home.x + 300, y: home.y });
+  expect(next.boxes.get("task:m/t")).toMatchObject({ x: before.x + 300, y: before.y });
+  const mine = next.boxes.get("agent:m/a") as Box;
+  for (const one of others) expect(overlaps(next.boxes.get(one.node) as Box, mine)).toBe(false);
+});
+
+test("who joins a further membrane stays; who leaves the first one is placed anew", () => {
+  const at = (membranes: string[], before: Layout) =>
+    place(before, scene([thing("agent", "m/a", { membranes })], ["m/r", "m/s"]), NOBODY_MOVED);
+  const one = at(["m/r"], NOTHING_PLACED);
+  const both = at(["m/r", "m/s"], one);
+  const other = at(["m/s"], both);
+
+  expect(both.boxes).toEqual(one.boxes);
+  expect(other.boxes).not.toEqual(one.boxes);
+});
+
+test("the room of a membrane holds its members and closes around nobody else", () => {
+  const things = [
+    thing("agent", "m/a", { membranes: ["m/r"] }),
+    thing("agent", "m/stranger"),
+    thing("agent", "m/b", { membranes: ["m/r"] }),
+  ];
+  const box = (x: number): Box => ({ x, y: 0, width: 200, height: 84 });
+  const boxes = new Map([
+    ["agent:m/a", box(0)],
+    ["agent:m/stranger", box(300)],
+    ["agent:m/b", box(600)],
+  ]);
+
+  const [room] = rooms(scene(things, ["m/r"]), boxes);
+
+  const shapes = room === undefined ? [] : [room.box, ...room.islands];
+  const within = (x: number) => shapes.some((shape) => contains(shape, centre(box(x)).x, centre(box(x)).y));
+  expect([within(0), within(300), within(600)]).toEqual([true, false, true]);
+  expect(rooms(scene(things, ["m/empty"]), boxes)).toEqual([]);
+});
+
+test("a drag into a room joins, out of it leaves, and within it changes nothing", () => {
+  const box = (x: number): Box => ({ x, y: 0, width: 100, height: 100 });
+  const found = [
+    { id: "left", box: { x: 0, y: 0, width: 400, height: 200 }, islands: [], depth: 0 },
+    { id: "right", box: { x: 300, y: 0, width: 400, height: 200 }, islands: [], depth: 0 },
+  ];
+
+  expect(dropOf(found, ["left"], box(50), box(150))).toEqual({ joins: [], leaves: [] });
+  expect(dropOf(found, ["left"], box(50), box(300))).toEqual({ joins: ["right"], leaves: [] });
+  expect(dropOf(found, ["left"], box(50), box(500))).toEqual({ joins: ["right"], leaves: ["left"] });
+  expect(dropOf(found, ["left", "right"], box(300), box(900))).toEqual({
+    joins: [],
+    leaves: ["left", "right"],
+  });
+  expect(dropOf(found, ["left"], box(2000), box(3000))).toEqual({ joins: [], leaves: [] });
+});
+
+test("at every zoom at most 300 nodes are mounted, and everything is in one of them", () => {
+  const all = large(40);
+  const { boxes } = place(NOTHING_PLACED, all, NOBODY_MOVED);
+  const bounds = around(boxes.values()) as Box;
+  const middle = centre(bounds);
+  let clustered = 0;
+  for (let zoom = 0.02; zoom <= 2; zoom *= 1.3) {
+    const width = 1400 / zoom;
+    const height = 800 / zoom;
+    const view = { x: middle.x - width / 2, y: middle.y - height / 2, width, height };
+    const detail = detailOf(all, boxes, view);
+    expect(detail.things.length + detail.clusters.length).toBeLessThanOrEqual(DETAILED_MAX);
+    clustered += detail.isClustered ? 1 : 0;
+    for (const [node, box] of boxes) {
+      if (contains(view, centre(box).x, centre(box).y)) expect(detail.standsFor.has(node)).toBe(true);
+    }
+  }
+  expect(clustered).toBeGreaterThan(0);
+  const heap = new Map(all.things.map((one) => [one.node, { x: 0, y: 0, width: 200, height: 84 }]));
+  const piled = detailOf(all, heap, { x: -500, y: -500, width: 1000, height: 1000 });
+  expect(piled.clusters.length).toBeLessThanOrEqual(DETAILED_MAX);
+  const lone = scene(Array.from({ length: 5000 }, (_, n) => thing("agent", `a${n}`, { mission: `m${n}` })));
+  const spread = new Map(
+    lone.things.map((one, n) => [one.node, { x: n * 900, y: (n % 7) * 900, width: 9, height: 9 }]),
+  );
+  expect(
+    detailOf(lone, spread, { x: -1e8, y: -1e8, width: 2e8, height: 2e8 }).clusters.length,
+  ).toBeLessThanOrEqual(MOUNTED_MAX);
+});
+
+test("only what changed is a new node", () => {
+  const graph = foldAll(churn().events);
+  const all = sceneOf(graph);
+  const { boxes } = place(NOTHING_PLACED, all, NOBODY_MOVED);
+  const detail = detailOf(all, boxes, { x: -1e6, y: -1e6, width: 2e6, height: 2e6 });
+  const composer = new Composer();
+  const composed = (selected: string) => {
+    const { nodes, lines } = composer.compose({
+      ...{ graph, scene: all, boxes, detail, selected, canMove: true, rooms: rooms(all, boxes) },
+      ...{ live: new Set<string>(), pendingAgents: new Set<string>() },
+    });
+    return { nodes: new Map(nodes.map((node) => [node.id, node])), lines };
+  };
+  const before = composed("");
+  const after = composed("agent:churn/analyst");
+
+  expect(before.nodes.get("agent:churn/analyst")?.ariaLabel).toBe("Agent analyst, done");
+  expect(before.nodes.get("task:churn/letter")?.ariaLabel).toBe("Task letter, pending");
+  expect(before.nodes.get("room:churn/study")?.ariaLabel).toBe("Membrane study, 1 members, 1 shared");
+  const anew = [...after.nodes].filter(([id, node]) => node !== before.nodes.get(id)).map(([id]) => id);
+  expect(anew).toEqual(["agent:churn/analyst"]);
+  const near = after.lines.filter((line) => !before.lines.includes(line)).map((line) => line.kind);
+  expect(near).toEqual(["wrote"]);
+});
+
+test("a line is live while its prompt is being answered, and after an event went over it", () => {
+  const history = new History()
+    .add("artifact:m/a", "artifact.written", { id: "m/a", kind: "agent", version: 1 })
+    .add("artifact:m/x", "artifact.written", { id: "m/x", kind: "document", version: 1 })
+    .add("run:m/t", "run.started", { loop: "task", agent: "m/a", model: "x" })
+    .add("run:m/t", "context.assembled", { key: "c1", parts: [{ src: ["m/x@1"] }] })
+    .add("run:m/t", "model.requested", { key: "c1", model: "x" });
+  const asking = foldAll(history.events);
+  const answered = foldAll(history.add("run:m/t", "model.completed", { key: "c1" }).events);
+
+  expect(carrying(asking)).toEqual(["read:m/x>m/a"]);
+  expect(carrying(answered)).toEqual([]);
+  expect(crossedSince(answered, 3)).toEqual(["read:m/x>m/a"]);
+  expect(crossedSince(answered, 4)).toEqual([]);
+});
+
+test("places that were kept are read back, and whatever else is there is left out", () => {
+  expect(restoredPlaces('[["agent:a",1,2],["b"],7,["c","x",3],["d",null,1]]')).toEqual(
+    new Map([["agent:a", { x: 1, y: 2 }]]),
+  );
+  expect(restoredPlaces("no JSON").size).toBe(0);
+  expect(restoredPlaces(null).size).toBe(0);
+});
