@@ -81,10 +81,10 @@ function Line({ mark, name, sources, why, tokens, isUntrusted }: LineProps) {
         {name}
       </span>
       <span className="flex min-w-0 flex-1 items-baseline gap-x-2 overflow-hidden">
+        {isUntrusted && <Pill tone="warn">untrusted</Pill>}
         {sources.map((source) => (
           <Source key={source} source={source} />
         ))}
-        {isUntrusted && <Pill tone="warn">untrusted</Pill>}
       </span>
       <span className="max-w-[45%] text-right text-ink-2">{why}</span>
       <span className="num w-14 shrink-0 text-right text-ink-2">{whole(tokens)}</span>

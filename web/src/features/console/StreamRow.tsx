@@ -31,7 +31,7 @@ export function StreamRow({ id, row, index, count, top, isSelected, onSelect }: 
       style={{ transform: `translateY(${top}px)` }}
     >
       <span className="num w-15 shrink-0 text-ink-3">{clock(row.atUs)}</span>
-      <span className="w-22 shrink-0 truncate text-agent" title={row.agent}>
+      <span className="w-20 shrink-0 truncate max-desktop:w-14 text-agent" title={row.agent}>
         {actorName(row.agent)}
       </span>
       <span className="w-28 shrink-0">

@@ -1,0 +1,233 @@
+import { QueryClientProvider } from "@tanstack/react-query";
+import { act, render, screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { queryClient } from "@/client/queries";
+import type { Role } from "@/client/session";
+import { currentRoute, navigate } from "@/shell/route";
+import { eventLog } from "@/state/log";
+import { resetUi, setUi, useUi } from "@/state/ui";
+import { expectAccessible } from "../../../tests/axe";
+import { churn, type History } from "../../../tests/events";
+import Runs from "./screen";
+
+const ME = {
+  name: "ada",
+  role: "operator" as Role,
+  tenant: "default",
+  tenants: ["default"],
+  csrf_token: "t",
+  features: [],
+  version: "0.1",
+};
+
+const STEPS = {
+  items: [
+    { key: "begun", kind: "compute", status: "completed", requested_seq: 2, completed_seq: 2 },
+    { key: "c1/decision", kind: "model", status: "completed", requested_seq: 3, completed_seq: 4 },
+  ],
+  next: null,
+};
+const COST = {
+  steps: [
+    {
+      key: "c1/decision",
+      input_tokens: 900,
+      cached_input_tokens: 300,
+      output_tokens: 100,
+      cost_microusd: 12_000,
+      price_known: true,
+    },
+  ],
+};
+
+const asked: { readonly method: string; readonly url: string; readonly body: unknown }[] = [];
+const server = { refuses: false };
+
+function answer(url: string): object {
+  if (url.endsWith("/steps")) return STEPS;
+  if (url.endsWith("/cost")) return COST;
+  if (url.endsWith("/fork")) return { run_id: "churn/figures.fork-1" };
+  return { total_cost_microusd: 50_000, message: null, unknown_outcomes: ["c1/tool/0"] };
+}
+
+beforeEach(() => {
+  asked.length = 0;
+  server.refuses = false;
+  vi.spyOn(Element.prototype, "clientHeight", "get").mockReturnValue(600);
+  vi.spyOn(Element.prototype, "clientWidth", "get").mockReturnValue(800);
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    const method = init.method ?? "GET";
+    asked.push({ method, url, body: typeof init.body === "string" ? JSON.parse(init.body) : null });
+    const error = { code: "conflict", message: "It has ended.", hint: "Fork it." };
+    return Promise.resolve(
+      server.refuses && method === "POST"
+        ? new Response(JSON.stringify({ error }), { status: 409 })
+        : new Response(JSON.stringify(answer(url)), { status: 200 }),
+    );
+  });
+  queryClient.clear();
+  eventLog.clear();
+  resetUi({ me: ME, live: "live" });
+  navigate("/runs");
+});
+
+function open(id: string | null, history: History = churn()) {
+  eventLog.append(history.events);
+  render(
+    <QueryClientProvider client={queryClient}>
+      <Runs id={id} />
+    </QueryClientProvider>,
+  );
+  return userEvent.setup();
+}
+
+function posts() {
+  return asked.filter((one) => one.method === "POST").map(({ url, body }) => [url, body]);
+}
+
+describe("the list", () => {
+  test("is a tree with status and cost; a row leads to its run", async () => {
+    const user = open(null);
+
+    const rows = within(screen.getByRole("table", { name: "Runs" })).getAllByRole("row");
+    expect(rows.map((row) => row.textContent)).toEqual([
+      expect.stringContaining("Cost, with children"),
+      expect.stringMatching(/^churnrunning.*\$0\.012/),
+      expect.stringMatching(/figurescompleted.*\$0\.012/),
+    ]);
+    await expectAccessible();
+    await user.click(screen.getByText("figures"));
+    expect(currentRoute()).toMatchObject({ screen: "runs", id: "churn/figures" });
+  });
+
+  test("is filtered by status and text, and says when nothing is like that", async () => {
+    const user = open(null);
+    await user.selectOptions(screen.getByRole("combobox", { name: "Status" }), "completed");
+    expect(screen.getAllByRole("row")).toHaveLength(2);
+    await user.type(screen.getByRole("searchbox"), "nobody");
+    expect(screen.getByText("No run is like this")).toBeDefined();
+  });
+});
+
+describe("one run", () => {
+  test("shows its steps with tokens and cost, as they stood at the moment one looks at", async () => {
+    open("churn/figures");
+
+    const steps = await screen.findByRole("table", { name: "Steps" });
+    await waitFor(() => expect(steps.textContent).toContain("900 / 100"));
+    expect(steps.textContent).toContain("$0.012");
+    await expectAccessible();
+
+    const asking = eventLog.events().find((event) => event.kind === "model.requested");
+    act(() => setUi({ travel: asking?.position ?? 0 }));
+    expect(screen.getByRole("table", { name: "Steps" }).textContent).toContain("c1/decisionmodelrequested");
+    expect(screen.getByRole("table", { name: "Steps" }).textContent).not.toContain("900 / 100");
+  });
+
+  test("what cannot be done to it says why, what can is asked of the server", async () => {
+    const user = open("churn");
+    const step = screen.getByRole("button", { name: "Step" });
+    expect(step.getAttribute("aria-description")).toBe("Pause it first.");
+    await user.click(step);
+    await user.click(screen.getByRole("button", { name: "Pause" }));
+
+    expect(posts()).toEqual([["/api/v1/runs/churn/pause", {}]]);
+    expect(screen.getByRole("link", { name: "Export" }).getAttribute("href")).toBe(
+      "/api/v1/runs/churn/export",
+    );
+  });
+
+  test("cancelling is asked twice and says what it means; a refusal is told", async () => {
+    const user = open("churn");
+    await user.click(screen.getByRole("button", { name: "Cancel" }));
+    expect(screen.getByText(/ends for good/)).toBeDefined();
+    await user.type(screen.getByRole("textbox", { name: "Why (optional)" }), "wrong goal");
+    server.refuses = true;
+    await user.click(screen.getByRole("button", { name: "Cancel the run" }));
+
+    await waitFor(() => expect(useUi.getState().toasts.at(-1)?.title).toBe("Cancel: It has ended."));
+    expect(posts()).toEqual([["/api/v1/runs/churn/cancel", { note: "wrong goal" }]]);
+    expect(screen.getByRole("dialog")).toBeDefined();
+  });
+
+  test("a limit is dollars or a whole number, and nothing else", async () => {
+    const user = open("churn");
+    await user.click(screen.getByRole("button", { name: "Set a limit" }));
+    const field = screen.getByRole("textbox", { name: /At most/ });
+    await user.type(field, "lots");
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Set the limit" }).disabled).toBe(true);
+    await user.clear(field);
+    await user.type(field, "0.60");
+    await user.click(screen.getByRole("button", { name: "Set the limit" }));
+
+    await waitFor(() =>
+      expect(posts()).toEqual([["/api/v1/runs/churn/limit", { unit: "usd", cap: "0.60" }]]),
+    );
+  });
+
+  test("a fork takes another model and leads to the new run", async () => {
+    const user = open("churn/figures");
+    await user.click(screen.getByRole("button", { name: "Fork" }));
+    const dialog = within(screen.getByRole("dialog"));
+    const at = dialog.getByRole("textbox", { name: /After event/ });
+    await user.clear(at);
+    await user.type(at, "4");
+    await user.type(dialog.getByRole("textbox", { name: /Another model/ }), "big");
+    await user.click(dialog.getByRole("button", { name: "Fork" }));
+
+    await waitFor(() => expect(currentRoute().id).toBe("churn/figures.fork-1"));
+    expect(posts()).toEqual([["/api/v1/runs/churn%2Ffigures/fork", { at: 4, changes: { model: "big" } }]]);
+  });
+
+  test("an unknown outcome is settled with a result that is JSON", async () => {
+    const stuck = churn().add("run:churn", "tool.unresolved", { key: "c1/tool/0", code: "lost" });
+    const user = open("churn", stuck);
+    await user.click(screen.getByRole("button", { name: "Settle outcome" }));
+    await user.selectOptions(
+      await screen.findByRole("combobox", { name: "What became of it" }),
+      "It succeeded",
+    );
+    const field = screen.getByRole("textbox", { name: "Result, as JSON" });
+    await user.type(field, "sent");
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Settle" }).disabled).toBe(true);
+    await user.clear(field);
+    await user.type(field, "3");
+    await user.click(screen.getByRole("button", { name: "Settle" }));
+
+    await waitFor(() =>
+      expect(posts()).toEqual([
+        ["/api/v1/runs/churn/reconcile", { step: "c1/tool/0", answer: "succeeded", result: 3 }],
+      ]),
+    );
+  });
+
+  test("a viewer may look and export, not act", async () => {
+    resetUi({ me: { ...ME, role: "viewer" }, live: "live" });
+    const user = open("churn");
+    for (const name of ["Pause", "Stop", "Cancel", "Fork"]) {
+      await user.click(screen.getByRole("button", { name }));
+    }
+
+    expect(posts()).toEqual([]);
+    expect(screen.queryByRole("dialog")).toBeNull();
+  });
+
+  test("of the past it says when it had not begun", () => {
+    eventLog.append(churn().events);
+    setUi({ travel: 3 });
+    open("churn/figures");
+    expect(screen.getByText("This run had not begun")).toBeDefined();
+  });
+
+  test("is compared with its fork from where they part", async () => {
+    const forked = churn()
+      .add("run:churn/other", "run.forked", { origin: "churn/figures", at: 4 })
+      .add("run:churn/other", "decision.taken", { key: "c1/decision", iteration: 1, action: "analyze" });
+    const user = open("churn/figures", forked);
+    await user.click(screen.getByRole("tab", { name: "Compare" }));
+
+    expect(screen.getByText(/4 events are shared; they part at place 5/)).toBeDefined();
+    await expectAccessible();
+  });
+});
