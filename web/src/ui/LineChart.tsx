@@ -1,7 +1,8 @@
-import { type KeyboardEvent, type PointerEvent, useId, useState } from "react";
+import { type KeyboardEvent, type PointerEvent, useId, useRef, useState } from "react";
 import { areaOf, at, type ChartSeries, ticksOf } from "./chart";
 import { cx } from "./cx";
 import { TEXT_TONE } from "./tone";
+import { useWidth } from "./useWidth";
 
 interface LineChartProps {
   readonly label: string;
@@ -15,6 +16,8 @@ interface LineChartProps {
 }
 
 const WIDTH = 600;
+/** Up to so many points each is marked, so that a single one can be seen. */
+const DOTS_MAX = 60;
 const PAD = { left: 44, right: 10, top: 8, bottom: 20 };
 
 /**
@@ -24,10 +27,12 @@ const PAD = { left: 44, right: 10, top: 8, bottom: 20 };
 export function LineChart({ label, xName, series, format = String, from, height = 180 }: LineChartProps) {
   const id = useId();
   const [cursor, setCursor] = useState<number | null>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box, WIDTH);
   const area = areaOf(series, from);
   if (area === null) return <p className="p-3 text-12 text-ink-2">{label}: there is nothing to draw yet.</p>;
   const x = (value: number) =>
-    PAD.left + ((value - area.x0) / Math.max(1, area.x1 - area.x0)) * (WIDTH - PAD.left - PAD.right);
+    PAD.left + ((value - area.x0) / Math.max(1, area.x1 - area.x0)) * (width - PAD.left - PAD.right);
   const y = (value: number) =>
     height - PAD.bottom - ((value - area.y0) / (area.y1 - area.y0)) * (height - PAD.top - PAD.bottom);
   const here = Math.min(area.x1, Math.max(area.x0, cursor ?? area.x1));
@@ -51,9 +56,8 @@ export function LineChart({ label, xName, series, format = String, from, height 
     setCursor(Math.min(area.x1, Math.max(area.x0, next)));
   };
   const onPointerMove = (event: PointerEvent<SVGSVGElement>) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    const left = ((event.clientX - box.left) / Math.max(1, box.width)) * WIDTH - PAD.left;
-    setCursor(Math.round(area.x0 + (left / (WIDTH - PAD.left - PAD.right)) * (area.x1 - area.x0)));
+    const left = event.clientX - event.currentTarget.getBoundingClientRect().left - PAD.left;
+    setCursor(Math.round(area.x0 + (left / (width - PAD.left - PAD.right)) * (area.x1 - area.x0)));
   };
 
   return (
@@ -62,6 +66,7 @@ export function LineChart({ label, xName, series, format = String, from, height 
         {label}
       </figcaption>
       <div
+        ref={box}
         role="slider"
         tabIndex={0}
         aria-labelledby={id}
@@ -74,14 +79,16 @@ export function LineChart({ label, xName, series, format = String, from, height 
       >
         <svg
           aria-hidden="true"
-          viewBox={`0 0 ${WIDTH} ${height}`}
-          className="block w-full"
+          viewBox={`0 0 ${width} ${height}`}
+          width={width}
+          height={height}
+          className="block"
           onPointerMove={onPointerMove}
           onPointerLeave={() => setCursor(null)}
         >
           {ticksOf(area.y0, area.y1).map((value) => (
             <g key={value}>
-              <line x1={PAD.left} x2={WIDTH - PAD.right} y1={y(value)} y2={y(value)} stroke="var(--line)" />
+              <line x1={PAD.left} x2={width - PAD.right} y1={y(value)} y2={y(value)} stroke="var(--line)" />
               <text x={PAD.left - 6} y={y(value) + 4} textAnchor="end" fontSize="11" fill="var(--ink-2)">
                 {format(value)}
               </text>
@@ -100,16 +107,20 @@ export function LineChart({ label, xName, series, format = String, from, height 
             </text>
           ))}
           {series.map((one) => (
-            <polyline
-              key={one.id}
-              points={one.points.map(([px, py]) => `${x(px)},${y(py)}`).join(" ")}
-              fill="none"
-              stroke="currentColor"
-              strokeWidth={one.quiet ? 1 : 2}
-              strokeDasharray={one.dash}
-              opacity={one.quiet ? 0.4 : 1}
-              className={TEXT_TONE[one.tone]}
-            />
+            <g key={one.id} opacity={one.quiet ? 0.4 : 1} className={TEXT_TONE[one.tone]}>
+              <polyline
+                points={one.points.map(([px, py]) => `${x(px)},${y(py)}`).join(" ")}
+                fill="none"
+                stroke="currentColor"
+                strokeWidth={one.quiet ? 1 : 2}
+                strokeDasharray={one.dash}
+              />
+              {!one.quiet &&
+                one.points.length <= DOTS_MAX &&
+                one.points.map(([px, py]) => (
+                  <circle key={px} cx={x(px)} cy={y(py)} r="2.5" fill="currentColor" />
+                ))}
+            </g>
           ))}
           <line x1={x(here)} x2={x(here)} y1={PAD.top} y2={height - PAD.bottom} stroke="var(--edge)" />
         </svg>

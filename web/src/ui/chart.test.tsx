@@ -18,6 +18,7 @@ const LINE: ChartSeries = {
 
 test("axes hold all points, and their marks are round", () => {
   expect(areaOf([LINE], 0)).toEqual({ x0: 1, x1: 4, y0: 0, y1: 0.3 });
+  expect(areaOf([{ ...LINE, points: [[1, 162]] }], 0)?.y1).toBe(200);
   expect(areaOf([{ ...LINE, points: [] }])).toBeNull();
   expect(areaOf([{ ...LINE, points: [[3, 7]] }])).toEqual({ x0: 3, x1: 3, y0: 7, y1: 8 });
   expect(ticksOf(0, 0.3)).toEqual([0, 0.1, 0.2, 0.3]);

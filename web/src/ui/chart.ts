@@ -32,17 +32,27 @@ export function areaOf(series: readonly ChartSeries[], from?: number): Area | nu
   }
   if (x1 < x0) return null;
   if (y0 === y1) y1 = y0 + 1;
-  return { x0, x1, y0, y1 };
+  const step = stepOf(y0, y1);
+  return { x0, x1, y0, y1: round(Math.ceil(y1 / step - 1e-9) * step) };
 }
 
-/** Three to six round values from low to high. */
-export function ticksOf(low: number, high: number): readonly number[] {
+function round(value: number): number {
+  return Number(value.toPrecision(12));
+}
+
+/** A round distance between marks, such that there are three to six. */
+function stepOf(low: number, high: number): number {
   const rough = (high - low) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? power;
+  return [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough * (1 - 1e-9)) ?? power;
+}
+
+/** Round values from low to high. */
+export function ticksOf(low: number, high: number): readonly number[] {
+  const step = stepOf(low, high);
   const ticks: number[] = [];
   for (let n = Math.ceil(low / step); n * step <= high + step / 1e6; n += 1) {
-    ticks.push(Number((n * step).toPrecision(12)));
+    ticks.push(round(n * step));
   }
   return ticks;
 }
