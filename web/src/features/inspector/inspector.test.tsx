@@ -401,4 +401,6 @@ test("the past is looked at, not steered", async () => {
 
   expect(await screen.findByText("Not steered yet")).toBeTruthy();
   expect(screen.queryByRole("slider")).toBeNull();
+  act(() => select("artifact", "churn/table"));
+  expect(screen.getByText("Not there yet")).toBeTruthy();
 });

@@ -1,5 +1,4 @@
 import { useGraph } from "@/state/log";
-import { useUi } from "@/state/ui";
 import { Markdown } from "@/ui/markdown/Markdown";
 import { Loaded } from "../parts/Loaded";
 import { Part } from "../parts/Part";
@@ -15,13 +14,7 @@ import { useTask } from "./useTask";
 export function TaskDetails({ id }: { readonly id: string }) {
   const query = useTask(id);
   const graph = useGraph();
-  const travel = useUi((state) => state.travel);
   const task = graph.tasks.get(id);
-  if (task === undefined && travel !== null) {
-    return (
-      <p className="px-4 py-3 text-ink-2">At the moment that you look at, this task did not exist yet.</p>
-    );
-  }
   return (
     <Loaded query={query} what="the task" rows={8}>
       {(shown) => (
