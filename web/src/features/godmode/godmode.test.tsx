@@ -1,0 +1,233 @@
+import { QueryClientProvider } from "@tanstack/react-query";
+import { act, render, screen, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test, vi } from "vitest";
+import { queryClient } from "@/client/queries";
+import { eventLog } from "@/state/log";
+import { resetUi, setUi, useUi } from "@/state/ui";
+import { expectAccessible } from "../../../tests/axe";
+import { History } from "../../../tests/events";
+import { draftOf, mistakesOf, planOf, refusedOf, withAgent, withoutAgent, withTask } from "./draft";
+import GodMode from "./panel";
+
+const PLAN = {
+  agents: [
+    {
+      slug: "analyst",
+      name: "Analyst",
+      role: "Looks up.",
+      tools: ["query_sql"],
+      model: null,
+      budget_usd: null,
+    },
+    { slug: "writer", name: "Writer", role: "", tools: [], model: null, budget_usd: "0.50" },
+  ],
+  tasks: [
+    {
+      slug: "figures",
+      goal: "Find it",
+      success_criteria: "- It is found.",
+      agent: "analyst",
+      depends_on: [],
+      inputs: ["sales@1"],
+      max_iterations: 5,
+      checks: [{ kind: "length" as const, min: 3 }],
+      only_checks: false,
+    },
+    {
+      slug: "letter",
+      goal: "Write it",
+      success_criteria: "- It is written.",
+      agent: "writer",
+      depends_on: ["figures"],
+      inputs: [],
+      max_iterations: 3,
+      checks: [],
+      only_checks: false,
+    },
+  ],
+  membranes: [],
+};
+
+const MISSION = {
+  id: "m1",
+  goal: "Why?",
+  plan: PLAN,
+  estimate: { calls: 24, cost_microusd: 90_000 },
+  budget_microusd: 2_000_000,
+};
+
+interface Sent {
+  readonly method: string;
+  readonly url: string;
+  readonly body: unknown;
+}
+
+const sent: Sent[] = [];
+const server = { launch: { status: 200, body: {} as unknown } };
+
+beforeEach(() => {
+  sent.length = 0;
+  server.launch = { status: 200, body: {} };
+  eventLog.clear();
+  queryClient.clear();
+  resetUi({
+    live: "live",
+    me: {
+      name: "ada",
+      role: "operator",
+      tenant: "t",
+      tenants: ["t"],
+      csrf_token: "c",
+      features: [],
+      version: "0",
+    },
+  });
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    const body = typeof init.body === "string" ? (JSON.parse(init.body) as unknown) : undefined;
+    sent.push({ method: init.method ?? "GET", url, body });
+    const answer = url.endsWith("/god-mode/plan")
+      ? { status: 202, body: { mission: "m1", status: "running" } }
+      : url.endsWith("/launch")
+        ? server.launch
+        : { status: 200, body: MISSION };
+    return Promise.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
+  });
+});
+
+function show() {
+  return render(
+    <QueryClientProvider client={queryClient}>
+      <GodMode />
+    </QueryClientProvider>,
+  );
+}
+
+const begun = () =>
+  new History().add("run:m1", "run.started", { loop: "mission", model: "x" }, { texts: { goal: "Why?" } });
+const planned = () =>
+  begun()
+    .add("run:m1", "mission.planned", { key: "planned", calls: 24, cost: 90_000 })
+    .add("run:m1", "approval.requested", { key: "launch", question: "b:q" }, { texts: { question: "{}" } });
+
+async function openDialog() {
+  const user = userEvent.setup();
+  show();
+  await user.type(screen.getByLabelText("Goal"), "Why?");
+  await user.click(screen.getByRole("button", { name: "Plan" }));
+  act(() => eventLog.append(planned().events));
+  await screen.findByText(/At most/);
+  return { user, dialog: screen.getByRole("dialog", { name: "Plan" }) };
+}
+
+test("a plan comes back from its draft as it was, with what the dialog does not edit", () => {
+  expect(planOf(draftOf(PLAN))).toEqual(PLAN);
+});
+
+test("mistakes stand at the field that they are about", () => {
+  const draft = withTask(withAgent(draftOf(PLAN)));
+  const circle = {
+    ...draft,
+    tasks: draft.tasks.map((one) =>
+      one.slug === "figures" ? { ...one, dependsOn: ["letter"], iterations: "0" } : one,
+    ),
+  };
+
+  expect([...mistakesOf(draftOf(PLAN))]).toEqual([]);
+  expect([...mistakesOf(circle).keys()].sort()).toEqual([
+    "agents.2.name",
+    "tasks.0.depends_on",
+    "tasks.0.max_iterations",
+    "tasks.1.depends_on",
+    "tasks.2.goal",
+    "tasks.2.success_criteria",
+  ]);
+  expect(mistakesOf(withoutAgent(draftOf(PLAN), "writer")).get("tasks.1.agent")).toMatch(/who works/);
+});
+
+test("the server's refusal is taken apart by field", () => {
+  const own = refusedOf(
+    "this plan cannot be launched: agents.0.tools: there is no tool 'x' (there are: a, b); tasks.1.checks.0.tool: there is no tool 'y'",
+  );
+  const form = refusedOf(
+    "the request does not fit: body.plan.agents.0.name: too short; body.plan.tasks.1.goal: missing",
+  );
+
+  expect(own.get("agents.0.tools")).toBe("there is no tool 'x' (there are: a, b)");
+  expect(own.get("tasks.1.checks")).toBe("there is no tool 'y'");
+  expect(Object.fromEntries(form)).toEqual({ "agents.0.name": "too short", "tasks.1.goal": "missing" });
+  expect(refusedOf("it has ended").get("")).toBe("it has ended");
+});
+
+test("a goal becomes a plan that is shown when it is ready, and launched as it is", async () => {
+  const { user, dialog } = await openDialog();
+
+  expect(sent[0]).toMatchObject({ method: "POST", body: { goal: "Why?" } });
+  expect(within(dialog).getByText("$0.090")).toBeTruthy();
+  expect(within(dialog).getByText("$2.000")).toBeTruthy();
+  await expectAccessible();
+  await user.click(within(dialog).getByRole("button", { name: "Launch" }));
+
+  const posted = sent.filter((one) => one.method === "POST");
+  expect(posted.at(-1)).toMatchObject({ url: "/api/v1/god-mode/m1/launch", body: {} });
+  expect(screen.queryByRole("dialog")).toBeNull();
+});
+
+test("while it is made the bar says what happens", () => {
+  show();
+  act(() => eventLog.append(begun().add("run:m1", "model.requested", { key: "plan", model: "x" }).events));
+
+  expect(screen.getByText("Planning: asks x")).toBeTruthy();
+});
+
+test("an edited plan goes with the launch; what is refused stands at its field and nothing is lost", async () => {
+  const { user, dialog } = await openDialog();
+  const analyst = within(dialog).getByRole("group", { name: "Agent analyst" });
+  server.launch = {
+    status: 422,
+    body: { error: { code: "invalid_request", message: "agents.0.tools: there is no tool 'x'" } },
+  };
+  await user.clear(within(analyst).getByLabelText("Tools"));
+  await user.type(within(analyst).getByLabelText("Tools"), "x");
+  expect(within(dialog).getByText(/you have changed it since/)).toBeTruthy();
+  await user.click(within(dialog).getByRole("button", { name: "Launch" }));
+
+  expect(await within(analyst).findByText("there is no tool 'x'")).toBeTruthy();
+  expect(sent.at(-1)?.body).toMatchObject({ plan: { agents: [{ tools: ["x"] }, {}] } });
+  expect(within(analyst).getByLabelText("Tools")).toHaveProperty("value", "x");
+});
+
+test("what this page can tell itself is told without asking the server", async () => {
+  const { user, dialog } = await openDialog();
+  await user.clear(
+    within(within(dialog).getByRole("group", { name: "Task figures" })).getByLabelText("What is to be done"),
+  );
+  const before = sent.length;
+  await user.click(within(dialog).getByRole("button", { name: "Launch" }));
+
+  expect(within(dialog).getByText("Say what is to be done.")).toBeTruthy();
+  expect(sent).toHaveLength(before);
+});
+
+test("a discarded plan is cancelled", async () => {
+  const { user, dialog } = await openDialog();
+  await user.click(within(dialog).getByRole("button", { name: "Discard" }));
+
+  expect(sent.at(-1)).toMatchObject({ url: "/api/v1/runs/m1/cancel" });
+  expect(screen.queryByRole("dialog")).toBeNull();
+});
+
+test("a plan that cannot be made is told, and a viewer cannot ask for one", () => {
+  show();
+  act(() => {
+    setUi({ plan: "m1" });
+    eventLog.append(
+      begun().add("run:m1", "run.failed", { reason: "plan_invalid" }, { texts: { message: "no agents" } })
+        .events,
+    );
+  });
+  expect(useUi.getState().toasts[0]).toMatchObject({ title: "No plan: Why?", advice: "no agents" });
+
+  act(() => setUi((state) => ({ me: state.me && { ...state.me, role: "viewer" } })));
+  expect(screen.getByLabelText("Goal")).toHaveProperty("disabled", true);
+});
