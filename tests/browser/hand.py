@@ -36,16 +36,16 @@ class Hand:
 
     # What the server says
 
-    def get(self, *parts: str, **query: str) -> Any:
+    def get(self, *parts: str, **query: Any) -> Any:
         """JSON of the API, as this browser may see it; ids are parts of their own."""
         return self._answer(self.page.request.get(self.url(*parts), params=query))
 
-    def text(self, *parts: str, **query: str) -> str:
+    def text(self, *parts: str, **query: Any) -> str:
         answer = self.page.request.get(self.url(*parts), params=query)
         assert answer.ok, answer.text()
         return answer.text()
 
-    def post(self, *parts: str, body: Any = None, **query: str) -> Any:
+    def post(self, *parts: str, body: Any = None, **query: Any) -> Any:
         """What no screen is needed for."""
         if not self._csrf:
             self._csrf = self.get("me")["csrf_token"]
@@ -65,12 +65,12 @@ class Hand:
         found = self.page.evaluate(_UNTIL, [self.url(*parts), wanted, _TRIES])
         assert found in wanted, f"{parts} is {found}, expected {wanted}"
 
-    def items(self, *parts: str, **query: str) -> list[Any]:
+    def items(self, *parts: str, **query: Any) -> list[Any]:
         """All of a list, over its pages."""
         found: list[Any] = []
         after: Any = None
         while True:
-            more = {} if after is None else {"after": str(after)}
+            more: dict[str, Any] = {} if after is None else {"after": str(after)}
             page = self.get(*parts, **query, **more)
             found += page["items"]
             after = page.get("next")
@@ -108,16 +108,18 @@ class Hand:
         dialog = self.plan(goal)
         dialog.get_by_role("button", name="Launch").click()
         expect(dialog).to_be_hidden()
+        expect(self.node("Agent").first).to_be_visible()
         return self.mission()
 
     def mission(self) -> str:
         """The newest mission's id."""
         return str(self.items("missions")[-1]["id"])
 
-    def node(self, kind: str, name: str) -> Locator:
-        """An agent, a task, an artifact or a membrane on the canvas."""
+    def node(self, kind: str, name: str = "") -> Locator:
+        """An agent, a task, an artifact or a membrane on the canvas; without a name all of them."""
         canvas = self.page.get_by_role("application", name="Canvas")
-        return canvas.get_by_role("group", name=re.compile(f"^{kind} {re.escape(name)}(,|$)"))
+        ends = "(,|$)" if name else ""
+        return canvas.get_by_role("group", name=re.compile(f"^{kind} {re.escape(name)}{ends}"))
 
     def choose(self, kind: str, name: str) -> Locator:
         """Select it by keyboard search on the canvas; the inspector."""

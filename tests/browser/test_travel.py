@@ -1,0 +1,56 @@
+"""The past: every view follows the slider, nothing can be changed there, and a run forks from it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Shot, SignIn
+from tests.browser.hand import Hand
+from tests.browser.served import Served
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
+    served: Served, sign_in: SignIn, shot: Shot
+) -> None:
+    page = sign_in(served.start())
+    hand = Hand(page)
+    mission = hand.launch()
+    hand.until("missions", mission, status="completed")
+    expect(hand.node("Artifact")).to_have_count(2)
+    hand.choose("agent", "Analyst")
+
+    timeline = hand.tab("Timeline")
+    first = next(one for one in hand.events("decision.taken") if "figures" in one["stream"])
+    slider = timeline.get_by_role("slider", name="Position in time")
+    slider.fill(str(first["position"] - 1))  # the slider counts events from 0
+    expect(page.get_by_text("You are looking at the past")).to_be_visible()
+    expect(hand.node("Artifact")).to_have_count(0)
+    expect(hand.node("Task", "figures")).to_have_accessible_name(re.compile("active"))
+    expect(hand.node("Task", "report")).to_have_accessible_name(re.compile("pending"))
+    goal = page.get_by_role("textbox", name="Goal", exact=True)
+    expect(goal).to_be_disabled()
+    expect(goal).to_have_attribute("placeholder", re.compile("past"))
+    expect(hand.inspector.get_by_role("application", name="Policy bias")).to_have_attribute(
+        "aria-disabled", "true"
+    )
+    hand.tab("Decisions")
+    expect(hand.console.get_by_text("1 decisions")).to_be_visible()
+    shot(page, "travel-past")
+
+    hand.tab("Timeline")
+    known = {run["id"] for run in hand.items("runs")}
+    timeline.get_by_role("combobox", name="Run to fork").select_option(f"{mission}/figures")
+    timeline.get_by_role("button", name=re.compile("Fork")).click()
+    expect(page.get_by_text("You are looking at the past")).to_be_hidden()
+    made = next(run["id"] for run in hand.items("runs") if run["id"] not in known)
+    hand.until("runs", made, status=("completed", "failed"))
+    fork = hand.get("runs", made)
+    assert fork["status"] == "completed", fork
+    shot(page, "travel-fork")
+    steps = {one["key"] for one in hand.get("runs", made, "steps")["items"]}
+    assert "c2/decision" in steps
