@@ -204,7 +204,7 @@ def test_cards_personas_and_lorebooks_make_the_prompt(say: Say, shell: Shell) ->
         assert text in ran.out
     assert "entry 0, key “forge”, before the character" in ran.out
     assert objects(again)[0]["turns"][0]["variants"] == 2
-    listed = shell("artifacts", "list", "--json").json["items"]
+    listed = shell("artifacts", "list", "--as", "user:kim", "--json").json["items"]
     assert {(one["kind"], one["owner"], one["version"]) for one in listed} == {
         (kind, "user:kim", 1) for kind in ("character", "persona", "lorebook")
     }

@@ -18,7 +18,7 @@ def test_verify_says_what_was_checked_and_that_truncation_is_not_excluded(shell:
 
     assert ran.code == 0
     assert (
-        "ledger, kernel, artifacts, skills, memory, operations, worlds rebuilt and compared"
+        "ledger, kernel, artifacts, skills, memory, operations, missions, worlds rebuilt and compared"
         in ran.out
     )
     assert "not excluded" in ran.out
