@@ -6,7 +6,7 @@ import { whole } from "@/ui/amounts";
 import { Button } from "@/ui/Button";
 import { Meter } from "@/ui/Meter";
 import { TextField } from "@/ui/TextField";
-import type { Block } from "./useMemory";
+import { readAgain, type Block } from "./useMemory";
 
 /** One block of core memory: how full it is, and another text for it. */
 export function BlockCard({ agent, block }: { readonly agent: string; readonly block: Block }) {
@@ -25,7 +25,9 @@ export function BlockCard({ agent, block }: { readonly agent: string; readonly b
         advice: `${agent} sees it in the next prompt that has its memory.`,
       }),
     );
-    if (saved !== null) setDraft(null);
+    if (saved === null) return;
+    setDraft(null);
+    readAgain();
   };
 
   return (

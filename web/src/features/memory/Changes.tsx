@@ -6,7 +6,7 @@ import { Button } from "@/ui/Button";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { dayAndTime } from "@/ui/time";
-import { type Change, KEY } from "./useMemory";
+import { type Change, KEY, readAgain } from "./useMemory";
 
 /** What was changed, by whom, and the way back. */
 export function Changes({ agent }: { readonly agent: string }) {
@@ -55,11 +55,13 @@ export function Changes({ agent }: { readonly agent: string }) {
 function ChangeRow({ agent, change }: { readonly agent: string; readonly change: Change }) {
   const { isBusy, act } = useAct();
   const may = useCanAct();
-  const undo = () =>
-    act(
+  const undo = async () => {
+    await act(
       () => api.post(`${path("memory", agent)}/changes/${change.id}/undo`),
       () => ({ title: "It is taken back." }),
     );
+    readAgain();
+  };
   return (
     <li className="flex items-start gap-3 px-3 py-2">
       <span className="num w-8 shrink-0 text-ink-3">{change.id}</span>

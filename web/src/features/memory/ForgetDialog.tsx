@@ -1,7 +1,7 @@
 import { api, path } from "@/client/http";
 import { useAct } from "@/commands/useAct";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
-import type { Entry } from "./useMemory";
+import { readAgain, type Entry } from "./useMemory";
 
 interface ForgetDialogProps {
   readonly agent: string;
@@ -17,6 +17,7 @@ export function ForgetDialog({ agent, entry, onClose }: ForgetDialogProps) {
       () => api.del(path("memory", agent, "entries", entry.id)),
       () => ({ title: "It is forgotten.", advice: "Changes › Undo brings it back." }),
     );
+    readAgain();
     onClose();
   };
   return (

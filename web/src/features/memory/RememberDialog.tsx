@@ -5,7 +5,7 @@ import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { Slider } from "@/ui/Slider";
 import { TextField } from "@/ui/TextField";
-import type { Entry } from "./useMemory";
+import { readAgain, type Entry } from "./useMemory";
 
 interface RememberDialogProps {
   readonly agent: string;
@@ -33,7 +33,9 @@ export function RememberDialog({ agent, onClose }: RememberDialogProps) {
           ? { title: `${agent} knew that already.`, advice: "Nothing was kept twice." }
           : { title: `${agent} remembers it.` },
     );
-    if (entry !== null) onClose();
+    if (entry === null) return;
+    readAgain();
+    onClose();
   };
 
   return (

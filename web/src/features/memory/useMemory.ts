@@ -1,6 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, path } from "@/client/http";
+import { queryClient } from "@/client/queries";
 import type { Shape } from "@/client/types";
 import { useRefresh } from "@/state/refresh";
 
@@ -13,6 +14,11 @@ export type Hit = Shape<"Hit">;
 export const NEWS = ["memory.", "block."] as const;
 export const KEY = ["memory"] as const;
 const PAGE = 100;
+
+/** After a change of one's own, which is to be seen before its event arrives. */
+export function readAgain(): void {
+  void queryClient.invalidateQueries({ queryKey: KEY });
+}
 
 export interface Memory {
   readonly blocks: readonly Block[];

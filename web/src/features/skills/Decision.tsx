@@ -1,10 +1,11 @@
 import { useState } from "react";
 import { api, path } from "@/client/http";
+import { queryClient } from "@/client/queries";
 import { useAct, useCanAct } from "@/commands/useAct";
 import { ActionButton } from "@/ui/ActionButton";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { TextField } from "@/ui/TextField";
-import { noApproval, type Skill, type SkillDetail } from "./words";
+import { KEY, noApproval, type Skill, type SkillDetail } from "./words";
 
 /** Approve or refuse the definition that is shown, and no other: its hash goes along. */
 export function Decision({ skill }: { readonly skill: SkillDetail }) {
@@ -20,7 +21,9 @@ export function Decision({ skill }: { readonly skill: SkillDetail }) {
       () => api.post<Skill>(verb("approve"), body),
       () => ({ title: `${skill.skill} is approved.`, advice: "It stands in the next listing for agents." }),
     );
-    if (done !== null) setNote("");
+    if (done === null) return;
+    setNote("");
+    void queryClient.invalidateQueries({ queryKey: KEY });
   };
   const refuse = async () => {
     const done = await act(
@@ -28,7 +31,9 @@ export function Decision({ skill }: { readonly skill: SkillDetail }) {
       () => ({ title: `${skill.skill} is refused.`, advice: "Its next call is refused as well." }),
     );
     setRefusing(false);
-    if (done !== null) setNote("");
+    if (done === null) return;
+    setNote("");
+    void queryClient.invalidateQueries({ queryKey: KEY });
   };
 
   return (
