@@ -56,6 +56,10 @@ export function place(before: Layout, scene: Scene, moved: Moved): Layout {
   return work.finish();
 }
 
+function isInSeveral(thing: Thing): boolean {
+  return thing.membranes.length > 1;
+}
+
 class Placing {
   readonly #scene: Scene;
   readonly #moved: Moved;
@@ -135,7 +139,7 @@ class Placing {
   }
 
   #within(lane: Lane, thing: Thing, besideY: number): Spot | null {
-    if (thing.membranes.length > 1) {
+    if (isInSeveral(thing)) {
       const spot = this.#first(gutterSpots(lane, thing.kind));
       if (spot !== null) return spot;
     }
@@ -160,7 +164,8 @@ class Placing {
     const artifacts = mine.filter((one) => one.kind === "artifact").length;
     const shape = {
       ...columnsFor(agents + (thing.kind === "artifact" ? 0 : 1), artifacts),
-      hasGutter: mine.some((one) => one.membranes.length > 1) || thing.membranes.length > 1,
+      // Where everybody is in several, nobody stands between two.
+      hasGutter: mine.some(isInSeveral) && !mine.every((one) => one.kind !== "agent" || isInSeveral(one)),
     };
     const last = this.#lanes.at(-1);
     let [x, y] = last === undefined ? [0, 0] : [last.x + laneWidth(last) + LANE_GAP, last.y];

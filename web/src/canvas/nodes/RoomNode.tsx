@@ -3,8 +3,8 @@ import { memo } from "react";
 import { cx } from "@/ui/cx";
 import type { RoomNodeType } from "./types";
 
-/** Names of rooms within each other stand side by side. */
-const LABEL_STEP = 130;
+/** Where the name stands, by depth: names of rooms within each other do not lie on each other. */
+const CORNERS = ["-top-2.5 left-4.5", "-bottom-2.5 left-4.5", "-top-2.5 right-4.5", "-bottom-2.5 right-4.5"];
 
 /** The translucent ground of a membrane. Its name is a handle: the ground itself lets everything through. */
 export const RoomNode = memo(function RoomNode({ data, selected }: NodeProps<RoomNodeType>) {
@@ -19,8 +19,11 @@ export const RoomNode = memo(function RoomNode({ data, selected }: NodeProps<Roo
       }}
     >
       <span
-        className="room-name pointer-events-auto absolute -top-2.5 max-w-[80%] cursor-pointer truncate bg-paper px-2 text-12 font-semibold"
-        style={{ color: colour, left: 18 + depth * LABEL_STEP }}
+        className={cx(
+          "room-name pointer-events-auto absolute max-w-[80%] cursor-pointer truncate bg-paper px-2 text-12 font-semibold",
+          CORNERS[depth % CORNERS.length],
+        )}
+        style={{ color: colour }}
       >
         {membrane.name}
         {!isIsland && ` · ${membrane.shared.size} shared`}
