@@ -4,7 +4,7 @@ import { foldAll } from "./fold";
 import { actorName, agentsOf, filterRows, rowOf, type RowWorld } from "./rows";
 import { decisionRows, exportedDecision } from "./rowsDecision";
 import { csv } from "./rowsExport";
-import { previousPrompt, promptBefore, promptSteps } from "./rowsPrompt";
+import { promptBefore, promptSteps } from "./rowsPrompt";
 
 const WORLD: RowWorld = {
   agentOf: (runId) => (runId === "churn/figures" ? "churn/analyst" : ""),
@@ -157,9 +157,19 @@ describe("prompts", () => {
     expect(at("c", "x", 9)).toBeUndefined();
   });
 
-  test("the one before is of the same run", () => {
-    const last = steps[2];
-    expect(last && previousPrompt(steps, last)?.step).toBe("c1/decision");
-    expect(steps[1] && previousPrompt(steps, steps[1])).toBeUndefined();
+  test("the one before is of the same run, for a fork of what it shares", () => {
+    const forked = history
+      .add("run:f", "run.forked", { origin: "a", at: 4 })
+      .add("run:f", "context.assembled", { key: "c2/decision" })
+      .add("run:g", "run.forked", { origin: "f", at: 1 })
+      .add("run:g", "context.assembled", { key: "c9/decision" });
+
+    expect(promptSteps(forked.events).map((step) => [step.runId, step.step, step.previous])).toEqual([
+      ["a", "c1/decision", ""],
+      ["b", "c1/decision", ""],
+      ["a", "c2/decision", "c1/decision"],
+      ["f", "c2/decision", "c1/decision"],
+      ["g", "c9/decision", "c1/decision"],
+    ]);
   });
 });

@@ -114,6 +114,14 @@ function asked(event: WireEvent): Told {
   return ["approval", "approval", typeof question === "string" ? question : (event.texts["question"] ?? "")];
 }
 
+function limited(event: WireEvent, world: RowWorld): Told {
+  const unit = text(event, "unit");
+  const cap = event.data["cap"];
+  const most =
+    typeof cap !== "number" ? `${unit}: no limit` : unit === "usd" ? world.money(cap) : `${cap} ${unit}`;
+  return ["money", "limit", said(typeof cap === "number" ? `at most ${most}` : most, text(event, "scope"))];
+}
+
 const failed: Teller = (event) => [
   "run",
   "failed",
@@ -230,14 +238,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   "run.reopened": () => ["run", "run", "reopened"],
   "run.suspended": (event) => ["run", "run", said(text(event, "status"), text(event, "reason"))],
   "note.injected": (event) => ["note", "note", event.texts["text"] ?? ""],
-  "limit.set": (event) => [
-    "money",
-    "limit",
-    said(
-      `${text(event, "unit")} of ${text(event, "scope")}`,
-      "cap" in event.data ? `at most ${String(event.data["cap"])}` : "no cap",
-    ),
-  ],
+  "limit.set": limited,
   "group.joined": (event) => [
     "note",
     "membrane",

@@ -7,6 +7,8 @@ export interface PromptStep {
   readonly position: number;
   readonly seq: number;
   readonly atUs: number;
+  /** Key of the prompt that its run was sent before, of a fork also by its origin; "" for the first. */
+  readonly previous: string;
   /** As the provider counted; null until it answered. */
   readonly inputTokens: number | null;
   readonly cachedTokens: number | null;
@@ -18,30 +20,59 @@ export interface PromptStep {
 /** All prompts that were sent, the oldest first. A step that was asked for again stands once, with its newest. */
 export function promptSteps(events: Iterable<WireEvent>): readonly PromptStep[] {
   const found = new Map<string, PromptStep>();
+  const sent = new Map<string, readonly Sent[]>();
   for (const event of events) {
-    if (event.kind === "context.assembled") {
-      const [, runId] = splitStream(event.stream);
-      const step = text(event, "key");
-      found.set(`${runId} ${step}`, {
+    if (!CONCERNED.has(event.kind)) continue;
+    const [, runId] = splitStream(event.stream);
+    const step = text(event, "key");
+    const before = sent.get(runId) ?? [];
+    if (event.kind === "run.forked") {
+      const shared = (sent.get(text(event, "origin")) ?? []).filter((one) => one.seq <= integer(event, "at"));
+      sent.set(
         runId,
-        step,
-        position: event.position,
-        seq: event.seq,
-        atUs: event.at_us,
-        inputTokens: null,
-        cachedTokens: null,
-        outputTokens: null,
-        microusd: null,
-        hasFailed: false,
-      });
-    } else if (event.kind === "model.completed" || event.kind === "model.failed") {
-      const [, runId] = splitStream(event.stream);
-      const key = `${runId} ${text(event, "key")}`;
-      const before = found.get(key);
-      if (before !== undefined) found.set(key, answered(before, event));
+        shared.map((one) => ({ ...one, seq: 0 })),
+      );
+    } else if (event.kind === "context.assembled") {
+      const previous = before.findLast((one) => one.step !== step)?.step ?? "";
+      sent.set(runId, [...before.slice(-SENT_MAX), { step, seq: event.seq }]);
+      found.set(`${runId} ${step}`, unanswered(event, runId, step, previous));
+    } else {
+      const asked = found.get(`${runId} ${step}`);
+      if (asked !== undefined) found.set(`${runId} ${step}`, answered(asked, event));
     }
   }
   return [...found.values()];
+}
+
+interface Sent {
+  readonly step: string;
+  /** In its run; 0 for what a fork shares. */
+  readonly seq: number;
+}
+
+const CONCERNED: ReadonlySet<string> = new Set([
+  "run.forked",
+  "context.assembled",
+  "model.completed",
+  "model.failed",
+]);
+/** Prompts of a run among which a fork looks for the one before it. */
+const SENT_MAX = 100;
+
+function unanswered(event: WireEvent, runId: string, step: string, previous: string): PromptStep {
+  return {
+    runId,
+    step,
+    position: event.position,
+    seq: event.seq,
+    atUs: event.at_us,
+    previous,
+    inputTokens: null,
+    cachedTokens: null,
+    outputTokens: null,
+    microusd: null,
+    hasFailed: false,
+  };
 }
 
 function answered(step: PromptStep, event: WireEvent): PromptStep {
@@ -67,14 +98,4 @@ export function promptBefore(
 ): PromptStep | undefined {
   const mine = promptsOfRun(steps, at.runId);
   return mine.find((step) => step.step === at.step) ?? mine.findLast((step) => step.position <= at.position);
-}
-
-/** The prompt that the same run was sent before this one. */
-export function previousPrompt(
-  steps: readonly PromptStep[],
-  step: { readonly runId: string; readonly step: string },
-): PromptStep | undefined {
-  const mine = promptsOfRun(steps, step.runId);
-  const index = mine.findIndex((one) => one.step === step.step);
-  return index > 0 ? mine[index - 1] : undefined;
 }

@@ -8,14 +8,14 @@ import { Skeleton } from "@/ui/Skeleton";
 import { promptDiffQuery, type StepName } from "./requests";
 
 interface PromptDifferenceProps extends StepName {
-  /** Key of the step before; undefined for the first prompt of a run. */
-  readonly previous: string | undefined;
+  /** Key of the step before; "" for the first prompt of a run. */
+  readonly previous: string;
 }
 
 /** What changed since the prompt before, and what that did to the cache. */
 export function PromptDifference({ runId, step, previous }: PromptDifferenceProps) {
   const diff = useQuery(promptDiffQuery({ runId, step }, previous));
-  if (previous === undefined)
+  if (previous === "")
     return <p className="py-2 text-ink-2">This is the first prompt of its run: there is none before it.</p>;
   if (diff.isPending) return <Skeleton label="the difference" rows={5} />;
   if (diff.isError) return <ErrorState {...inWords(diff.error)} onRetry={() => void diff.refetch()} />;

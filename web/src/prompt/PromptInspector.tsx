@@ -19,13 +19,12 @@ type View = (typeof VIEWS)[number];
 
 interface PromptInspectorProps {
   readonly step: PromptStep;
-  readonly previous: PromptStep | undefined;
   /** Who was shown it. */
   readonly agent: string;
 }
 
 /** The exact prompt of one model step: of what it was made, what it said, how it differs from the last one. */
-export function PromptInspector({ step, previous, agent }: PromptInspectorProps) {
+export function PromptInspector({ step, agent }: PromptInspectorProps) {
   const [view, setView] = useState<View>("Sections");
   const manifest = useQuery(manifestQuery(step));
   return (
@@ -62,7 +61,7 @@ export function PromptInspector({ step, previous, agent }: PromptInspectorProps)
       <div tabIndex={0} className="min-h-0 flex-1 overflow-auto px-4 pb-3 -outline-offset-2 scroll-thin">
         {view === "Exact text" && <PromptText runId={step.runId} step={step.step} />}
         {view === "Difference" && (
-          <PromptDifference runId={step.runId} step={step.step} previous={previous?.step} />
+          <PromptDifference runId={step.runId} step={step.step} previous={step.previous} />
         )}
         {view === "Sections" && manifest.isPending && <Skeleton label="the sections" rows={5} />}
         {view === "Sections" && manifest.isError && (

@@ -26,11 +26,11 @@ export function promptQuery({ runId, step }: StepName) {
   });
 }
 
-export function promptDiffQuery({ runId, step }: StepName, previous: string | undefined) {
+export function promptDiffQuery({ runId, step }: StepName, previous: string) {
   return queryOptions({
-    queryKey: ["promptDiff", runId, previous ?? "", step],
+    queryKey: ["promptDiff", runId, previous, step],
     queryFn:
-      previous === undefined
+      previous === ""
         ? skipToken
         : ({ signal }) =>
             api.get<Shape<"PromptDiff">>(

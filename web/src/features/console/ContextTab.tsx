@@ -73,7 +73,7 @@ export function ContextTab() {
           }
         />
       }
-      second={<ShownPrompt key={idOf(step)} step={step} all={all} />}
+      second={<ShownPrompt key={idOf(step)} step={step} />}
     />
   );
 }

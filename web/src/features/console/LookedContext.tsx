@@ -5,12 +5,12 @@ import { usePrompts } from "./usePrompts";
 
 /** What was seen: the chosen event in full, and the prompt that stood before it. */
 export function LookedContext() {
-  const { all, shown, isNone } = usePrompts();
+  const { shown, isNone } = usePrompts();
   return (
     <div className="flex h-full min-h-0 flex-col">
       <LookedEvent />
       <div className="min-h-0 flex-1">
-        {shown !== undefined && <ShownPrompt key={`${shown.runId} ${shown.step}`} step={shown} all={all} />}
+        {shown !== undefined && <ShownPrompt key={`${shown.runId} ${shown.step}`} step={shown} />}
         {shown === undefined && (
           <EmptyState title={isNone ? "No prompt stood before this event" : "No model was asked yet"}>
             {isNone

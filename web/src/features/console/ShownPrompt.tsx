@@ -1,14 +1,9 @@
-import { previousPrompt, type PromptStep } from "@/projection/rowsPrompt";
+import type { PromptStep } from "@/projection/rowsPrompt";
 import { PromptInspector } from "@/prompt/PromptInspector";
 import { useGraph } from "@/state/log";
 
-interface ShownPromptProps {
-  readonly step: PromptStep;
-  readonly all: readonly PromptStep[];
-}
-
-/** A prompt with who was shown it, and the one before it. */
-export function ShownPrompt({ step, all }: ShownPromptProps) {
+/** A prompt with who was shown it. */
+export function ShownPrompt({ step }: { readonly step: PromptStep }) {
   const agent = useGraph().runs.get(step.runId)?.agent || step.runId;
-  return <PromptInspector step={step} previous={previousPrompt(all, step)} agent={agent} />;
+  return <PromptInspector step={step} agent={agent} />;
 }

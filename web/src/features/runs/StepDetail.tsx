@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import type { Run } from "@/projection/graph";
-import { previousPrompt, promptSteps } from "@/projection/rowsPrompt";
+import { promptSteps } from "@/projection/rowsPrompt";
 import { eventsOfStep, type StepLine } from "@/projection/timelineSteps";
 import { PromptInspector } from "@/prompt/PromptInspector";
 import { useEvents } from "@/state/log";
@@ -10,15 +10,9 @@ import { clock } from "@/ui/time";
 /** A step of a model with its prompt, any other with what it was given and what came out. */
 export function StepDetail({ run, step }: { readonly run: Run; readonly step: StepLine }) {
   const events = useEvents();
-  const prompts = useMemo(
-    () => promptSteps(events.filter((event) => event.stream === `run:${run.id}`)),
-    [events, run.id],
-  );
-  const prompt = prompts.find((one) => one.step === step.key);
-  if (prompt !== undefined)
-    return (
-      <PromptInspector step={prompt} previous={previousPrompt(prompts, prompt)} agent={run.agent || run.id} />
-    );
+  const prompts = useMemo(() => promptSteps(events), [events]);
+  const prompt = prompts.find((one) => one.runId === run.id && one.step === step.key);
+  if (prompt !== undefined) return <PromptInspector step={prompt} agent={run.agent || run.id} />;
   const mine = eventsOfStep(events, run.id, step.key);
   if (mine.length === 0)
     return (
