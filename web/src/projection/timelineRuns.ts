@@ -76,6 +76,8 @@ const DRIVING: ReadonlySet<string> = new Set([
   "run.reopened",
   "run.suspended",
   "limit.set",
+  // Told anew by whoever goes on with a run.
+  "tools.changed",
 ]);
 
 /** Two histories side by side, matched by what they are about, and the first place where they differ. */

@@ -41,7 +41,7 @@ export function CostChart({ points }: { readonly points: readonly CostPoint[] })
           vectorEffect="non-scaling-stroke"
         />
       </svg>
-      <figcaption className="flex justify-between text-11 text-ink-3">
+      <figcaption className="flex justify-between gap-3 text-11 text-ink-3">
         <span className="num">{clock(first.atUs)}</span>
         <span>
           {isMoney ? "spent" : "tokens; nothing had a price"}: <span className="num text-ink-2">{total}</span>

@@ -47,7 +47,7 @@ const COLUMNS: readonly Column<LedgerLine>[] = [
   },
   {
     id: "source",
-    label: "From, or scope",
+    label: "From or scope",
     cell: (line) => <span title={line.source}>{labelOf(line.source)}</span>,
     sortBy: (line) => line.source,
   },
