@@ -1,9 +1,8 @@
 import type { Agent, Graph } from "@/projection/graph";
 import { liveMembranes } from "@/projection/vitals";
-import { CommandButton } from "@/shell/CommandButton";
 import { useCommand } from "@/shell/useCommand";
 import { Menu, type MenuItem } from "@/ui/Menu";
-import { MembraneIcon, PauseIcon, PlayIcon, StepIcon, StopIcon } from "@/ui/icons/icons";
+import { MembraneIcon } from "@/ui/icons/icons";
 import { changeMembership } from "./membership";
 import { membranesOf } from "./scene";
 import { useCanvas } from "./store";
@@ -13,10 +12,9 @@ interface AgentBarProps {
   readonly agent: Agent;
 }
 
-/** What can be done with the agent that is selected: by keyboard too, without any drag. */
+/** Membranes of the selected agent, without any drag. What else can be told it stands in the inspector. */
 export function AgentBar({ graph, agent }: AgentBarProps) {
   const pending = useCanvas((state) => state.pending);
-  const isPaused = graph.runs.get(agent.runId)?.status === "paused";
   const memberOf = membranesOf(graph, agent.id, pending);
   const { enabled } = useCommand("agent.membership");
   const why = enabled.ok ? undefined : enabled.why;
@@ -42,25 +40,14 @@ export function AgentBar({ graph, agent }: AgentBarProps) {
       className="flex flex-wrap items-center gap-1.5 rounded-card border border-line bg-panel p-1.5"
     >
       <span className="max-w-30 truncate px-1.5 font-semibold">{agent.name}</span>
-      {isPaused ? (
-        <CommandButton id="agent.resume" label="Resume" icon={<PlayIcon size={12} />} />
-      ) : (
-        <CommandButton id="agent.pause" label="Pause" icon={<PauseIcon size={12} />} />
-      )}
-      <CommandButton id="agent.step" label="Step agent" icon={<StepIcon size={12} />} />
-      <CommandButton id="agent.stop" label="Stop agent" variant="danger" icon={<StopIcon size={10} />} />
-      {agent.version > 0 && (
-        <>
-          <Menu
-            label="Join a membrane"
-            text="Join…"
-            icon={<MembraneIcon size={14} />}
-            items={items(true)}
-            align="right"
-          />
-          <Menu label="Leave a membrane" text="Leave…" items={items(false)} align="right" />
-        </>
-      )}
+      <Menu
+        label="Join a membrane"
+        text="Join…"
+        icon={<MembraneIcon size={14} />}
+        items={items(true)}
+        align="right"
+      />
+      <Menu label="Leave a membrane" text="Leave…" items={items(false)} align="right" />
     </div>
   );
 }

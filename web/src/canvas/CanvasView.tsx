@@ -112,7 +112,7 @@ function Canvas({ graph }: { readonly graph: Graph }) {
       <div className="absolute top-3 left-3 z-10">
         <CanvasSearch graph={graph} scene={stage.scene} onShow={actions.show} field={field} />
       </div>
-      {agent !== undefined && (
+      {agent !== undefined && agent.version > 0 && (
         <div className="absolute top-3 right-3 z-10 max-w-[calc(100%-280px)]">
           <AgentBar graph={graph} agent={agent} />
         </div>

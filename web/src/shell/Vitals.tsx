@@ -1,11 +1,11 @@
-import type { ReactNode } from "react";
 import type { Graph, Run } from "@/projection/graph";
 import { vitals } from "@/projection/vitals";
 import { useGraph, useProjection } from "@/state/log";
 import { type Selection, useUi } from "@/state/ui";
 import { compact, dollars, whole } from "@/ui/amounts";
-import { cx } from "@/ui/cx";
 import { Meter } from "@/ui/Meter";
+import { ContextGauge } from "./ContextGauge";
+import { Vital } from "./Vital";
 
 /** What it costs, what runs, what waits for people, and how large the newest prompt is. */
 export function Vitals() {
@@ -13,6 +13,7 @@ export function Vitals() {
   const graph = useGraph();
   const selection = useUi((state) => state.selection);
   const run = promptRun(graph, selection);
+  const agent = selection?.kind === "agent" ? graph.agents.get(selection.id) : undefined;
   const budget = now.budgetMicrousd === null ? "no limit" : dollars(now.budgetMicrousd);
   const spent = `${now.unpriced > 0 ? "≥ " : ""}${dollars(now.spentMicrousd)}`;
   return (
@@ -26,7 +27,8 @@ export function Vitals() {
       <Vital label="approvals" tone={now.waitingApprovals > 0 ? "text-warn" : undefined}>
         {now.waitingApprovals === 0 ? "none waiting" : `${now.waitingApprovals} waiting`}
       </Vital>
-      {run !== null && (
+      {agent !== undefined && agent.version > 0 && <ContextGauge agent={agent} />}
+      {agent === undefined && run !== null && (
         <Vital
           label="newest prompt"
           className="max-tablet:hidden"
@@ -73,27 +75,4 @@ function promptRun(graph: Graph, selection: Selection | null): Run | null {
     if (one.promptTokens > 0 && (newest === null || one.lastPosition > newest.lastPosition)) newest = one;
   }
   return newest;
-}
-
-interface VitalProps {
-  readonly label: string;
-  readonly title?: string;
-  readonly tone?: string | undefined;
-  readonly className?: string;
-  readonly children: ReactNode;
-}
-
-function Vital({ label, title, tone, className, children }: VitalProps) {
-  return (
-    <div
-      title={title}
-      className={cx(
-        "flex flex-col justify-center border-l border-line px-3 leading-tight max-tablet:first:border-l-0 max-tablet:first:pl-0",
-        className,
-      )}
-    >
-      <dt className="text-11 whitespace-nowrap text-ink-3">{label}</dt>
-      <dd className={cx("num whitespace-nowrap", tone)}>{children}</dd>
-    </div>
-  );
 }
