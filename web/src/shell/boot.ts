@@ -44,7 +44,12 @@ function signedOut(error: ApiError): void {
   feed = null;
   eventLog.clear();
   queryClient.clear();
-  setUi({ me: null, session: "signed_out", isByPassword: error.hint?.includes("/login") ?? false });
+  // A wrong password is refused without a hint: the way in stays what it was.
+  setUi((state) => ({
+    me: null,
+    session: "signed_out",
+    isByPassword: error.hint === null ? state.isByPassword : error.hint.includes("/login"),
+  }));
 }
 
 /** What a choice looks like is the style sheet's business; `system` chooses nothing. */

@@ -32,7 +32,11 @@ const TENANT = {
 };
 
 /** A server that knows who is there, with a stored log; its stream stays open and quiet. */
-const server = { me: { status: 200, body: ME as object }, stored: churn().events };
+const server = {
+  me: { status: 200, body: ME as object },
+  login: { status: 200, body: {} as object },
+  stored: churn().events,
+};
 
 class QuietStream {
   readonly readyState = 1;
@@ -53,12 +57,14 @@ beforeEach(() => {
       ? { status: 200, body: TENANT }
       : url.includes("/ledger/costs")
         ? { status: 200, body: { items: [] } }
-        : url.includes("/me")
-          ? server.me
-          : {
-              status: 200,
-              body: { items: server.stored.filter((event) => event.position > after), next: null },
-            };
+        : url.includes("/login")
+          ? server.login
+          : url.includes("/me")
+            ? server.me
+            : {
+                status: 200,
+                body: { items: server.stored.filter((event) => event.position > after), next: null },
+              };
     return Promise.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
   });
   server.me = { status: 200, body: ME };
@@ -197,6 +203,22 @@ describe("not signed in", () => {
 
     expect(screen.getByLabelText("Password")).toBeTruthy();
     await expectAccessible();
+  });
+
+  test("a wrong password is told in the form, which stays", async () => {
+    const user = userEvent.setup();
+    server.me = refused("POST /api/v1/login signs in.");
+    await open();
+    server.login = {
+      status: 401,
+      body: { error: { code: "not_signed_in", message: "name or password is wrong", hint: null } },
+    };
+    await user.type(screen.getByLabelText("Name"), "ada");
+    await user.type(screen.getByLabelText("Password"), "wrong");
+    await user.click(screen.getByRole("button", { name: "Sign in" }));
+
+    expect((await screen.findByText("name or password is wrong")).getAttribute("role")).toBe("alert");
+    expect(screen.getByLabelText("Password")).toBeTruthy();
   });
 
   test("a server that is not there says what to do", async () => {
