@@ -33,11 +33,11 @@ export function RunDetail({ id }: { readonly id: string }) {
     compare: <CompareTab run={run} />,
   };
   return (
-    <div className="flex h-full min-h-0 flex-col">
+    <div className="flex h-full min-h-0 flex-col max-tablet:h-auto">
       <RunHead run={run} />
       <Tabs
         label="Parts of the run"
-        className="min-h-0 flex-1"
+        className="min-h-0 flex-1 max-tablet:h-[80dvh] max-tablet:flex-none"
         selected={tab}
         onSelect={setTab}
         tabs={TABS.map((one) => ({ ...one, content: one.id === tab ? content[one.id] : null }))}

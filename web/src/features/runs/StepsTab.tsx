@@ -3,6 +3,7 @@ import { useMemo, useState } from "react";
 import { inWords } from "@/client/http";
 import type { Run } from "@/projection/graph";
 import { runSteps, type StepLine } from "@/projection/timelineSteps";
+import { useIsPhone } from "@/shell/useIsPhone";
 import { useEvents } from "@/state/log";
 import { dollars, whole } from "@/ui/amounts";
 import { EmptyState } from "@/ui/EmptyState";
@@ -64,6 +65,7 @@ export function StepsTab({ run }: { readonly run: Run }) {
   const events = useEvents();
   const steps = useQuery(stepsQuery(run));
   const costs = useQuery(costQuery(run));
+  const isPhone = useIsPhone();
   const [chosen, setChosen] = useState<string | null>(null);
   const lines = useMemo(
     () => runSteps(steps.data?.items ?? [], costs.data?.steps ?? [], events, run.id),
@@ -81,22 +83,24 @@ export function StepsTab({ run }: { readonly run: Run }) {
     );
   const shown =
     lines.find((line) => line.key === chosen) ?? lines.findLast((line) => line.kind === "model") ?? lines[0];
-  return (
-    <Split
-      label="Width of the steps"
-      initial={54}
-      first={
-        <Table
-          label="Steps"
-          className="[&_table]:min-w-130"
-          columns={COLUMNS}
-          rows={lines}
-          rowId={(line) => line.key}
-          selected={shown?.key ?? null}
-          onSelect={(line) => setChosen(line.key)}
-        />
-      }
-      second={shown === undefined ? null : <StepDetail key={shown.key} run={run} step={shown} />}
+  const list = (
+    <Table
+      label="Steps"
+      className="[&_table]:min-w-130"
+      columns={COLUMNS}
+      rows={lines}
+      rowId={(line) => line.key}
+      selected={shown?.key ?? null}
+      onSelect={(line) => setChosen(line.key)}
     />
   );
+  const detail = shown === undefined ? null : <StepDetail key={shown.key} run={run} step={shown} />;
+  if (isPhone)
+    return (
+      <>
+        <div className="h-60 border-b border-line">{list}</div>
+        {detail}
+      </>
+    );
+  return <Split label="Width of the steps" initial={54} first={list} second={detail} />;
 }
