@@ -63,9 +63,11 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
   return (
     <div {...zone.on} className="relative flex h-full flex-col">
       <PageHead title="Artifacts" note={isLoading ? undefined : inTotal(found.length, all.length, filter)}>
-        <span className="text-12 text-ink-3 max-tablet:hidden">
-          Drop files here, up to {bytes(FILE_BYTES_MAX)} each
-        </span>
+        {why === null && (
+          <span className="text-12 text-ink-3 max-tablet:hidden">
+            Drop files here, up to {bytes(FILE_BYTES_MAX)} each
+          </span>
+        )}
         <UploadButton why={why} />
         <CommandButton id="artifact.new" icon={<PlusIcon size={12} />} label="Write" />
       </PageHead>
