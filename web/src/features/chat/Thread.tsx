@@ -31,7 +31,7 @@ export function Thread({ chat, turns, live, isOpen, earlier, isLoadingEarlier, o
   const last = turns.at(-1);
 
   useLayoutEffect(() => {
-    if (isAtEnd.current) box.current?.scrollTo({ top: box.current.scrollHeight });
+    if (isAtEnd.current && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   });
   useEffect(() => {
     isAtEnd.current = true; // whoever speaks wants to see the answer

@@ -22,7 +22,7 @@ export function TurnView({ chat, turn, isLast, live, onOperations }: TurnViewPro
   const shown = shownReply(turn, live);
   const label = turn.number === 0 ? "Greeting" : `Turn ${turn.number}`;
   return (
-    <article aria-label={label} className="flex flex-col gap-2">
+    <article aria-label={label} className="mx-auto flex w-full max-w-190 flex-col gap-2">
       {turn.number > 0 &&
         (isEditing ? (
           <EditWords place={place} turn={turn} onClose={() => setEditing(false)} />

@@ -3,7 +3,7 @@ import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { WarnIcon } from "@/ui/icons/icons";
 import { turnWords } from "@/projection/turnWords";
-import { type Chat, type ChatTurn, currentBranch, regenerate, say } from "./api";
+import { type Chat, type ChatTurn, currentBranch, goOn, regenerate } from "./api";
 import { useAsked } from "./useAsked";
 import { useRunTurn } from "./useRunTurn";
 
@@ -26,7 +26,7 @@ export function Unanswered({ chat, last }: UnansweredProps) {
   if (!isFailed || hasReply || (branch.status === "cancelled" && last?.selected !== 0)) return null;
   const why = found.data === undefined ? branch.status : turnWords(found.data).word;
   const operation = found.data?.operations.find((one) => one.status === "error");
-  const again = () => (last?.selected === 0 && last.said !== "" ? say(place, last.said) : regenerate(place));
+  const again = () => (trigger === "continue" ? goOn(place) : regenerate(place));
   return (
     <div role="alert" className="flex items-start gap-2 rounded-card border border-bad p-3">
       <span className="mt-0.5 text-bad">

@@ -1,0 +1,171 @@
+import { QueryClientProvider } from "@tanstack/react-query";
+import { render, screen, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, test, vi } from "vitest";
+import { queryClient } from "@/client/queries";
+import { resetUi } from "@/state/ui";
+import { expectAccessible } from "../../../tests/axe";
+import type { Chat } from "./api";
+import { ChatView } from "./ChatView";
+
+const ME = {
+  name: "ada",
+  role: "operator",
+  tenant: "default",
+  tenants: ["default"],
+  csrf_token: "t",
+  features: [],
+  version: "0.1",
+} as const;
+
+function reply(number: number, text: string, run_id: string) {
+  const parts = [{ channel: "text", text, operation: "" }];
+  return { number, text, parts, status: "done", finish_reason: "completed", run_id, at_us: 3 };
+}
+
+const CHAT: Chat = {
+  id: "tavern",
+  branch: "main",
+  settings: {
+    model: "offline",
+    profile: "moods@1",
+    user: { name: "Ada" },
+    char: { name: "Mira" },
+    system: "",
+    lorebooks: [],
+    params: {},
+    history_max: 200,
+    deadline_ms: 0,
+  },
+  branches: [
+    {
+      name: "main",
+      origin: "",
+      run_id: "tavern/r000002",
+      status: "completed",
+      turn: 1,
+      is_current: true,
+      made_us: 1,
+    },
+  ],
+  turns: [
+    {
+      number: 1,
+      user: "Hello",
+      said: "Hello",
+      selected: 2,
+      variants: [reply(1, "Hi.", "tavern/r000001"), reply(2, "<b>Well</b> **met**.", "tavern/r000002")],
+      at_us: 2,
+    },
+  ],
+  before: null,
+  panels: [
+    {
+      tag: "mood",
+      value: { now: "calm" },
+      version: 1,
+      usage: "ui_only",
+      semantics: "state",
+      is_feed: false,
+      operation: "mood",
+      run_id: "tavern/r000002",
+      at_us: 3,
+    },
+  ],
+  feeds: [],
+  sessions: [],
+};
+
+let chat: Chat = CHAT;
+let asked: string[] = [];
+
+beforeEach(() => {
+  chat = CHAT;
+  asked = [];
+  queryClient.clear();
+  sessionStorage.clear();
+  resetUi({ me: ME, session: "signed_in", live: "live" });
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    if (init.method === "POST")
+      asked.push(`${url.replace("/api/v1/sessions/tavern", "")} ${String(init.body)}`);
+    const isChat = init.method === "GET" && /\/sessions\/tavern\?/.test(url);
+    const body = isChat ? chat : url.includes("/events") ? { items: [], next: null } : chat;
+    return Promise.resolve(new Response(JSON.stringify(body)));
+  });
+});
+
+async function show(): Promise<void> {
+  render(
+    <QueryClientProvider client={queryClient}>
+      <ChatView chat="tavern" branch="main" />
+    </QueryClientProvider>,
+  );
+  await screen.findByRole("article", { name: "Turn 1" });
+}
+
+test("a turn shows the selected reply as text, never as HTML, and the way to the others", async () => {
+  await show();
+  const turn = screen.getByRole("article", { name: "Turn 1" });
+  expect(turn.textContent).toContain("<b>Well</b> met.");
+  expect(turn.querySelector("b")).toBeNull();
+  expect(within(turn).getByText("2 of 2")).toBeTruthy();
+  await userEvent.click(within(turn).getByRole("button", { name: "Previous reply" }));
+  expect(asked).toEqual(['/select {"branch":"main","turn":1,"variant":1}']);
+  await expectAccessible();
+});
+
+test("Enter says it, Shift+Enter begins a line, and what is unsaid survives a reload", async () => {
+  await show();
+  const box = screen.getByLabelText("What you say");
+  await userEvent.type(box, "One{Shift>}{Enter}{/Shift}two");
+  expect(sessionStorage.getItem("artelier.draft.tavern#main")).toBe("One\ntwo");
+  await userEvent.type(box, "{Enter}");
+  expect(asked).toEqual(['/turns {"text":"One\\ntwo","branch":"main"}']);
+  expect(sessionStorage.getItem("artelier.draft.tavern#main")).toBeNull();
+});
+
+test("other words for a turn are said on a new branch, and it is said before", async () => {
+  await show();
+  await userEvent.click(screen.getByRole("button", { name: "More about turn 1" }));
+  await userEvent.click(screen.getByRole("menuitem", { name: "Say it in other words …" }));
+  expect(screen.getByText(/this branch stays as it is/)).toBeTruthy();
+  const field = screen.getByLabelText("Other words for turn 1");
+  await userEvent.clear(field);
+  await userEvent.type(field, "Good day");
+  await userEvent.click(screen.getAllByRole("button", { name: "Say it" })[0]!);
+  expect(asked).toEqual(['/edit {"branch":"main","turn":1,"text":"Good day"}']);
+});
+
+test("what the chat keeps is shown with what wrote it, and whether prompts see it", async () => {
+  await show();
+  const panel = screen.getByRole("region", { name: "art.mood" });
+  expect(panel.textContent).toContain("calm");
+  expect(panel.textContent).toContain("by mood");
+  expect(panel.textContent).toContain("no prompt sees it");
+  await userEvent.click(within(panel).getByRole("button", { name: "Publish" }));
+  expect(asked).toEqual(['/publish {"branch":"main","tag":"mood"}']);
+});
+
+test("a viewer reads everything and is told why nothing can be said", async () => {
+  resetUi({ me: { ...ME, role: "viewer" }, session: "signed_in", live: "live" });
+  await show();
+  const box = screen.getByLabelText("What you say");
+  expect(box.getAttribute("placeholder")).toContain("viewer");
+  await userEvent.type(box, "Hello{Enter}");
+  await userEvent.click(screen.getByRole("button", { name: "Reply again" }));
+  expect(asked).toEqual([]);
+});
+
+test("a turn that failed says why and is tried again with the same words", async () => {
+  const [branch] = CHAT.branches;
+  const [turn] = CHAT.turns;
+  chat = {
+    ...CHAT,
+    branches: [{ ...branch!, run_id: "tavern/r000003", status: "failed" }],
+    turns: [{ ...turn!, selected: 0, variants: [] }],
+  };
+  await show();
+  expect((await screen.findByText(/There is no reply/)).textContent).toContain("There is no reply");
+  await userEvent.click(screen.getByRole("button", { name: "Try again" }));
+  expect(asked).toEqual(['/regenerate {"branch":"main"}']);
+});
