@@ -24,7 +24,7 @@ _UNTIL = """async ([url, statuses, tries]) => {
     }
     return "still " + status;
 }"""
-_TRIES = 900
+_TRIES = 600
 
 
 class Hand:

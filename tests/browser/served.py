@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import IO
 
-WAIT_S = 60.0
+WAIT_S = 40.0
 """For anything that a loaded machine must do."""
 
 

@@ -1,0 +1,78 @@
+"""An agent that is dragged out of a membrane reads nothing of it any more."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Shot, SignIn
+from tests.browser.hand import Hand
+from tests.browser.served import Served
+
+pytestmark = pytest.mark.slow
+
+
+def test_an_agent_that_is_dragged_out_loses_what_is_shared(
+    served: Served, sign_in: SignIn, shot: Shot
+) -> None:
+    page = sign_in(served.start("--pace", "1"))
+    hand = Hand(page)
+    mission = hand.launch()
+    page.get_by_role("button", name="Pause all").click()
+    hand.until("runs", mission, status="paused")
+    writer, membrane = f"{mission}/writer", f"{mission}/shared"
+    hand.post(
+        "artifacts",
+        body={"id": "canary", "kind": "document", "content": "A canary.", "access": "private"},
+    )
+    hand.post("membranes", membrane, "share", body={"artifact": "canary"})
+    assert "canary" in _next_prompt(hand, writer)
+
+    room = hand.node("Membrane", "Shared")
+    _drag_out(page, hand.node("Agent", "Writer"), room)
+    page.get_by_text("Writer left Shared").wait_for()
+    shot(page, "membrane-left")
+    assert writer not in hand.get("membranes", membrane)["members"]
+    assert "canary" not in _next_prompt(hand, writer)
+
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Writer joined Shared").wait_for()
+    assert "canary" in _next_prompt(hand, writer)
+
+    hand.choose("agent", "Writer")
+    page.get_by_role("button", name=re.compile("^Leave")).click()
+    page.get_by_role("menuitem", name="Shared").click()
+    expect(room).to_have_accessible_name(re.compile("1 members?, 1 shared"))
+    page.get_by_role("button", name="Resume all").click()
+    hand.until("tasks", f"{mission}/report", status=("done", "blocked", "failed"))
+    assert _prompts(hand, f"{mission}/figures", "canary")
+    assert not _prompts(hand, f"{mission}/report", "canary")
+
+
+def _prompts(hand: Hand, run: str, words: str) -> list[str]:
+    """Steps of a run whose prompt had the words."""
+    if run not in {one["id"] for one in hand.items("runs")}:
+        return []
+    steps = [
+        one["key"] for one in hand.get("runs", run, "steps")["items"] if one["kind"] == "model"
+    ]
+    return [step for step in steps if words in hand.text("runs", run, "prompt", step=step)]
+
+
+def _next_prompt(hand: Hand, agent: str) -> str:
+    return json.dumps(hand.get("agents", agent, "next-prompt"))
+
+
+def _drag_out(page: Page, node: Locator, room: Locator) -> None:
+    """Past the left edge of the membrane."""
+    inner, outer = node.bounding_box(), room.bounding_box()
+    assert inner is not None and outer is not None
+    x, y = inner["x"] + inner["width"] / 2, inner["y"] + inner["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 40, y, steps=4)
+    page.mouse.move(outer["x"] - inner["width"], y, steps=6)
+    page.mouse.up()
