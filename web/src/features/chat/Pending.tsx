@@ -20,7 +20,7 @@ const WHAT: Readonly<Record<string, string>> = {
 export function Pending({ live, trigger, place }: PendingProps) {
   const words = live === null ? null : turnWords(live);
   return (
-    <div role="status" className="flex flex-col items-start gap-2 text-12">
+    <div role="status" className="mx-auto flex w-full max-w-190 flex-col items-start gap-2 px-3 text-12">
       <Status tone={TONE_OF[words?.meaning ?? "working"]}>
         {WHAT[trigger] ?? ""}
         {words?.word ?? "Asked; waits for its turn"}

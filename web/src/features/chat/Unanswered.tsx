@@ -28,7 +28,10 @@ export function Unanswered({ chat, last }: UnansweredProps) {
   const operation = found.data?.operations.find((one) => one.status === "error");
   const again = () => (trigger === "continue" ? goOn(place) : regenerate(place));
   return (
-    <div role="alert" className="flex items-start gap-2 rounded-card border border-bad p-3">
+    <div
+      role="alert"
+      className="mx-auto flex w-full max-w-190 items-start gap-2 rounded-card border border-bad p-3"
+    >
       <span className="mt-0.5 text-bad">
         <WarnIcon />
       </span>
