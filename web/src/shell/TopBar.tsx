@@ -15,6 +15,7 @@ import { Vitals } from "./Vitals";
 export function TopBar() {
   const Goal = panels.godmode;
   const anyGoing = useProjection(isAnyGoing);
+  const anyPaused = useProjection(isAnyPaused);
   return (
     <header className="flex min-h-14 flex-wrap items-center gap-x-3 gap-y-2 border-b border-line bg-panel px-4 py-2 [grid-area:top]">
       <div className="flex min-w-60 flex-1 items-center gap-2">
@@ -28,11 +29,8 @@ export function TopBar() {
       </div>
       <MissionChoice />
       <div role="group" aria-label="All runs" className="flex gap-2">
-        {anyGoing ? (
-          <CommandButton id="run.pause_all" icon={<PauseIcon size={12} />} />
-        ) : (
-          <CommandButton id="run.resume_all" icon={<PlayIcon size={12} />} />
-        )}
+        {anyGoing && <CommandButton id="run.pause_all" icon={<PauseIcon size={12} />} />}
+        {anyPaused && <CommandButton id="run.resume_all" icon={<PlayIcon size={12} />} />}
         <CommandButton id="run.step" icon={<StepIcon size={12} />} />
         <CommandButton id="run.stop_all" variant="danger" icon={<StopIcon size={10} />} />
       </div>
@@ -44,6 +42,10 @@ export function TopBar() {
 function isAnyGoing(graph: Graph): boolean {
   const roots = openRoots(graph);
   return roots.length === 0 || roots.some((run) => run.status !== "paused");
+}
+
+function isAnyPaused(graph: Graph): boolean {
+  return openRoots(graph).some((run) => run.status === "paused");
 }
 
 function SearchButton() {
