@@ -17,14 +17,17 @@ export default function CanvasScreen() {
   if (isEmpty(graph) && live === "loading") return <Skeleton label="what happened so far" rows={8} />;
   if (isEmpty(graph)) {
     return (
-      <EmptyState
-        title={isPast ? "Nothing was here yet" : "Nobody works yet"}
-        icon={<CanvasIcon size={28} />}
-      >
-        {isPast
-          ? "At this moment there was no agent and no artifact; move forward in the timeline."
-          : "Type a goal into the bar above and press Plan: you see who would work on what before anything begins."}
-      </EmptyState>
+      <>
+        <h1 className="sr-only">Canvas</h1>
+        <EmptyState
+          title={isPast ? "Nothing was here yet" : "Nobody works yet"}
+          icon={<CanvasIcon size={28} />}
+        >
+          {isPast
+            ? "At this moment there was no agent and no artifact; move forward in the timeline."
+            : "Type a goal into the bar above and press Plan: you see who would work on what before anything begins."}
+        </EmptyState>
+      </>
     );
   }
   return (
