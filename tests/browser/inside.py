@@ -19,12 +19,14 @@ from tests.server.house import on_a_port
 @contextmanager
 def inside(folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any) -> Iterator[str]:
     """While it is open, the server runs; the link that signs in once."""
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+    begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
     links: list[str] = []
     failed: list[BaseException] = []
     ready = threading.Event()
 
     async def serve() -> None:
+        stop = asyncio.Event()
+        begun.append((asyncio.get_running_loop(), stop))
         kernel = open_kernel(folder / "state.db")
         try:
             app = create_app(
@@ -39,11 +41,10 @@ def inside(folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any)
 
     def work() -> None:
         try:
-            loop.run_until_complete(serve())
+            asyncio.run(serve())
         except BaseException as error:  # told in the thread of the test
             failed.append(error)
         finally:
-            loop.close()
             ready.set()
 
     thread = threading.Thread(target=work, daemon=True)
@@ -52,7 +53,8 @@ def inside(folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any)
         assert ready.wait(WAIT_S) and links, f"the server did not start: {failed}"
         yield links[0]
     finally:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(stop.set)
+        for loop, stop in begun:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(stop.set)
         thread.join(WAIT_S)
         assert not failed, failed
