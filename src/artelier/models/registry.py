@@ -83,6 +83,14 @@ class ModelRegistry:
                 states[provider] = "ready"
         return states
 
+    def keys(self) -> dict[str, bool]:
+        """Each provider that needs a key, and whether one is in the environment. Never the key."""
+        return {
+            provider: any(self._environ.get(name, "").strip() for name in vendor.key_names)
+            for provider, vendor in VENDORS.items()
+            if vendor.needs_key
+        }
+
     async def aclose(self) -> None:
         """Close the provider connections that this event loop opened."""
         for port in self._built.values():

@@ -101,6 +101,11 @@ class Users:
             raise InvalidConfig("too many users", expected=f"at most {USERS_MAX}")
         return cls(found.values())
 
+    def of(self, tenant: str) -> list[User]:
+        """Those who may choose a tenant, by name."""
+        found = [user for user in self._by_name.values() if tenant in user.tenants]
+        return sorted(found, key=lambda user: user.name)
+
     def named(self, name: str) -> User | None:
         return self._by_name.get(name)
 

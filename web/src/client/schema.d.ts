@@ -2621,7 +2621,11 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Update
+         * @description Change grants and budget; only admins may. Runs at work see it at their next step.
+         */
+        patch: operations["tenants_update"];
         trace?: never;
     };
     "/api/v1/agui": {
@@ -2642,6 +2646,26 @@ export interface paths {
          * @description Say something in the chat that the thread names, and follow the reply. The turn goes on without us.
          */
         post: operations["agui_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/server": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show
+         * @description Version, model, database, workspace and limits; for admins also the tenant's users.
+         */
+        get: operations["server_show"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -5980,6 +6004,51 @@ export interface components {
             variant: number;
         };
         /**
+         * ServerShown
+         * @description How this server was started.
+         */
+        ServerShown: {
+            /** Version */
+            version: string;
+            /**
+             * Model
+             * @description Of whatever names none.
+             */
+            model: string;
+            /**
+             * Database
+             * @description Name of the file, without its folder.
+             */
+            database: string;
+            /**
+             * Workspace
+             * @description Name of the folder that the tools of new missions work on; empty for none.
+             */
+            workspace: string;
+            /**
+             * Has Worker
+             * @description Whether it drives runs that nobody else drives.
+             */
+            has_worker: boolean;
+            /**
+             * Upload Bytes Max
+             * @description Of one request with files.
+             */
+            upload_bytes_max: number;
+            /**
+             * Models
+             * @description Each provider that needs a key, and whether the server has one.
+             */
+            models: {
+                [key: string]: boolean;
+            };
+            /**
+             * Users
+             * @description Those of the tenant, for an admin of it; null for others, and if nobody has to sign in by name.
+             */
+            users: components["schemas"]["UserShown"][] | null;
+        };
+        /**
          * SessionNow
          * @description The session that the branch works with from now on.
          */
@@ -6641,6 +6710,22 @@ export interface components {
             approvals: components["schemas"]["Approval"][];
         };
         /**
+         * TenantChange
+         * @description What is to change about a tenant; what is not given stays as it is.
+         */
+        TenantChange: {
+            /**
+             * Budget Usd
+             * @description Most that it may spend in total, in dollars such as `5.00`. Null lifts the budget.
+             */
+            budget_usd?: string | null;
+            /**
+             * Grants
+             * @description Patterns such as `tools:*`; they replace all there are.
+             */
+            grants?: string[];
+        };
+        /**
          * TenantShown
          * @description A tenant: what it may do and spend, and what it has spent.
          */
@@ -6898,6 +6983,24 @@ export interface components {
             output_tokens: number;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * UserShown
+         * @description Somebody who may sign in.
+         */
+        UserShown: {
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "viewer" | "operator" | "admin";
+            /**
+             * Tenants
+             * @description Those of the user that the asking admin has too.
+             */
+            tenants: string[];
         };
         /**
          * Validated
@@ -21064,6 +21167,102 @@ export interface operations {
             };
         };
     };
+    tenants_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     agui_follow: {
         parameters: {
             query?: {
@@ -21191,6 +21390,98 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    server_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServerShown"];
                 };
             };
             /** @description Nobody is signed in. */

@@ -39,7 +39,7 @@ PREFIX = "/api/v1"
 MODULES = (
     "auth", "events", "runs", "approvals", "artifacts", "uploads", "sessions", "turns", "profiles",
     "missions", "god_mode", "tasks", "agents", "membranes", "steering", "all_runs", "memory",
-    "skills", "worlds", "world_figures", "market", "ledger", "tenants", "agui",
+    "skills", "worlds", "world_figures", "market", "ledger", "tenants", "agui", "server",
 )  # fmt: skip
 """Modules of this package with a `router`, in the order of the documentation."""
 

@@ -1,13 +1,14 @@
-"""`/tenants/me`: what the tenant of the request may do and spend, and what is left."""
+"""`/tenants/me`: what the tenant of the request may do and spend, what is left, and changes by admins."""
 
 from __future__ import annotations
 
+from artelier.errors import InvalidRequest
 from artelier.kernel import Tenants
 from artelier.kernel.bookkeeping import limits
 from artelier.money import parse_usd
-from artelier.server.deps import Desk
+from artelier.server.deps import Admin, Core, Desk
 from artelier.server.routes import resource
-from artelier.server.wire.ledger import TenantShown
+from artelier.server.wire.ledger import TenantChange, TenantShown
 
 router = resource("tenants")
 
@@ -26,6 +27,17 @@ async def me(desk: Desk) -> TenantShown:
             "limits": await limits(desk.services.store, desk.id, scope="tenant"),
         }
     )  # fmt: skip
+
+
+@router.patch("/me", operation_id="tenants_update")
+async def update(desk: Desk, who: Admin, kernel: Core, asked: TenantChange) -> TenantShown:
+    """Change grants and budget; only admins may. Runs at work see it at their next step."""
+    changed = asked.given()
+    if not changed:
+        raise InvalidRequest("nothing to change", expected="budget_usd or grants")
+    unlimited = "budget_usd" in changed and changed["budget_usd"] is None
+    await kernel.tenants.update(desk.id, **changed, unlimited=unlimited, by=who.actor)
+    return await me(desk)
 
 
 def _micro(amount: str | None) -> int | None:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from artelier.server.wire.forms import Told
+from typing import Annotated
+
+from pydantic import Field
+
+from artelier.kernel.policy import GRANT_CHARS_MAX
+from artelier.server.wire.forms import Asked, Told
+
+GRANTS_MAX = 200
+Grant = Annotated[
+    str, Field(min_length=1, max_length=GRANT_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
 
 
 class Account(Told):
@@ -107,3 +117,12 @@ class TenantShown(Told):
     """Null: no limit."""
     allow_unknown_price: bool
     limits: list[Limit]
+
+
+class TenantChange(Asked):
+    """What is to change about a tenant; what is not given stays as it is."""
+
+    budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")
+    """Most that it may spend in total, in dollars such as `5.00`. Null lifts the budget."""
+    grants: list[Grant] = Field(default_factory=list, max_length=GRANTS_MAX)
+    """Patterns such as `tools:*`; they replace all there are."""

@@ -1,0 +1,35 @@
+"""What is said about the server itself: names only, no path and no key."""
+
+from __future__ import annotations
+
+from artelier.server.users import Role
+from artelier.server.wire.forms import Told
+
+
+class UserShown(Told):
+    """Somebody who may sign in."""
+
+    name: str
+    role: Role
+    tenants: list[str]
+    """Those of the user that the asking admin has too."""
+
+
+class ServerShown(Told):
+    """How this server was started."""
+
+    version: str
+    model: str
+    """Of whatever names none."""
+    database: str
+    """Name of the file, without its folder."""
+    workspace: str
+    """Name of the folder that the tools of new missions work on; empty for none."""
+    has_worker: bool
+    """Whether it drives runs that nobody else drives."""
+    upload_bytes_max: int
+    """Of one request with files."""
+    models: dict[str, bool]
+    """Each provider that needs a key, and whether the server has one."""
+    users: list[UserShown] | None
+    """Those of the tenant, for an admin of it; null for others, and if nobody has to sign in by name."""
