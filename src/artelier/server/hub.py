@@ -125,6 +125,11 @@ class Hub:
         self.dropped = 0
         """Clients that did not keep up, so far."""
 
+    @property
+    def encoded(self) -> int:
+        """Events that were encoded for those who listen now; one costs one, however many they are."""
+        return sum(feed.encoder.encoded for feed in self._feeds.values())
+
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._unlisten = self._kernel.store.listen(self._committed)

@@ -45,9 +45,15 @@ def _operations(*, quick: bool, directory: Path, progress: Progress) -> dict[str
     return bench_operations(quick=quick, directory=directory, progress=progress)
 
 
+def _server(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier.testing.bench.server import bench_server
+
+    return bench_server(quick=quick, directory=directory, progress=progress)
+
+
 AREAS: dict[str, Area] = {
     "kernel": _kernel, "context": _context, "memory": _memory, "world": _world,
-    "operations": _operations,
+    "operations": _operations, "server": _server,
 }  # fmt: skip
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 
