@@ -104,6 +104,27 @@ def test_the_manifest_says_section_by_section_what_a_prompt_was_made_of(tmp_path
     asyncio.run(scenario())
 
 
+def test_two_runs_are_compared_from_what_they_share_to_where_they_part(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path, "one", "two", "three") as home:
+            await spoken(home.kernel, "m1/a", "hi", "and then?")
+            await spoken(home.kernel, "m1/b", "bye")
+            await home.kernel.for_tenant().fork("m1/a", new_id="m1/fork")
+            forked = await home.client.get("/api/v1/runs/m1%2Fa/diff", params={"with": "m1/fork"})
+            assert forked.json()["shared"]["events"] > 0
+            assert forked.json()["shared"]["upto"]["run"] == "m1/a"
+            found = await home.client.get("/api/v1/runs/m1%2Fa/diff", params={"with": "m1/b"})
+            assert found.json() == await home.kernel.for_tenant().diff("m1/a", "m1/b")
+            assert found.json()["first_divergence"]["what"] == "request"
+            assert found.json()["shared"] == {"events": 0, "upto": None}
+            gone = await home.client.get("/api/v1/runs/m1%2Fa/diff", params={"with": "none"})
+            assert_fault(gone, 404, "not_found")
+            unasked = await home.client.get("/api/v1/runs/m1%2Fa/diff")
+            assert_fault(unasked, 422, "invalid_request")
+
+    asyncio.run(scenario())
+
+
 def test_an_approval_is_asked_in_the_inbox_and_answered_by_name(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path) as home:

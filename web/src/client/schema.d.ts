@@ -248,6 +248,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diff
+         * @description What two runs share, and the first step at which they part.
+         */
+        get: operations["runs_diff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/manifest": {
         parameters: {
             query?: never;
@@ -3722,6 +3742,38 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * Divergence
+         * @description Where two runs part.
+         */
+        Divergence: {
+            /**
+             * Key
+             * @description Of the step; null if only their ends differ.
+             */
+            key: string | null;
+            /** Kind */
+            kind: string;
+            /**
+             * What
+             * @description missing, kind, model, tool, request, arguments, outcome, reply, result, status, reason
+             */
+            what: string;
+            /**
+             * Section
+             * @description Part of the prompt that differs.
+             */
+            section: string | null;
+            /**
+             * A
+             * @description What the first run has there, shortened.
+             */
+            a: unknown;
+            /** B */
+            b: unknown;
+            at_a: components["schemas"]["RunPlace"] | null;
+            at_b: components["schemas"]["RunPlace"] | null;
+        };
+        /**
          * Document
          * @description What a steering artifact says.
          */
@@ -5776,6 +5828,25 @@ export interface components {
             ticks: number;
         };
         /**
+         * RunDiff
+         * @description Two runs side by side.
+         */
+        RunDiff: {
+            /** Run A */
+            run_a: string;
+            /** Run B */
+            run_b: string;
+            shared: components["schemas"]["SharedHistory"];
+            /**
+             * Equal Steps
+             * @description Found equal after what is shared.
+             */
+            equal_steps: number;
+            first_divergence: components["schemas"]["Divergence"] | null;
+            a: components["schemas"]["RunTotals"];
+            b: components["schemas"]["RunTotals"];
+        };
+        /**
          * RunEvent
          * @description Something that happened in a run of a chat. What more it says depends on `type`.
          */
@@ -5804,6 +5875,16 @@ export interface components {
             items: components["schemas"]["Run"][];
             /** Next */
             next: number | null;
+        };
+        /**
+         * RunPlace
+         * @description An event of a run.
+         */
+        RunPlace: {
+            /** Run */
+            run: string;
+            /** Seq */
+            seq: number;
         };
         /**
          * RunShown
@@ -5882,6 +5963,23 @@ export interface components {
              * @description Steps to reconcile.
              */
             unknown_outcomes: string[];
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * RunTotals
+         * @description How a compared run stands.
+         */
+        RunTotals: {
+            /** Status */
+            status: string;
+            /** Reason */
+            reason: string | null;
+            /** Steps */
+            steps: number;
+            usage: components["schemas"]["Usage"];
+            /** Cost Microusd */
+            cost_microusd: number;
         } & {
             [key: string]: unknown;
         };
@@ -6071,6 +6169,15 @@ export interface components {
             owner: string;
             /** Title */
             title?: string | null;
+        };
+        /**
+         * SharedHistory
+         * @description What two runs have by reference.
+         */
+        SharedHistory: {
+            /** Events */
+            events: number;
+            upto: components["schemas"]["RunPlace"] | null;
         };
         /** SharedOne */
         SharedOne: {
@@ -8414,6 +8521,103 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EventPage"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runs_diff: {
+        parameters: {
+            query: {
+                /** @description Id of the other run. */
+                with: string;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDiff"];
                 };
             };
             /** @description Nobody is signed in. */

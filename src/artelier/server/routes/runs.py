@@ -77,6 +77,17 @@ async def events(
     return Response(page_body(found, next_=next_, head=head), media_type="application/json")
 
 
+@router.get("/{run_id}/diff")
+async def diff(
+    desk: Desk, run_id: str,
+    with_: Annotated[
+        str, Query(alias="with", min_length=1, max_length=1000, description="Id of the other run.")
+    ],
+) -> wire.RunDiff:  # fmt: skip
+    """What two runs share, and the first step at which they part."""
+    return wire.RunDiff.model_validate(await desk.diff(run_id, with_))
+
+
 # Prompts
 
 

@@ -176,6 +176,57 @@ class PromptDiff(BaseModel):
     diff: str = Field(description="A unified diff of both requests as text.")
 
 
+class RunPlace(BaseModel):
+    """An event of a run."""
+
+    run: str
+    seq: int
+
+
+class SharedHistory(BaseModel):
+    """What two runs have by reference."""
+
+    events: int
+    upto: RunPlace | None
+
+
+class Divergence(BaseModel):
+    """Where two runs part."""
+
+    key: str | None = Field(description="Of the step; null if only their ends differ.")
+    kind: str
+    what: str = Field(
+        description="missing, kind, model, tool, request, arguments, outcome, reply, result, status, reason"
+    )
+    section: str | None = Field(description="Part of the prompt that differs.")
+    a: Any = Field(description="What the first run has there, shortened.")
+    b: Any
+    at_a: RunPlace | None
+    at_b: RunPlace | None
+
+
+class RunTotals(Answer):
+    """How a compared run stands."""
+
+    status: str
+    reason: str | None
+    steps: int
+    usage: Usage
+    cost_microusd: int
+
+
+class RunDiff(BaseModel):
+    """Two runs side by side."""
+
+    run_a: str
+    run_b: str
+    shared: SharedHistory
+    equal_steps: int = Field(description="Found equal after what is shared.")
+    first_divergence: Divergence | None
+    a: RunTotals
+    b: RunTotals
+
+
 class Effect(BaseModel):
     """What a command led to."""
 
