@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.conftest import ARGUMENTS, SALES, chromium
 from tests.browser.hand import Hand
@@ -15,7 +15,7 @@ from tests.repository.sources import ROOT
 
 FOLDER = ROOT / "docs" / "images"
 BYTES_MAX = 250_000
-SIZE = {"width": 1280, "height": 800}
+SIZE: ViewportSize = {"width": 1440, "height": 900}
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def _take(browser: Browser, link: str) -> None:
     expect(hand.node("Artifact").first).to_be_visible()
     inspector = hand.choose("agent", "Analyst")
     expect(inspector.get_by_role("application", name="Policy bias")).to_be_visible()
-    page.keyboard.press("0")
+    page.get_by_role("button", name="Show everything").click()
     _keep(page, "mission-control-dark")
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     _keep(page, "mission-control-light")
@@ -56,6 +56,8 @@ def _take(browser: Browser, link: str) -> None:
     _steering(hand)
     hand.until("missions", hand.mission(), status="completed")
     _context(hand)
+    page.keyboard.press("Control+i")  # the whole room for the screens that follow
+    page.keyboard.press("Control+j")
     _chat(hand)
     _world(hand)
 
@@ -79,10 +81,11 @@ def _context(hand: Hand) -> None:
 
 
 def _chat(hand: Hand) -> None:
-    hand.post("sessions", body={"id": "talk"})
+    char = {"name": "Mira", "description": "Mira is a ranger of the north."}
+    hand.post("sessions", body={"id": "talk", "user": "Kim", "char": char})
     hand.go("Chat").get_by_role("link", name="talk").first.click()
     chat = hand.page.get_by_role("region", name="Chat talk")
-    for number, text in enumerate(("Which files are there?", "We ride north."), start=1):
+    for number, text in enumerate(("Good morning, Mira.", "We ride north."), start=1):
         chat.get_by_role("textbox", name="What you say").fill(text)
         hand.page.keyboard.press("Enter")
         turn = chat.get_by_role("article", name=f"Turn {number}")
@@ -96,6 +99,8 @@ def _world(hand: Hand) -> None:
     hand.go("World").get_by_role("link", name="town").first.click()
     world = hand.page.get_by_role("region", name="World town")
     expect(world.get_by_role("heading", level=2)).to_contain_text("tick 20")
+    world.get_by_role("tab", name="Money").click()
+    expect(world.get_by_role("tabpanel", name="Money").get_by_role("figure").first).to_be_visible()
     _keep(hand.page, "world")
 
 
