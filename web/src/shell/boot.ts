@@ -63,6 +63,11 @@ export function install(): void {
   onSignedOut(signedOut);
   window.addEventListener("online", () => feed?.networkChanged());
   window.addEventListener("offline", () => feed?.networkChanged());
+  // A browser keeps pages that were left, with their connections, of which a host has six.
+  window.addEventListener("pagehide", () => feed?.stop());
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) feed?.start();
+  });
   const applyLook = () => {
     const { theme, motion } = useUi.getState();
     setLook("theme", theme);
