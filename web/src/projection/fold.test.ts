@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { churn, History } from "../../tests/events";
 import { fold, foldAll } from "./fold";
 import { EMPTY_GRAPH, RUN_STATUSES } from "./graph";
-import { openRoots, vitals, waitingApprovals } from "./vitals";
+import { madeArtifacts, openRoots, vitals, waitingApprovals } from "./vitals";
 
 describe("a goal, from plan to a passed evaluation", () => {
   const graph = foldAll(churn().events);
@@ -228,4 +228,26 @@ test("hostile and unknown events break nothing", () => {
   expect(graph.events).toBe(history.events.length);
   expect(graph.tasks.get("churn/figures")).toEqual(before.tasks.get("churn/figures"));
   expect(graph.costs.total.microusd).toBe(12_000);
+});
+
+test("costs by model know runs whose beginning names none, and each model of a run", () => {
+  const graph = foldAll(
+    new History()
+      .add("run:r", "run.started", { loop: "x", agent: "" })
+      .add("run:r", "model.requested", { key: "1", model: "small" })
+      .add("run:r", "model.completed", { key: "1", cost: 5 })
+      .add("run:r", "model.requested", { key: "2", model: "large" })
+      .add("run:r", "model.completed", { key: "2", cost: 70 }).events,
+  );
+  expect([...graph.costs.byModel].map(([model, spend]) => [model, spend.microusd])).toEqual([
+    ["small", 5],
+    ["large", 70],
+  ]);
+});
+
+test("what agents remember is no artifact that was made", () => {
+  const history = new History();
+  for (const kind of ["memory_block", "memory_store", "report"])
+    history.add(`artifact:${kind}`, "artifact.written", { id: kind, kind, version: 1 });
+  expect(madeArtifacts(foldAll(history.events)).map((one) => one.id)).toEqual(["report"]);
 });

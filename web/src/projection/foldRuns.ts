@@ -183,6 +183,7 @@ function hold(draft: Draft, event: WireEvent, id: string, amount: number): void 
 
 function modelRequested(draft: Draft, event: WireEvent, id: string): void {
   const model = text(event, "model");
+  if (model !== "") draft.patch("runs", id, { model }); // not every beginning names one, and a run may ask several
   hold(draft, event, id, holdOf(event, id));
   doing(draft, id, `model ${model}`);
 }

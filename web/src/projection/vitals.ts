@@ -63,9 +63,16 @@ export function liveArtifacts(graph: Graph): readonly Artifact[] {
     .sort((a, b) => b.changedUs - a.changedUs);
 }
 
-const OF_THEIR_OWN: ReadonlySet<string> = new Set(["agent", "task", "membrane", "steering"]);
+const OF_THEIR_OWN: ReadonlySet<string> = new Set([
+  "agent",
+  "task",
+  "membrane",
+  "steering",
+  "memory_block",
+  "memory_store",
+]);
 
-/** What was made, without the artifacts that screens show as what they are: agents, tasks, membranes, steering. */
+/** What was made, without the artifacts that screens show as what they are: agents, tasks, membranes, steering, memory. */
 export function madeArtifacts(graph: Graph): readonly Artifact[] {
   return liveArtifacts(graph).filter((one) => !OF_THEIR_OWN.has(one.kind));
 }

@@ -12,7 +12,7 @@ import { History } from "../../../tests/events";
 import { bodyOf, BLANK, mistakesOf } from "./draft";
 import { counted, matches, readFilter, writeFilter } from "./filter";
 import ArtifactsScreen from "./screen";
-import { FILE_BYTES_MAX, uploadFiles, useUploads } from "./uploads";
+import { uploadFiles, useUploads } from "./uploads";
 
 const ME = {
   name: "ada",
@@ -213,13 +213,15 @@ test("files are sent one by one: progress, what they became, and what was refuse
   }
   vi.stubGlobal("XMLHttpRequest", Request);
   const large = new File(["x"], "large.csv");
-  Object.defineProperty(large, "size", { value: FILE_BYTES_MAX });
+  Object.defineProperty(large, "size", { value: 5 * 1024 * 1024 });
+  answers = { "/api/v1/server": { status: 200, body: { upload_bytes_max: 5 * 1024 * 1024 } } };
   open();
+  expect(await screen.findByText("Drop files here, up to 5 MiB each")).toBeTruthy();
   uploadFiles([new File(["a"], "good.csv"), large, new File(["b"], "bad.csv")]);
 
   expect(await screen.findByRole("button", { name: "uploads/good.csv" })).toBeTruthy();
   expect(await screen.findByText(/bad\.csv has no rows\. Add some\./)).toBeTruthy();
-  expect(screen.getByText(/a file may have 64 MiB/)).toBeTruthy();
+  expect(screen.getByText(/a file may have 5 MiB/)).toBeTruthy();
   expect(sent).toEqual(["good.csv", "bad.csv"]);
   await expectAccessible();
 

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo } from "react";
 import { inWords } from "@/client/http";
+import { useServer } from "@/client/server";
 import { useCanAct } from "@/commands/useAct";
 import { CommandButton } from "@/shell/CommandButton";
 import { href, navigate, useRoute } from "@/shell/route";
@@ -21,7 +22,7 @@ import { NewArtifact } from "./NewArtifact";
 import { NothingFound } from "./NothingFound";
 import { UploadButton } from "./UploadButton";
 import { UploadList } from "./UploadList";
-import { FILE_BYTES_MAX, uploadFiles } from "./uploads";
+import { uploadFiles } from "./uploads";
 import { HITS_MAX, useArtifacts } from "./useArtifacts";
 import { useDropZone } from "./useDropZone";
 
@@ -38,6 +39,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
   const may = useCanAct();
   const why = may.ok ? null : may.why;
   const zone = useDropZone((files) => why === null && uploadFiles(files));
+  const most = useServer().data?.upload_bytes_max;
   const selected = selection?.kind === "artifact" ? selection.id : null;
 
   useEffect(() => {
@@ -65,7 +67,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
       <PageHead title="Artifacts" note={isLoading ? undefined : inTotal(found.length, all.length, filter)}>
         {why === null && (
           <span className="text-12 text-ink-3 max-tablet:hidden">
-            Drop files here, up to {bytes(FILE_BYTES_MAX)} each
+            Drop files here{most !== undefined && `, up to ${bytes(most)} each`}
           </span>
         )}
         <UploadButton why={why} />

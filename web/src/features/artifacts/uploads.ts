@@ -1,11 +1,10 @@
 import { create } from "zustand";
 import { inWords, upload } from "@/client/http";
+import { fetchServer } from "@/client/server";
 import type { Shape } from "@/client/types";
 import { useUi } from "@/state/ui";
 import { bytes } from "@/ui/sizes";
 
-/** As `artelier up` allows; a larger file would be refused on its way. */
-export const FILE_BYTES_MAX = 64 * 1024 * 1024;
 /** What a form adds to a file, generously. */
 const FORM_BYTES = 4096;
 
@@ -34,9 +33,14 @@ function change(key: number, fields: Partial<Upload>): void {
   }));
 }
 
-function tooLarge(file: File): string {
-  return file.size > FILE_BYTES_MAX - FORM_BYTES
-    ? `It has ${bytes(file.size)}; a file may have ${bytes(FILE_BYTES_MAX)}. Split it, or put it into the workspace.`
+/** Why a file would be refused on its way; "" if it would not, or if the server did not say. */
+async function tooLarge(file: File): Promise<string> {
+  const most = await fetchServer().then(
+    (server) => server.upload_bytes_max,
+    () => Infinity,
+  );
+  return file.size > most - FORM_BYTES
+    ? `It has ${bytes(file.size)}; a file may have ${bytes(most)}. Split it, or put it into the workspace.`
     : "";
 }
 
@@ -45,19 +49,18 @@ export function uploadFiles(files: Iterable<File>): void {
   const tenant = useUi.getState().me?.tenant ?? "";
   for (const file of files) {
     count += 1;
-    const words = tooLarge(file);
     const item: Upload = {
       key: count,
       tenant,
       name: file.name,
       sizeBytes: file.size,
       sentBytes: 0,
-      state: words === "" ? "waiting" : "refused",
+      state: "waiting",
       id: "",
-      words,
+      words: "",
     };
     useUploads.setState(({ items }) => ({ items: [...items, item] }));
-    if (words === "") chain = chain.then(() => send(file, item.key));
+    chain = chain.then(() => send(file, item.key));
   }
 }
 
@@ -66,6 +69,11 @@ async function send(file: File, key: number): Promise<void> {
   if (item === undefined) return;
   if (item.tenant !== useUi.getState().me?.tenant) {
     dismissUpload(key);
+    return;
+  }
+  const words = await tooLarge(file);
+  if (words !== "") {
+    change(key, { state: "refused", words });
     return;
   }
   change(key, { state: "sending" });

@@ -1,5 +1,8 @@
 import type { ReactNode } from "react";
 import type { Shape } from "@/client/types";
+import { Link } from "@/shell/Link";
+import { href } from "@/shell/route";
+import { useUi } from "@/state/ui";
 import { dollars, whole } from "@/ui/amounts";
 import { Meter } from "@/ui/Meter";
 
@@ -13,6 +16,7 @@ interface BudgetCardProps {
 
 /** What the tenant may spend, has spent, and what is left. */
 export function BudgetCard({ tenant, unpriced }: BudgetCardProps) {
+  const isAdmin = useUi((state) => state.me?.role === "admin");
   const { budget_microusd: budget, available_microusd: left } = tenant;
   const used = tenant.spent_microusd + tenant.held_microusd;
   return (
@@ -28,8 +32,14 @@ export function BudgetCard({ tenant, unpriced }: BudgetCardProps) {
       {budget === null ? (
         <p className="mt-2 text-ink-2">
           No budget stops this tenant.{" "}
-          <code className="num">artelier tenants update {tenant.id} --budget-usd 5.00</code> sets one; runs
-          see it at their next step.
+          {isAdmin ? (
+            <Link to={href("settings")} className="text-accent underline">
+              Set one in the settings
+            </Link>
+          ) : (
+            "An admin sets one in the settings"
+          )}
+          ; runs see it at their next step.
         </p>
       ) : (
         <Meter

@@ -42,6 +42,16 @@ const TENANT = {
   limits: [],
 };
 
+const ADMIN = {
+  name: "root",
+  role: "admin",
+  tenant: "default",
+  tenants: ["default"],
+  csrf_token: "t",
+  features: [],
+  version: "0.1.0",
+} as const;
+
 let asked: string[] = [];
 let tenant = TENANT;
 let status = 200;
@@ -120,7 +130,11 @@ test("another time is asked for and kept in the address; news read the sums agai
 test("no budget says how one is set; a failure says what to do", async () => {
   tenant = { ...TENANT, budget_microusd: null, available_microusd: null };
   open();
-  expect(await screen.findByText(/--budget-usd/)).toBeTruthy();
+  expect(await screen.findByText(/An admin sets one in the settings/)).toBeTruthy();
+  act(() => resetUi({ me: ADMIN, session: "signed_in", live: "live" }));
+  expect(screen.getByRole("link", { name: "Set one in the settings" }).getAttribute("href")).toBe(
+    "/settings",
+  );
 
   status = 409;
   queryClient.clear();

@@ -9,7 +9,7 @@ import { Fact, Facts, Section } from "./Section";
 const MEANING: Readonly<Record<Role, string>> = {
   viewer: "looks at everything of the tenant and changes nothing",
   operator: "also gives goals, steers, approves and writes",
-  admin: "also does what is reserved to admins",
+  admin: "also changes budget and grants of the tenant, and sees its users",
 };
 
 /** Who is signed in, for which tenant, and the way out. */

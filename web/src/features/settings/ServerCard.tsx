@@ -1,11 +1,14 @@
-import { useQuery } from "@tanstack/react-query";
-import { api, inWords } from "@/client/http";
-import type { Shape } from "@/client/types";
+import { inWords } from "@/client/http";
 import type { LiveState } from "@/client/live";
+import { type ServerShown, useServer } from "@/client/server";
 import type { Graph } from "@/projection/graph";
 import { useProjection } from "@/state/log";
 import { useUi } from "@/state/ui";
 import { whole } from "@/ui/amounts";
+import { ErrorState } from "@/ui/ErrorState";
+import { bytes } from "@/ui/sizes";
+import { Skeleton } from "@/ui/Skeleton";
+import { keyWords } from "./keyWords";
 import { Fact, Facts, Section } from "./Section";
 
 const CONNECTION: Readonly<Record<LiveState, string>> = {
@@ -17,30 +20,17 @@ const CONNECTION: Readonly<Record<LiveState, string>> = {
   offline: "this device is offline",
 };
 
-const DAYS = 30;
 const eventsOf = (graph: Graph): number => graph.position;
 
-function namesOf({ items }: Shape<"Spending">): string {
-  const names = new Set(items.map((one) => one.model).filter((name) => name !== ""));
-  return [...names].sort().join(", ") || "none";
-}
-
-/** What this page talks to. */
+/** What this page talks to, and how it was started. */
 export function ServerCard() {
-  const me = useUi((state) => state.me);
   const live = useUi((state) => state.live);
-  const models = useQuery({
-    queryKey: ["settings", "models", me?.tenant],
-    queryFn: ({ signal }) => api.get<Shape<"Spending">>("/ledger/costs", { days: DAYS }, signal),
-    select: namesOf,
-  });
+  const features = useUi((state) => state.me?.features) ?? [];
   const position = useProjection(eventsOf);
+  const { data, error, refetch } = useServer();
   return (
     <Section title="Server">
       <Facts>
-        <Fact name="Version">
-          Artelier <span className="num">{me?.version}</span>
-        </Fact>
         <Fact name="Address">
           <span className="num">{window.location.host}</span>
         </Fact>
@@ -48,17 +38,44 @@ export function ServerCard() {
         <Fact name="Newest event">
           <span className="num">{whole(position)}</span>
         </Fact>
-        <Fact name="Models called">
-          {models.error !== null ? (
-            `not known: ${inWords(models.error).title}`
-          ) : (
-            <>
-              <span className="num">{models.data}</span> in {DAYS} days
-            </>
-          )}
-        </Fact>
-        {me !== null && me.features.length > 0 && <Fact name="Offers">{me.features.join(", ")}</Fact>}
+        {data !== undefined && <Started server={data} />}
+        {features.length > 0 && <Fact name="Offers">{features.join(", ")}</Fact>}
       </Facts>
+      {data === undefined &&
+        (error === null ? (
+          <Skeleton label="the server" rows={3} />
+        ) : (
+          <ErrorState {...inWords(error)} onRetry={() => void refetch()} />
+        ))}
     </Section>
+  );
+}
+
+function Started({ server }: { readonly server: ServerShown }) {
+  const { model, models, workspace } = server;
+  return (
+    <>
+      <Fact name="Version">
+        Artelier <span className="num">{server.version}</span>
+      </Fact>
+      <Fact name="Model">
+        <span className="num">{model}</span>, of whatever names none
+      </Fact>
+      <Fact name="Keys">{keyWords(models)}</Fact>
+      <Fact name="Database">
+        <span className="num">{server.database}</span>
+      </Fact>
+      <Fact name="Workspace">
+        {workspace === "" ? (
+          "none: tools of new goals read no folder"
+        ) : (
+          <span className="num">{workspace}</span>
+        )}
+      </Fact>
+      <Fact name="Worker">
+        {server.has_worker ? "this server drives runs" : "this server drives no runs; a worker must"}
+      </Fact>
+      <Fact name="Uploads">up to {bytes(server.upload_bytes_max)} at once</Fact>
+    </>
   );
 }

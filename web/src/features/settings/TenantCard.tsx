@@ -9,11 +9,15 @@ import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { limitWords } from "./limits";
 import { Fact, Facts, Section } from "./Section";
+import { TenantForm } from "./TenantForm";
 
 const NEWS = ["tenant."] as const;
 const KEY = ["settings", "tenant"] as const;
 
-/** What the tenant may do and spend. It is changed in a terminal, where no agent and no page can reach it. */
+/** A form begins anew when somebody else has changed what it is about. */
+const settingsOf = (tenant: Shape<"TenantShown">) => JSON.stringify([tenant.budget_microusd, tenant.grants]);
+
+/** What the tenant may do and spend; its admins change it. */
 export function TenantCard() {
   const id = useUi((state) => state.me?.tenant);
   useRefresh(NEWS, KEY);
@@ -35,6 +39,7 @@ export function TenantCard() {
 }
 
 function TenantFacts({ tenant }: { readonly tenant: Shape<"TenantShown"> }) {
+  const isAdmin = useUi((state) => state.me?.role === "admin");
   const { budget_microusd: budget, available_microusd: left } = tenant;
   return (
     <>
@@ -67,11 +72,13 @@ function TenantFacts({ tenant }: { readonly tenant: Shape<"TenantShown"> }) {
           );
         })}
       </Facts>
-      <p className="text-12 text-ink-2">
-        They are changed in a terminal:{" "}
-        <code className="num">artelier tenants update {tenant.id} --help</code>. Runs at work see it at their
-        next step.
-      </p>
+      {isAdmin ? (
+        <TenantForm key={settingsOf(tenant)} tenant={tenant} />
+      ) : (
+        <p className="text-12 text-ink-2">
+          An admin of the tenant changes them here; runs at work see it at their next step.
+        </p>
+      )}
     </>
   );
 }

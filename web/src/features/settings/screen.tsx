@@ -3,6 +3,7 @@ import { Keys } from "./Keys";
 import { Look } from "./Look";
 import { ServerCard } from "./ServerCard";
 import { TenantCard } from "./TenantCard";
+import { UsersCard } from "./UsersCard";
 
 /** What belongs to this browser, to whoever is signed in, and to the tenant. */
 export default function Settings() {
@@ -13,6 +14,7 @@ export default function Settings() {
       <Account />
       <TenantCard />
       <ServerCard />
+      <UsersCard />
       <Keys />
     </div>
   );

@@ -8,8 +8,10 @@ import { install } from "@/shell/boot";
 import { eventLog } from "@/state/log";
 import { resetUi, restored, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
+import { keyWords } from "./keyWords";
 import { limitWords } from "./limits";
 import Settings from "./screen";
+import { budgetError, changeOf, draftOf } from "./tenantDraft";
 
 const ME = {
   name: "ada",
@@ -32,16 +34,28 @@ const TENANT = {
   limits: [{ scope: "tenant", unit: "tokens", cap: 1000, reserved: 100, used: 200 }],
 };
 
+const SERVER = {
+  version: "0.1.0",
+  model: "openai:m",
+  database: "state.db",
+  workspace: "sales",
+  has_worker: false,
+  upload_bytes_max: 64 * 1024 * 1024,
+  models: { openai: true, groq: false, anthropic: false },
+  users: null as null | { name: string; role: string; tenants: string[] }[],
+};
+
 let asked: { method: string; url: string; body: string }[] = [];
 
 beforeEach(() => {
   asked = [];
+  SERVER.users = null;
   vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
     asked.push({ method: init.method ?? "GET", url, body: typeof init.body === "string" ? init.body : "" });
     const body = url.includes("/tenants/me")
       ? TENANT
-      : url.includes("/ledger/costs")
-        ? { items: [{ model: "openai:m" }, { model: "" }, { model: "openai:m" }] }
+      : url.includes("/server")
+        ? SERVER
         : url.includes("/me")
           ? ME
           : { items: [], next: null };
@@ -108,4 +122,58 @@ test("limits are told in their units", () => {
   const limit = { scope: "tenant", unit: "usd", cap: null, reserved: 0, used: 1_500_000 };
   expect(limitWords(limit)).toEqual({ name: "money", words: "$1.500 used, without a limit" });
   expect(limitWords({ ...limit, unit: "ms", cap: 60_000, used: 1500 }).words).toBe("2 s of 60 s used");
+});
+
+test("how the server was started is told without a path; a viewer changes nothing", async () => {
+  open();
+  const server = within(screen.getByRole("region", { name: "Server" }));
+  expect(await server.findByText("state.db")).toBeTruthy();
+  expect(server.getByText("sales")).toBeTruthy();
+  expect(server.getByText("openai has a key; none for anthropic, groq")).toBeTruthy();
+  expect(server.getByText("this server drives no runs; a worker must")).toBeTruthy();
+  expect(screen.getByText(/An admin of the tenant changes them here/)).toBeTruthy();
+  expect(screen.queryByRole("button", { name: "Change budget and grants" })).toBeNull();
+  expect(screen.queryByRole("region", { name: /Users/ })).toBeNull();
+});
+
+test("an admin changes what differs and nothing else, and sees the users", async () => {
+  resetUi({ me: { ...ME, role: "admin" }, session: "signed_in", live: "live" });
+  SERVER.users = [{ name: "vic", role: "viewer", tenants: ["default"] }];
+  const user = userEvent.setup();
+  open();
+  const budget = await screen.findByLabelText("Budget in dollars");
+  const button = () => screen.getByRole("button", { name: "Change budget and grants" });
+  expect(budget).toHaveProperty("value", "2.00");
+  expect(button().getAttribute("aria-description")).toBe("Nothing is changed yet.");
+  expect(await screen.findByRole("rowheader", { name: "vic" })).toBeTruthy();
+
+  await user.clear(budget);
+  await user.type(budget, "much");
+  await user.click(button());
+  expect(button().getAttribute("aria-description")).toMatch(/An amount such as 5.00/);
+  await expectAccessible();
+
+  await user.clear(budget);
+  await user.click(button());
+  const changes = () => asked.filter((one) => one.method === "PATCH");
+  await waitFor(() => expect(changes()).toHaveLength(1));
+  expect(changes()[0]).toMatchObject({ url: "/api/v1/tenants/me", body: '{"budget_usd":null}' });
+  await user.type(screen.getByLabelText("Grants, one a line"), "\nmodels:*");
+  await user.click(button());
+  await waitFor(() => expect(changes()).toHaveLength(2));
+  expect(JSON.parse(changes()[1]?.body ?? "")).toMatchObject({ grants: ["models:*", "tools:read_file"] });
+});
+
+test("an amount is sent as it was written, and only what differs is a change", () => {
+  const tenant = { ...TENANT, budget_microusd: 1_230_000 };
+  const draft = draftOf(tenant);
+  expect(draft).toEqual({ budget: "1.23", grants: "tools:read_file" });
+  expect(changeOf(tenant, draft)).toEqual({});
+  expect(changeOf(tenant, { ...draft, budget: " 1.230 " })).toEqual({});
+  expect(changeOf(tenant, { budget: "0.000001", grants: "b\n\n a \nb" })).toEqual({
+    budget_usd: "0.000001",
+    grants: ["a", "b"],
+  });
+  for (const wrong of ["-1", "1e3", "1,5", ".5", "0.0000001"]) expect(budgetError(wrong)).toBeTruthy();
+  expect(keyWords({ groq: false })).toBe("no provider has a key");
 });
