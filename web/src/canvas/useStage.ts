@@ -1,6 +1,6 @@
 import { useMemo, useRef } from "react";
 import type { Graph } from "@/projection/graph";
-import { missions } from "@/projection/vitals";
+import { shownMission } from "@/projection/standing";
 import type { UiState } from "@/state/ui";
 import { useUi } from "@/state/ui";
 import { Composer, type Composed, selectedNode } from "./compose";
@@ -23,7 +23,7 @@ export interface Stage extends Composed {
   readonly detail: Detail;
   /** Around all that there is; null if nothing is. */
   readonly bounds: Box | null;
-  /** Around what belongs to the newest goal; null if nothing does. */
+  /** Around what belongs to the goal that is shown; null if nothing does. */
   readonly newest: Box | null;
 }
 
@@ -74,7 +74,7 @@ export function useStage(graph: Graph, view: Box | null): Stage {
   const shape = useMemo(() => shapeOf(scene), [scene]);
   const memberships = scene.membranes.map((one) => one.id).join("\n");
 
-  const newestMission = missions(graph)[0]?.id ?? "";
+  const newestMission = shownMission(graph, "");
   const { layout, rooms, bounds, newest } = useMemo(() => {
     const next: Layout = place(kept.current.layout, scene, moved);
     kept.current.layout = next;

@@ -1,9 +1,10 @@
 import { ViewportPortal } from "@xyflow/react";
 import { memo } from "react";
 import { FlowEdge, type FlowLine } from "./FlowEdge";
+import { FlowWord } from "./FlowWord";
 
 /**
- * All lines as one picture below the nodes. They are ours, not React Flow's, because they go from box to box without
+ * All lines as one picture below the nodes, their words as one above. They are ours, not React Flow's, because they go from box to box without
  * handles that would have to be measured in the page.
  */
 export const EdgeLayer = memo(function EdgeLayer({ lines }: { readonly lines: readonly FlowLine[] }) {
@@ -26,6 +27,9 @@ export const EdgeLayer = memo(function EdgeLayer({ lines }: { readonly lines: re
         {lines.map((line) => (
           <FlowEdge key={line.id} line={line} />
         ))}
+      </svg>
+      <svg aria-hidden="true" className="flow-lines flow-words">
+        {lines.map((line) => line.isNear && <FlowWord key={line.id} line={line} />)}
       </svg>
     </ViewportPortal>
   );

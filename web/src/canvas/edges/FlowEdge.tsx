@@ -2,7 +2,7 @@ import { memo } from "react";
 import type { EdgeKind } from "@/projection/graph";
 import { cx } from "@/ui/cx";
 import type { Box } from "../layout/box";
-import { routeAside, routeBetween } from "../layout/route";
+import { type Route, routeAside, routeBetween } from "../layout/route";
 
 /** A line between two nodes: an edge of the graph, or several between two clusters. */
 export interface FlowLine {
@@ -26,10 +26,14 @@ const COLOUR: Readonly<Record<FlowLine["kind"], string>> = {
   many: "var(--accent)",
 };
 
-/** Grey, unless it carries something now; its word is there when something at an end of it is selected. */
-export const FlowEdge = memo(function FlowEdge({ line }: { readonly line: FlowLine }) {
+export function routeOf(line: FlowLine): Route {
   const isColumn = line.kind === "depends" && Math.abs(line.from.x - line.to.x) < line.from.width / 2;
-  const { path, middle } = (isColumn ? routeAside : routeBetween)(line.from, line.to);
+  return (isColumn ? routeAside : routeBetween)(line.from, line.to);
+}
+
+/** Grey, unless it carries something now. */
+export const FlowEdge = memo(function FlowEdge({ line }: { readonly line: FlowLine }) {
+  const { path } = routeOf(line);
   const colour = line.isLive ? COLOUR[line.kind] : line.isNear ? "var(--ink-2)" : "var(--edge)";
   return (
     <g data-edge={line.kind} data-live={line.isLive || undefined}>
@@ -42,11 +46,6 @@ export const FlowEdge = memo(function FlowEdge({ line }: { readonly line: FlowLi
         style={{ stroke: colour }}
         strokeDasharray={line.isLive ? "6 5" : line.kind === "depends" ? "2 4" : undefined}
       />
-      {line.isNear && (
-        <text x={middle.x} y={middle.y - 5} textAnchor="middle" className="flow-word">
-          {line.label}
-        </text>
-      )}
     </g>
   );
 });

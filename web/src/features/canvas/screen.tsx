@@ -5,6 +5,7 @@ import { useUi } from "@/state/ui";
 import { EmptyState } from "@/ui/EmptyState";
 import { CanvasIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
+import { MissionHead } from "./MissionHead";
 
 function isEmpty(graph: Graph): boolean {
   return graph.agents.size === 0 && graph.artifacts.size === 0 && graph.tasks.size === 0;
@@ -31,9 +32,12 @@ export default function CanvasScreen() {
     );
   }
   return (
-    <div data-canvas className="h-full">
+    <div data-canvas className="flex h-full flex-col">
       <h1 className="sr-only">Canvas</h1>
-      <CanvasView graph={graph} />
+      <MissionHead graph={graph} />
+      <div className="relative min-h-0 flex-1">
+        <CanvasView graph={graph} />
+      </div>
     </div>
   );
 }
