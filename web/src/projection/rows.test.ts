@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { churn, History } from "../../tests/events";
 import { foldAll } from "./fold";
-import { actorName, agentsOf, filterRows, rowOf, type RowWorld } from "./rows";
+import { actorName, calledIn, agentsOf, filterRows, rowOf, type RowWorld } from "./rows";
 import { decisionRows, exportedDecision } from "./rowsDecision";
 import { csv } from "./rowsExport";
 import { promptBefore, promptSteps } from "./rowsPrompt";
@@ -72,6 +72,15 @@ describe("rows of the stream", () => {
       "operator",
     ]);
   });
+});
+
+test("an agent is called in the console as on the canvas", () => {
+  const agents = new Map([["churn/analyst", { name: "Ines" }]]);
+  expect(["churn/analyst", "churn/writer", "user:ada"].map((actor) => calledIn(agents, actor))).toEqual([
+    "Ines",
+    "writer",
+    "ada",
+  ]);
 });
 
 describe("decisions", () => {

@@ -318,3 +318,8 @@ export function actorName(actor: string): string {
   if (rest === "") return shortName(actor);
   return type === "user" ? rest : type;
 }
+
+/** The same, but agents as the plan calls them, so that they are found on the canvas again. */
+export function calledIn(agents: ReadonlyMap<string, { readonly name: string }>, actor: string): string {
+  return agents.get(actor)?.name || actorName(actor);
+}

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { inWords } from "@/client/http";
 import type { Shape } from "@/client/types";
-import { actorName } from "@/projection/rows";
 import type { PromptStep } from "@/projection/rowsPrompt";
+import { called } from "@/state/called";
 import { dollars, whole } from "@/ui/amounts";
 import { cx } from "@/ui/cx";
 import { ErrorState } from "@/ui/ErrorState";
@@ -31,7 +31,7 @@ export function PromptInspector({ step, agent }: PromptInspectorProps) {
     <section aria-label="Context of a model step" className="flex h-full min-h-0 flex-col">
       <header className="flex flex-wrap items-baseline gap-x-4 px-4 pt-2 text-12">
         <h2 className="min-w-0 font-normal text-ink-2">
-          What <span className="text-ink">{actorName(agent)}</span> saw at{" "}
+          What <span className="text-ink">{called(agent)}</span> saw at{" "}
           <span className="num text-ink">{step.step}</span>
           {manifest.data !== undefined && (
             <>

@@ -86,7 +86,9 @@ function Line({ mark, name, sources, why, tokens, isUntrusted }: LineProps) {
           <Source key={source} source={source} />
         ))}
       </span>
-      <span className="max-w-[45%] text-right text-ink-2">{why}</span>
+      <span className="max-w-[45%] min-w-0 truncate text-right text-ink-2" title={why}>
+        {why}
+      </span>
       <span className="num w-14 shrink-0 text-right text-ink-2">{whole(tokens)}</span>
     </div>
   );

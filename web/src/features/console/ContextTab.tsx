@@ -1,5 +1,5 @@
 import type { PromptStep } from "@/projection/rowsPrompt";
-import { actorName } from "@/projection/rows";
+import { called } from "@/state/called";
 import { eventLog } from "@/state/log";
 import { whole } from "@/ui/amounts";
 import { EmptyState } from "@/ui/EmptyState";
@@ -12,7 +12,7 @@ import { usePrompts } from "./usePrompts";
 
 const idOf = (step: PromptStep): string => `${step.runId} ${step.step}`;
 const agentOf = (step: PromptStep): string =>
-  actorName(eventLog.graph.runs.get(step.runId)?.agent || step.runId);
+  called(eventLog.graph.runs.get(step.runId)?.agent || step.runId);
 
 const COLUMNS: readonly Column<PromptStep>[] = [
   {

@@ -1,5 +1,5 @@
 import { DECISION_FIELDS, type DecisionRow, decisionRows, exportedDecision } from "@/projection/rowsDecision";
-import { actorName } from "@/projection/rows";
+import { called } from "@/state/called";
 import { csv } from "@/projection/rowsExport";
 import { shortName } from "@/projection/event";
 import { useProjection } from "@/state/log";
@@ -18,7 +18,7 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
   {
     id: "n",
     label: "Iteration",
-    width: "76px",
+    width: "72px",
     align: "right",
     cell: (row) => row.n,
     sortBy: (row) => row.n,
@@ -26,16 +26,29 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
   {
     id: "agent",
     label: "Agent",
-    width: "84px",
-    cell: (row) => <span className="text-agent">{actorName(row.agent)}</span>,
-    sortBy: (row) => actorName(row.agent),
+    width: "76px",
+    cell: (row) => <span className="text-agent">{called(row.agent)}</span>,
+    sortBy: (row) => called(row.agent),
   },
   {
     id: "action",
     label: "Action",
-    width: "124px",
+    width: "118px",
     cell: (row) => <span className="num">{row.action || row.code}</span>,
     sortBy: (row) => row.action,
+  },
+  {
+    id: "reason",
+    label: "Reason",
+    cell: (row) => <span title={row.reason}>{row.reason}</span>,
+    sortBy: (row) => row.reason,
+  },
+  {
+    id: "verdict",
+    label: "Verdict",
+    width: "96px",
+    cell: (row) => <Verdict row={row} />,
+    sortBy: (row) => row.verdict,
   },
   {
     id: "tool",
@@ -47,19 +60,6 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
       </span>
     ),
     sortBy: (row) => row.tool,
-  },
-  {
-    id: "reason",
-    label: "Reason",
-    cell: (row) => <span title={row.reason}>{row.reason}</span>,
-    sortBy: (row) => row.reason,
-  },
-  {
-    id: "verdict",
-    label: "Verdict",
-    width: "112px",
-    cell: (row) => <Verdict row={row} />,
-    sortBy: (row) => row.verdict,
   },
   {
     id: "repeats",

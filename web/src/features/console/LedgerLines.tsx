@@ -1,5 +1,5 @@
 import { useMemo, useState } from "react";
-import { actorName } from "@/projection/rows";
+import { called } from "@/state/called";
 import type { LedgerLine, LedgerSort } from "@/projection/rowsLedger";
 import { shortName } from "@/projection/event";
 import { Pill } from "@/ui/Badge";
@@ -137,5 +137,5 @@ export function LedgerLines({ lines }: { readonly lines: readonly LedgerLine[] }
 
 function labelOf(account: string): string {
   const [type, ...rest] = account.split(":");
-  return rest.length === 0 ? account : `${type}: ${actorName(rest.join(":"))}`;
+  return rest.length === 0 ? account : `${type}: ${called(rest.join(":"))}`;
 }

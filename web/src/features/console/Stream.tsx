@@ -5,6 +5,7 @@ import { Button } from "@/ui/Button";
 import { setConsole, useConsole } from "./consoleStore";
 import { StreamRow } from "./StreamRow";
 
+/** The list is as high as whole rows (`round` below), so that none is cut at its head. */
 const ROW_PX = 24;
 /** Within this distance of its end the list goes along with what comes. */
 const NEAR_PX = ROW_PX * 2;
@@ -69,7 +70,7 @@ export function Stream({ rows, isFollowing }: StreamProps) {
           const { scrollHeight, scrollTop, clientHeight } = event.currentTarget;
           setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_PX);
         }}
-        className="h-full overflow-auto -outline-offset-2 scroll-thin"
+        className="h-[round(down,100%,24px)] overflow-auto -outline-offset-2 scroll-thin"
       >
         <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map((item) => {

@@ -1,4 +1,4 @@
-import { actorName } from "@/projection/rows";
+import { called } from "@/state/called";
 import { Select } from "@/ui/Select";
 import { TextField } from "@/ui/TextField";
 import { setFilter, useConsole } from "./consoleStore";
@@ -34,7 +34,7 @@ export function StreamFilter({ agents }: { readonly agents: readonly string[] })
         value={filter.agent}
         options={[
           { value: "", label: "Everybody" },
-          ...known.map((agent) => ({ value: agent, label: actorName(agent) })),
+          ...known.map((agent) => ({ value: agent, label: called(agent) })),
         ]}
         onChange={(agent) => setFilter({ agent })}
       />

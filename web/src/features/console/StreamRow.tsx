@@ -1,4 +1,5 @@
-import { actorName, type ConsoleRow } from "@/projection/rows";
+import type { ConsoleRow } from "@/projection/rows";
+import { called } from "@/state/called";
 import { rowTone } from "@/shell/eventRow";
 import { Pill } from "@/ui/Badge";
 import { cx } from "@/ui/cx";
@@ -32,7 +33,7 @@ export function StreamRow({ id, row, index, count, top, isSelected, onSelect }: 
     >
       <span className="num w-15 shrink-0 text-ink-3">{clock(row.atUs)}</span>
       <span className="w-20 shrink-0 truncate max-desktop:w-14 text-agent" title={row.agent}>
-        {actorName(row.agent)}
+        {called(row.agent)}
       </span>
       <span className="w-28 shrink-0">
         <Pill tone={rowTone(row)}>{row.word}</Pill>

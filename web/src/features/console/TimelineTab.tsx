@@ -1,4 +1,4 @@
-import { actorName } from "@/projection/rows";
+import { called } from "@/state/called";
 import { rowFor, rowTone } from "@/shell/eventRow";
 import { whole } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
@@ -50,7 +50,7 @@ export function TimelineTab() {
         </Button>
         <p className="flex min-w-0 flex-1 items-center gap-2 text-12">
           <span className="num text-ink-3">{clock(event.at_us)}</span>
-          <span className="text-agent">{actorName(row.agent)}</span>
+          <span className="text-agent">{called(row.agent)}</span>
           <Pill tone={rowTone(row)}>{row.word}</Pill>
           <span className="num min-w-0 truncate text-ink-2">{row.text}</span>
         </p>
