@@ -9,6 +9,7 @@ import { EmptyState } from "@/ui/EmptyState";
 import { Select } from "@/ui/Select";
 import { type Column, Table } from "@/ui/Table";
 import type { Tone } from "@/ui/tone";
+import { KernelDiff } from "./KernelDiff";
 
 const TONES: Readonly<Record<DiffLine["how"], Tone>> = {
   shared: "neutral",
@@ -86,6 +87,7 @@ export function CompareTab({ run }: { readonly run: Run }) {
           {totals(run)} here, {totals(other)} there.
         </p>
       </div>
+      <KernelDiff run={run} other={other} />
       <Table
         label="Two runs side by side"
         className="min-h-0 flex-1"

@@ -41,12 +41,19 @@ const COST = {
   ],
 };
 
+const DIFF = {
+  shared: { events: 4, upto: { run: "churn/figures", seq: 4 } },
+  equal_steps: 1,
+  first_divergence: { key: "c2/decision", what: "request", section: "steering", a: "terse", b: "thorough" },
+};
+
 const asked: { readonly method: string; readonly url: string; readonly body: unknown }[] = [];
 const server = { refuses: false };
 
 function answer(url: string): object {
   if (url.endsWith("/steps")) return STEPS;
   if (url.endsWith("/cost")) return COST;
+  if (url.includes("/diff?with=")) return DIFF;
   if (url.endsWith("/fork")) return { run_id: "churn/figures.fork-1" };
   return { total_cost_microusd: 50_000, message: null, unknown_outcomes: ["c1/tool/0"] };
 }
@@ -228,6 +235,10 @@ describe("one run", () => {
     await user.click(screen.getByRole("tab", { name: "Compare" }));
 
     expect(screen.getByText(/4 events are shared; they part at place 5/)).toBeDefined();
+    const parting = await screen.findByRole("region", { name: "Where they part" });
+    expect(parting.textContent).toContain("First difference at step c2/decision: request in steering");
+    expect(within(parting).getByText("thorough")).toBeDefined();
+    expect(asked.some(({ url }) => url.endsWith("/runs/churn%2Ffigures/diff?with=churn%2Fother"))).toBe(true);
     await expectAccessible();
   });
 });
