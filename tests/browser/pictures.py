@@ -13,7 +13,7 @@ from tests.browser.hand import Hand
 from tests.browser.served import WAIT_S, Served
 from tests.repository.sources import ROOT
 
-FOLDER = ROOT / "docs" / "images"
+FOLDER = ROOT / "docs" / "pictures"
 BYTES_MAX = 250_000
 SIZE: ViewportSize = {"width": 1440, "height": 900}
 

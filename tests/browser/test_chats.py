@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -13,8 +12,6 @@ from tests.browser.hand import Hand
 from tests.browser.served import Served
 
 pytestmark = pytest.mark.slow
-
-PROFILE: dict[str, Any] = {}
 
 
 def test_a_chat_has_other_replies_branches_and_a_state(
@@ -26,6 +23,8 @@ def test_a_chat_has_other_replies_branches_and_a_state(
     main.get_by_role("button", name="New chat").first.click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name of the chat").fill("talk")
+    profiles = dialog.get_by_role("combobox", name="Profile of operations")
+    profiles.select_option(value="rp-basic")
     dialog.get_by_role("button", name="Begin").click()
     chat = page.get_by_role("region", name="Chat talk")
     chat.get_by_role("textbox", name="What you say").fill("Hello there.")
@@ -33,6 +32,11 @@ def test_a_chat_has_other_replies_branches_and_a_state(
     turn = chat.get_by_role("article", name="Turn 1")
     expect(turn.get_by_role("button", name="Reply again")).to_be_enabled()
     expect(turn).to_contain_text("Hello there.")
+
+    panels = hand.get("sessions", "talk")["panels"]
+    state = page.get_by_role("region", name=re.compile("^art\\."))
+    expect(state).to_have_count(len(panels))
+    assert panels
 
     turn.get_by_role("button", name="Reply again").click()
     replies = turn.get_by_role("group", name="Replies").get_by_role("status")
