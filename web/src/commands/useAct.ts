@@ -1,13 +1,6 @@
 import { useState } from "react";
 import { inWords } from "@/client/http";
-import { toast, type ToastAction, useUi } from "@/state/ui";
-import { canAct, type Enabled } from "./command";
-
-/** Whether this person may change something now, and why not. */
-export function useCanAct(): Enabled {
-  const ui = useUi();
-  return canAct({ ui });
-}
+import { toast, type ToastAction } from "@/state/ui";
 
 interface Done {
   readonly title: string;

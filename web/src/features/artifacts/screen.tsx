@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useMemo } from "react";
 import { inWords } from "@/client/http";
 import { useServer } from "@/client/server";
-import { useCanAct } from "@/commands/useAct";
+import { useMayAct } from "@/shell/useMayAct";
 import { CommandButton } from "@/shell/CommandButton";
 import { href, navigate, useRoute } from "@/shell/route";
 import type { ScreenProps } from "@/shell/screens";
@@ -36,7 +36,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
   const isPhone = useIsPhone();
   const isLoading = useUi((state) => state.live === "loading") && all.length === 0;
   const selection = useUi((state) => state.selection);
-  const may = useCanAct();
+  const may = useMayAct();
   const why = may.ok ? null : may.why;
   const zone = useDropZone((files) => why === null && uploadFiles(files));
   const most = useServer().data?.upload_bytes_max;

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useCanAct } from "@/commands/useAct";
+import { useMayAct } from "@/shell/useMayAct";
 import { Link } from "@/shell/Link";
 import { ActionButton } from "@/ui/ActionButton";
 import { PlusIcon } from "@/ui/icons/icons";
@@ -12,7 +12,7 @@ import { Remembered } from "./Remembered";
 export function AgentMemory({ agent }: { readonly agent: string }) {
   const [tab, setTab] = useState("memory");
   const [isAdding, setAdding] = useState(false);
-  const may = useCanAct();
+  const may = useMayAct();
   return (
     <section aria-label={`Memory of ${agent}`} className="flex h-full min-h-0 flex-col">
       <div className="flex flex-wrap items-center gap-3 px-4 pt-3 pb-1">

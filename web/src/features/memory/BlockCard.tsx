@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { api, path } from "@/client/http";
-import { useAct, useCanAct } from "@/commands/useAct";
+import { useAct } from "@/commands/useAct";
+import { useMayAct } from "@/shell/useMayAct";
 import { ActionButton } from "@/ui/ActionButton";
 import { whole } from "@/ui/amounts";
 import { Button } from "@/ui/Button";
@@ -12,7 +13,7 @@ import { readAgain, type Block } from "./useMemory";
 export function BlockCard({ agent, block }: { readonly agent: string; readonly block: Block }) {
   const [draft, setDraft] = useState<string | null>(null);
   const { isBusy, act } = useAct();
-  const may = useCanAct();
+  const may = useMayAct();
   const used = [...(draft ?? block.text)].length;
   const words = `${whole(used)} of ${whole(block.limit_chars)} characters`;
   const isTooLong = used > block.limit_chars;

@@ -1,6 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { api, inWords, path } from "@/client/http";
-import { useAct, useCanAct } from "@/commands/useAct";
+import { useAct } from "@/commands/useAct";
+import { useMayAct } from "@/shell/useMayAct";
 import { ActionButton } from "@/ui/ActionButton";
 import { Button } from "@/ui/Button";
 import { ErrorState } from "@/ui/ErrorState";
@@ -54,7 +55,7 @@ export function Changes({ agent }: { readonly agent: string }) {
 
 function ChangeRow({ agent, change }: { readonly agent: string; readonly change: Change }) {
   const { isBusy, act } = useAct();
-  const may = useCanAct();
+  const may = useMayAct();
   const undo = async () => {
     await act(
       () => api.post(`${path("memory", agent)}/changes/${change.id}/undo`),

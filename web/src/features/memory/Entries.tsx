@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useCanAct } from "@/commands/useAct";
+import { useMayAct } from "@/shell/useMayAct";
 import { ActionButton } from "@/ui/ActionButton";
 import { Pill } from "@/ui/Badge";
 import { Button } from "@/ui/Button";
@@ -18,7 +18,7 @@ interface EntriesProps {
 /** What an agent remembers for long, the oldest first. */
 export function Entries({ agent, entries, hasMore, isBusy, onMore }: EntriesProps) {
   const [going, setGoing] = useState<Entry | null>(null);
-  const may = useCanAct();
+  const may = useMayAct();
   return (
     <>
       <ul className="divide-y divide-line rounded-card border border-line bg-panel">

@@ -1,6 +1,6 @@
 import { chooseTenant, type Role, signOut } from "@/client/session";
-import { useAct } from "@/commands/useAct";
 import { boot } from "@/shell/boot";
+import { useAttempt } from "@/shell/useAttempt";
 import { useUi } from "@/state/ui";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
@@ -15,10 +15,10 @@ const MEANING: Readonly<Record<Role, string>> = {
 /** Who is signed in, for which tenant, and the way out. */
 export function Account() {
   const me = useUi((state) => state.me);
-  const { isBusy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   if (me === null) return null;
   const change = (task: () => Promise<void>) =>
-    act(async () => {
+    attempt(async () => {
       await task();
       await boot();
     });
@@ -36,13 +36,13 @@ export function Account() {
           <Select
             label="Work for another tenant"
             value={me.tenant}
-            disabled={isBusy}
+            disabled={busy}
             options={me.tenants.map((tenant) => ({ value: tenant, label: tenant }))}
             onChange={(tenant) => void change(() => chooseTenant(tenant))}
             className="w-60"
           />
         )}
-        <Button busy={isBusy} onClick={() => void change(signOut)}>
+        <Button busy={busy} onClick={() => void change(signOut)}>
           Sign out
         </Button>
       </div>

@@ -1,7 +1,8 @@
 import { useState } from "react";
 import { api, path } from "@/client/http";
 import { queryClient } from "@/client/queries";
-import { useAct, useCanAct } from "@/commands/useAct";
+import { useAct } from "@/commands/useAct";
+import { useMayAct } from "@/shell/useMayAct";
 import { ActionButton } from "@/ui/ActionButton";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { TextField } from "@/ui/TextField";
@@ -12,7 +13,7 @@ export function Decision({ skill }: { readonly skill: SkillDetail }) {
   const [note, setNote] = useState("");
   const [isRefusing, setRefusing] = useState(false);
   const { isBusy, act } = useAct();
-  const may = useCanAct();
+  const may = useMayAct();
   const body = { hash: skill.hash, note: note.trim() };
   const verb = (name: "approve" | "refuse") => `${path("skills", skill.id)}/${name}`;
 

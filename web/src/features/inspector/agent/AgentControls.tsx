@@ -1,9 +1,9 @@
 import { useState } from "react";
 import type { Run } from "@/projection/graph";
 import { CommandButton } from "@/shell/CommandButton";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { PauseIcon, PlayIcon, StepIcon, StopIcon } from "@/ui/icons/icons";
-import { useCanAct } from "../useAct";
 import { HeldByGoal } from "./HeldByGoal";
 import { NoteForm } from "./NoteForm";
 
@@ -16,7 +16,7 @@ interface AgentControlsProps {
 /** Pause, resume, step, stop and a note, for one agent; without open runs there is nothing to steer. */
 export function AgentControls({ agent, runs }: AgentControlsProps) {
   const [isWriting, setWriting] = useState(false);
-  const may = useCanAct();
+  const may = useMayAct();
   if (runs.length === 0) return null;
   const isPaused = runs.every((run) => run.status === "paused");
   return (

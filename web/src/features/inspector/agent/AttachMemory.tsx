@@ -3,10 +3,11 @@ import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import type { Artifact, Graph } from "@/projection/graph";
 import { liveArtifacts } from "@/projection/vitals";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { useProjection } from "@/state/log";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
-import { useAct, useCanAct } from "../useAct";
 
 const CHOICES_MAX = 200;
 const NONE_OF_THESE: ReadonlySet<string> = new Set(["agent", "task", "membrane", "steering"]);
@@ -24,8 +25,8 @@ function choices(graph: Graph): readonly Artifact[] {
 export function AttachMemory({ agent }: { readonly agent: Shape<"AgentShown"> }) {
   const there = useProjection(choices).filter((one) => one.id !== agent.memory);
   const [chosen, setChosen] = useState("");
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const first = there[0];
   if (first === undefined) {
     return (
@@ -55,7 +56,7 @@ export function AttachMemory({ agent }: { readonly agent: Shape<"AgentShown"> })
           disabled={!may.ok}
           title={may.ok ? undefined : may.why}
           onClick={() =>
-            void act(
+            void attempt(
               () =>
                 api.patch(path("agents", agent.id), {
                   memory_artifact_id: artifact,

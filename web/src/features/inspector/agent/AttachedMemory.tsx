@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { Facts } from "../parts/Facts";
 import { Loaded } from "../parts/Loaded";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
-import { useAct, useCanAct } from "../useAct";
 
 interface AttachedMemoryProps {
   readonly agent: Shape<"AgentShown">;
@@ -28,10 +29,10 @@ export function AttachedMemory({ agent, artifact }: AttachedMemoryProps) {
     queryKey: ["attached-memory", artifact],
     queryFn: ({ signal }) => blocksOf(artifact, signal),
   });
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const detach = () =>
-    act(
+    attempt(
       () =>
         api.patch(path("agents", agent.id), { memory_artifact_id: null, expected_version: agent.version }),
       "It is no longer attached; tasks that have begun keep it.",

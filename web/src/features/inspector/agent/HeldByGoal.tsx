@@ -1,8 +1,9 @@
 import { api, path } from "@/client/http";
 import type { Graph, Run } from "@/projection/graph";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
 import { Button } from "@/ui/Button";
-import { useAct, useCanAct } from "../useAct";
 
 const DEPTH_MAX = 20;
 
@@ -20,8 +21,8 @@ export function heldBy(graph: Graph, run: Run): string {
 /** Says that an agent could go on, but its goal is paused, and lets the goal go on. */
 export function HeldByGoal({ runs }: { readonly runs: readonly Run[] }) {
   const graph = useGraph();
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const goal = runs.map((run) => heldBy(graph, run)).find((id) => id !== "");
   if (goal === undefined) return null;
   return (
@@ -34,7 +35,7 @@ export function HeldByGoal({ runs }: { readonly runs: readonly Run[] }) {
         busy={busy}
         disabled={!may.ok}
         title={may.ok ? undefined : may.why}
-        onClick={() => void act(() => api.post(`${path("runs", goal)}/resume`))}
+        onClick={() => void attempt(() => api.post(`${path("runs", goal)}/resume`))}
       >
         Resume goal
       </Button>

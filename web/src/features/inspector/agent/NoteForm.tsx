@@ -1,8 +1,8 @@
 import { type FormEvent, useState } from "react";
 import { api, path } from "@/client/http";
+import { useAttempt } from "@/shell/useAttempt";
 import { Button } from "@/ui/Button";
 import { TextField } from "@/ui/TextField";
-import { useAct } from "../useAct";
 
 interface NoteFormProps {
   readonly agent: string;
@@ -12,10 +12,10 @@ interface NoteFormProps {
 /** Tells an agent something: it stands in the prompt of its next decision. */
 export function NoteForm({ agent, onDone }: NoteFormProps) {
   const [note, setNote] = useState("");
-  const { busy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   const send = async (event: FormEvent) => {
     event.preventDefault();
-    const ok = await act(
+    const ok = await attempt(
       () => api.post(`${path("agents", agent)}/note`, { note: note.trim() }),
       "The note waits for its next decision.",
     );

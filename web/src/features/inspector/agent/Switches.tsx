@@ -1,10 +1,10 @@
 import type { Shape } from "@/client/types";
+import { useMayAct } from "@/shell/useMayAct";
 import { Switch } from "@/ui/Switch";
 import { Loaded } from "../parts/Loaded";
 import { Lost } from "../steering/Lost";
 import { useSteering } from "../steering/useSteering";
 import { effectWords } from "../steering/words";
-import { useCanAct } from "../useAct";
 import { toolWords } from "./toolWords";
 
 interface SwitchesProps {
@@ -15,7 +15,7 @@ interface SwitchesProps {
 /** A switch for each tool that there is. */
 export function Switches({ about, tools }: SwitchesProps) {
   const steering = useSteering(about);
-  const may = useCanAct();
+  const may = useMayAct();
   return (
     <Loaded query={steering.query} what="the switches" rows={6}>
       {(data) => {

@@ -1,9 +1,10 @@
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/EmptyState";
 import { Loaded } from "../parts/Loaded";
-import { useAct, useCanAct } from "../useAct";
 import { useDetail } from "../useDetail";
 
 interface ReadForPriceProps {
@@ -21,8 +22,8 @@ export function ReadForPrice({ id, version, reason, onRead }: ReadForPriceProps)
     (signal) => api.get(`${path("artifacts", id)}/access`, undefined, signal),
     "",
   );
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   return (
     <Loaded query={query} what="its access">
       {({ people }) => {
@@ -31,7 +32,7 @@ export function ReadForPrice({ id, version, reason, onRead }: ReadForPriceProps)
           return <EmptyState title="No right to read">{reading?.reason ?? reason}</EmptyState>;
         }
         const pay = () =>
-          act(async () => {
+          attempt(async () => {
             onRead(await api.post(`${path("artifacts", id)}/read`, { version, price_max: reading.price }));
           });
         return (

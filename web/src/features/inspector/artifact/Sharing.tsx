@@ -1,11 +1,12 @@
 import { useState } from "react";
 import { api, path } from "@/client/http";
 import { liveMembranes } from "@/projection/vitals";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { useProjection } from "@/state/log";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
 import { RefButton } from "../parts/RefButton";
-import { useAct, useCanAct } from "../useAct";
 
 interface SharingProps {
   readonly id: string;
@@ -16,12 +17,12 @@ interface SharingProps {
 export function Sharing({ id, shared }: SharingProps) {
   const there = useProjection(liveMembranes);
   const [chosen, setChosen] = useState("");
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const others = there.filter((one) => !shared.includes(one.id));
   const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (membrane: string, verb: "share" | "unshare", done: string) =>
-    void act(() => api.post(`${path("membranes", membrane)}/${verb}`, { artifact: id }), done);
+    void attempt(() => api.post(`${path("membranes", membrane)}/${verb}`, { artifact: id }), done);
   const why = may.ok ? undefined : may.why;
   return (
     <div className="flex flex-col gap-2">

@@ -2,12 +2,13 @@ import { useState } from "react";
 import { api, path } from "@/client/http";
 import { shortName } from "@/projection/event";
 import { liveAgents } from "@/projection/vitals";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
-import { useAct, useCanAct } from "../useAct";
 
 interface MembersProps {
   readonly id: string;
@@ -18,12 +19,12 @@ interface MembersProps {
 export function Members({ id, members }: MembersProps) {
   const graph = useGraph();
   const [chosen, setChosen] = useState("");
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const others = liveAgents(graph).filter((one) => one.version > 0 && !members.includes(one.id));
   const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (agent: string, verb: "join" | "leave", done: string) =>
-    void act(() => api.post(`${path("membranes", id)}/${verb}`, { agent }), done);
+    void attempt(() => api.post(`${path("membranes", id)}/${verb}`, { agent }), done);
   const why = may.ok ? undefined : may.why;
   return (
     <Part title="Members" aside={String(members.length)}>

@@ -2,12 +2,13 @@ import { useState } from "react";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { madeArtifacts } from "@/projection/vitals";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
-import { useAct, useCanAct } from "../useAct";
 
 interface PoolProps {
   readonly membrane: Shape<"MembraneShown">;
@@ -21,8 +22,8 @@ const ROWS_MAX = 200;
 export function Pool({ membrane, ids }: PoolProps) {
   const graph = useGraph();
   const [chosen, setChosen] = useState("");
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const titles = new Map(membrane.shared.map((one) => [one.id, one.title]));
   const shared = [...(ids ?? titles.keys())];
   const others = madeArtifacts(graph)
@@ -30,7 +31,7 @@ export function Pool({ membrane, ids }: PoolProps) {
     .slice(0, ROWS_MAX);
   const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (artifact: string, verb: "share" | "unshare", done: string) =>
-    void act(() => api.post(`${path("membranes", membrane.id)}/${verb}`, { artifact }), done);
+    void attempt(() => api.post(`${path("membranes", membrane.id)}/${verb}`, { artifact }), done);
   const why = may.ok ? undefined : may.why;
   return (
     <Part title="Shared with all members" aside={String(shared.length)}>

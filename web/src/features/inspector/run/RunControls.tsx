@@ -1,15 +1,16 @@
 import { api, path } from "@/client/http";
 import type { Run } from "@/projection/graph";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { PauseIcon, PlayIcon, StepIcon, StopIcon } from "@/ui/icons/icons";
-import { useAct, useCanAct } from "../useAct";
 
 /** Pause, resume, step and stop of one run; its children follow it. */
 export function RunControls({ run }: { readonly run: Run }) {
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const tell = (verb: "pause" | "resume" | "step" | "stop") =>
-    void act(() => api.post(`${path("runs", run.id)}/${verb}`));
+    void attempt(() => api.post(`${path("runs", run.id)}/${verb}`));
   const rest = { busy, disabled: !may.ok, title: may.ok ? undefined : may.why };
   const isPaused = run.status === "paused";
   return (

@@ -1,6 +1,6 @@
+import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
 import { Loaded } from "../parts/Loaded";
-import { useCanAct } from "../useAct";
 import { Lost } from "./Lost";
 import { SteeringForm } from "./SteeringForm";
 import { useSteering } from "./useSteering";
@@ -15,7 +15,7 @@ interface SteeringNowProps {
 /** Steering that can be changed, by whoever may. */
 export function SteeringNow({ about, used, iteration }: SteeringNowProps) {
   const steering = useSteering(about);
-  const may = useCanAct();
+  const may = useMayAct();
   const { caps } = useGraph().costs;
   return (
     <Loaded query={steering.query} what="the steering" rows={8}>

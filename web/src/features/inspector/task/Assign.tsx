@@ -2,11 +2,12 @@ import { useState } from "react";
 import { api, path } from "@/client/http";
 import type { Graph, Task } from "@/projection/graph";
 import { liveAgents } from "@/projection/vitals";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
 import { RefButton } from "../parts/RefButton";
-import { useAct, useCanAct } from "../useAct";
 
 /** Agents that could do it: those of its mission first. */
 function choices(graph: Graph, task: Task): readonly { readonly value: string; readonly label: string }[] {
@@ -22,8 +23,8 @@ export function Assign({ task }: { readonly task: Task }) {
   const graph = useGraph();
   const there = choices(graph, task);
   const [chosen, setChosen] = useState("");
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const isFree = task.status === "pending" || task.status === "blocked" || task.status === "failed";
   const value = there.some((one) => one.value === chosen) ? chosen : task.agent;
   return (
@@ -47,7 +48,7 @@ export function Assign({ task }: { readonly task: Task }) {
             disabled={!may.ok || value === task.agent || value === ""}
             title={may.ok ? undefined : may.why}
             onClick={() =>
-              void act(
+              void attempt(
                 () => api.patch(path("tasks", task.id), { assigned_agent_id: value }),
                 "It is assigned.",
               )

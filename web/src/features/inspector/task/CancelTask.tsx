@@ -2,10 +2,10 @@ import { useState } from "react";
 import { api, path } from "@/client/http";
 import { shortName } from "@/projection/event";
 import type { Task } from "@/projection/graph";
+import { useAttempt } from "@/shell/useAttempt";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { TextField } from "@/ui/TextField";
-import { useAct } from "../useAct";
 
 interface CancelTaskProps {
   readonly task: Task;
@@ -15,9 +15,9 @@ interface CancelTaskProps {
 /** Asks once more, because a cancelled task that had begun does not come back. */
 export function CancelTask({ task, onClose }: CancelTaskProps) {
   const [note, setNote] = useState("");
-  const { busy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   const cancel = async () => {
-    if (await act(() => api.post(`${path("tasks", task.id)}/cancel`, { note }), "It is cancelled."))
+    if (await attempt(() => api.post(`${path("tasks", task.id)}/cancel`, { note }), "It is cancelled."))
       onClose();
   };
   return (

@@ -1,9 +1,10 @@
 import { useState } from "react";
 import { api, path } from "@/client/http";
 import type { Run, Task } from "@/projection/graph";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { taskCan, type TaskVerb } from "../commands";
-import { useAct, useCanAct } from "../useAct";
 import { CancelTask } from "./CancelTask";
 
 interface TaskActionsProps {
@@ -14,11 +15,11 @@ interface TaskActionsProps {
 /** What can be done with a task where it stands; only what would have an effect is offered. */
 export function TaskActions({ task, run }: TaskActionsProps) {
   const [isAsking, setAsking] = useState(false);
-  const may = useCanAct();
-  const { busy, act } = useAct();
+  const may = useMayAct();
+  const { busy, attempt } = useAttempt();
   const can = (verb: TaskVerb) => taskCan(task, verb, run).ok;
   const post = (verb: TaskVerb, done: string) =>
-    act(() => api.post(`${path("tasks", task.id)}/${verb}`), done);
+    attempt(() => api.post(`${path("tasks", task.id)}/${verb}`), done);
   const why = may.ok ? undefined : may.why;
   if (!can("start") && !can("retry") && !can("cancel")) return null;
   return (
