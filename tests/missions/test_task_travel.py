@@ -174,6 +174,9 @@ def test_a_fork_with_another_model_asks_that_one(tmp_path: Path) -> None:
 
             assert result.outputs == (f"{name}/other@1",)
             assert len(actor.requests()) == 2 and len(other.requests()) == 1
+            shown, origin = await desk.tasks.show(name), await desk.tasks.show(TASK)
+            for said in ("goal", "success_criteria", "version"):
+                assert shown[said] and shown[said] == origin[said]
 
     play(scenario())
 

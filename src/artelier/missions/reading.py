@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
+from artelier.artifacts.artifact import Artifact
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.kernel import run_row
 from artelier.kernel.family import asked_below, totals
@@ -89,15 +90,34 @@ def _item(
     }  # fmt: skip
 
 
-async def _goals(desk: Any, tasks: Sequence[str]) -> dict[str, str]:
+FORKS_MAX = 20
+"""Forks of forks that are followed to the artifact that says what they work on (guess)."""
+
+
+async def _definition(desk: Any, task: str) -> Artifact | None:
+    """A task's artifact; that of its origin for a fork, which has none. None if it was not brought along."""
     artifacts = desk.as_principal(OPERATOR).artifacts
+    for _ in range(FORKS_MAX):
+        try:
+            return await artifacts.read(task)
+        except NotFound:
+            rows = await desk.services.store.query(
+                "SELECT origin FROM runs WHERE tenant = ? AND run = ? AND origin IS NOT NULL",
+                (desk.id, task),
+            )
+            if not rows:
+                return None
+            task = rows[0][0]
+        except ArtelierError:
+            return None
+    return None
+
+
+async def _goals(desk: Any, tasks: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for task in tasks:
-        try:
-            content = (await artifacts.read(task)).content
-        except ArtelierError:
-            continue  # of an imported run, or erased
-        found[task] = str(cast("dict[str, Any]", content).get("goal", ""))
+        if (stored := await _definition(desk, task)) is not None:
+            found[task] = str(cast("dict[str, Any]", stored.content).get("goal", ""))
     return found
 
 
@@ -125,13 +145,9 @@ async def task_object(desk: Any, task: str) -> dict[str, Any]:
     if not rows:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
     shown = (await _items(desk, rows))[0]
-    try:
-        stored = await desk.as_principal(OPERATOR).artifacts.read(task)
-        content = cast("dict[str, Any]", stored.content)
-        shown["version"] = stored.version
-    except ArtelierError:
-        content = {}
-        shown["version"] = 0
+    stored = await _definition(desk, task)
+    content = cast("dict[str, Any]", stored.content) if stored is not None else {}
+    shown["version"] = stored.version if stored is not None else 0
     shown["success_criteria"] = content.get("success_criteria", "")
     shown["checks"] = content.get("checks", [])
     shown["only_checks"] = content.get("only_checks", False)
