@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -27,6 +28,12 @@ LINE_REPEATS_MAX = 3
 WORD_SHARE_MAX = 0.4
 WORDS_JUDGED = 12
 """A text below this many words repeats nothing by rule."""
+
+SEARCHES_MAX = 200
+"""Of one rule through all sources; a text with more words of its own brings its own evidence."""
+
+SLASHES_MAX = 8
+"""Parts of a path by which a source knows it."""
 
 _PLACEHOLDERS = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -68,6 +75,10 @@ _CITED = re.compile(
 """Files and pages that an output names as where something is from."""
 
 
+_BETWEEN = re.compile(r"[\s<>()\[\]\"'`,;|]+")
+"""What names of files and pages stand between."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """An output as it is judged."""
@@ -100,8 +111,37 @@ class Grounds:
         self.found = Found(texts)
         self._known = "\n".join(texts).casefold()
 
-    def knows(self, text: str) -> bool:
-        return text.casefold() in self._known
+    def unknown(self, words: Iterable[str]) -> list[str]:
+        """Those of some words that stand nowhere in the grounds; no more than are shown.
+
+        Cost: O(size of grounds), however many words there are.
+        """
+        found: list[str] = []
+        searches = SEARCHES_MAX
+        for word in dict.fromkeys(words):
+            folded = word.casefold()
+            if folded in self._names:
+                continue
+            searches -= 1
+            if searches < 0 or folded not in self._known:
+                found.append(word)
+                if len(found) == SHOWN:
+                    break
+        return found
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """Words of the grounds, and the last parts of paths, so that most are found without a search."""
+        names: set[str] = set()
+        for word in _BETWEEN.split(self._known):
+            name = word.rstrip(".,;:")
+            names.add(name)
+            for _ in range(SLASHES_MAX):
+                _, slash, name = name.partition("/")
+                if not slash:
+                    break
+                names.add(name)
+        return frozenset(names)
 
 
 def faults_of(outputs: Sequence[Judged], grounds: Grounds) -> list[Fault]:
@@ -129,8 +169,9 @@ def faults_of(outputs: Sequence[Judged], grounds: Grounds) -> list[Fault]:
 
 
 def _placeholders(text: str, grounds: Grounds) -> list[str]:
-    found = [match[0] for pattern in _PLACEHOLDERS for match in pattern.finditer(text)]
-    return [word for word in dict.fromkeys(found) if not grounds.knows(word)]
+    return grounds.unknown(
+        match[0] for pattern in _PLACEHOLDERS for match in pattern.finditer(text)
+    )
 
 
 def _repeated(output: Judged, text: str) -> list[str]:
@@ -180,15 +221,11 @@ def _unfenced(text: str) -> str:
 
 
 def _claims(text: str, grounds: Grounds) -> list[str]:
-    return [match[0] for match in _CLAIMS.finditer(text) if not grounds.knows(match[0])]
+    return grounds.unknown(match[0] for match in _CLAIMS.finditer(text))
 
 
 def _cited(text: str, grounds: Grounds, outputs: Sequence[Judged]) -> list[str]:
     """Names of files and pages that the task never saw."""
     own = {output.ref.partition("@")[0].casefold() for output in outputs}
-    found: list[str] = []
-    for match in _CITED.finditer(text):
-        name = match[0].rstrip(".,;:")
-        if not grounds.knows(name) and not any(name.casefold() in ref for ref in own):
-            found.append(name)
-    return list(dict.fromkeys(found))
+    names = dict.fromkeys(match[0].rstrip(".,;:") for match in _CITED.finditer(text))
+    return grounds.unknown(name for name in names if not any(name.casefold() in ref for ref in own))

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
+from itertools import islice, permutations
 from typing import NamedTuple
 
 SMALL_MAX = 12
@@ -28,6 +29,9 @@ DIGITS_MAX = 40
 WORKED_OUT_MAX = 500
 """Figures of one text for which it is tried; a text with more of its own brings its own evidence."""
 
+VALUES_MAX = 100_000
+"""Worked out for one text; for what is beyond them, its evidence must stand in the sources."""
+
 _NUMBER = re.compile(
     r"(?<![\w.,#@/-])[-+\u2212]?\$?(?P<digits>\d{1,3}(?:[,\u202f\u00a0' ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
     r"(?P<exponent>[eE][-+]?\d{1,3})?"
@@ -41,7 +45,8 @@ _DATE = re.compile(
     r"\b\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}(?::\d{2})?)?\b|\b\d{1,2}:\d{2}\b"
     r"|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"
 )
-_ITEM = re.compile(r"^\s*(?:#+\s*)?\d{1,3}[.)]\s", re.MULTILINE)
+_ITEM = re.compile(r"^[^\S\n]*(?:#+[^\S\n]*)?\d{1,3}[.)](?=\s)", re.MULTILINE)
+"""Never past the end of its line: over blank lines that would cost their square."""
 _UNITS = {"k": 1_000, "t": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 
 
@@ -87,25 +92,49 @@ class Found:
 def unfounded(text: str, found: Found) -> list[str]:
     """The figures of a text that are in no source and cannot be worked out from those that are."""
     missing: list[str] = []
-    tries = WORKED_OUT_MAX
+    derived = _Derived()
     text = _ITEM.sub(lambda match: " " * len(match[0]), text[:CHARS_MAX])
     for paragraph in re.split(r"\n\s*\n", text):
         dates = _DATE.findall(paragraph)
         missing += [date for date in dates if not all(map(found.has, _whole(date)))]
         lines = [list(_figures(_DATE.sub(" ", line))) for line in paragraph.splitlines()]
-        known = [[one for one in line if _counts(one) or found.has(one)] for line in lines]
-        beside = [one for line in known for one in line if not _counts(one)]
-        for line, good in zip(lines, known, strict=True):
-            near = (
-                beside if len(beside) <= BESIDE_MAX else [one for one in good if not _counts(one)]
-            )
-            for one in line:
-                if one in good:
-                    continue
-                tries -= 1
-                if tries < 0 or not _follows(one, near[:BESIDE_MAX]):
-                    missing.append(one.text)
+        good = [[_counts(one) or found.has(one) for one in line] for line in lines]
+        known = [
+            [one for one, is_good in zip(line, marks, strict=True) if is_good and not _counts(one)]
+            for line, marks in zip(lines, good, strict=True)
+        ]
+        beside = [one for line in known for one in line]
+        for line, marks, own in zip(lines, good, known, strict=True):
+            near = tuple((beside if len(beside) <= BESIDE_MAX else own)[:BESIDE_MAX])
+            missing += [
+                one.text
+                for one, is_good in zip(line, marks, strict=True)
+                if not is_good and not derived.has(one, near)
+            ]
     return list(dict.fromkeys(missing))
+
+
+class _Derived:
+    """What a reader works out from figures that stand beside each other, for one text."""
+
+    def __init__(self) -> None:
+        self._tries = WORKED_OUT_MAX
+        self._left = VALUES_MAX
+        self._near: tuple[Figure, ...] = ()
+        self._values: list[Decimal] = []
+
+    def has(self, figure: Figure, near: tuple[Figure, ...]) -> bool:
+        """Whether a reader gets this figure from all of those near it, or from two of them."""
+        self._tries -= 1
+        if self._tries < 0:
+            return False
+        if near != self._near:
+            self._near = near
+            self._values = sorted(islice(_worked_out(near), self._left))
+            self._left -= len(self._values)
+        half = Decimal(1).scaleb(-figure.places) / 2
+        at = bisect_left(self._values, figure.value - half)
+        return at < len(self._values) and self._values[at] <= figure.value + half
 
 
 def _counts(figure: Figure) -> bool:
@@ -113,27 +142,17 @@ def _counts(figure: Figure) -> bool:
     return whole and figure.value <= SMALL_MAX
 
 
-def _follows(figure: Figure, near: list[Figure]) -> bool:
-    """Whether a reader gets this figure from two that stand beside it."""
-    half = Decimal(1).scaleb(-figure.places) / 2
-
-    def is_it(value: Decimal) -> bool:
-        return abs(abs(value) - figure.value) <= half
-
-    if len(near) > 2 and is_it(sum((one.value for one in near), Decimal(0))):
-        return True
-    for first in near:
-        for second in near:
-            if first is second:
-                continue
-            a, b = first.value, second.value
-            if is_it(a - b) or is_it(a + b) or is_it(a * b):
-                return True
-            if b and (is_it(a / b) or is_it(100 * a / b) or is_it(100 * (a - b) / b)):
-                return True
-            if a + b and is_it(100 * a / (a + b)):
-                return True
-    return False
+def _worked_out(near: tuple[Figure, ...]) -> Iterator[Decimal]:
+    """The sum of all, and what any two give; without signs, as figures are."""
+    if len(near) > 2:
+        yield sum((one.value for one in near), Decimal(0))
+    for first, second in permutations(near, 2):
+        a, b = first.value, second.value
+        yield from (abs(a - b), a + b, a * b)
+        if b:
+            yield from (a / b, 100 * a / b, abs(100 * (a - b) / b))
+        if a + b:
+            yield 100 * a / (a + b)
 
 
 def _figures(line: str) -> Iterator[Figure]:
