@@ -17,6 +17,7 @@ from artelier.missions.conduct import kit
 from artelier.missions.definition import AgentContent, checked
 from artelier.missions.launching import steering, toggles
 from artelier.missions.membranes import OPERATOR
+from artelier.missions.names import check_name
 from artelier.missions.reading import agent_ids, task_page
 from artelier.missions.steering import AXES, Steering, effective
 from artelier.missions.tasks import worked_on
@@ -35,6 +36,7 @@ async def create_agent(
 
     Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
     """
+    check_name(id, what="an agent")
     content = checked(
         AgentContent,
         {"name": name, "role": role, "model": model, "tools": list(tools),

@@ -8,6 +8,7 @@ from artelier.errors import InvalidRequest, NotFound
 from artelier.missions.definition import AgentContent, TaskContent, checked
 from artelier.missions.job import TaskJob
 from artelier.missions.membranes import OPERATOR
+from artelier.missions.names import check_name
 
 
 async def task_job(
@@ -26,7 +27,7 @@ async def task_job(
             f"task {task!r} is assigned to nobody", expected="an agent",
             hint="Assign it: tasks.change(id, assigned_agent_id=...).",
         )  # fmt: skip
-    agent_id = content.assigned_agent_id
+    agent_id = check_name(content.assigned_agent_id, what="an agent")
     agent = await agent_content(desk, agent_id)
     kept = cast("dict[str, Any]", dict(stored.metadata or {}))
     name = agent.model or model or str(kept.get("model") or "")

@@ -22,6 +22,7 @@ from artelier.kernel.ancestry import is_imported, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.missions.mission import MissionLoop
+from artelier.missions.names import check_name
 from artelier.missions.plan import ID_CHARS_MAX, LOOP, MissionJob
 from artelier.ports.tool import ToolPort
 
@@ -36,7 +37,7 @@ def check_mission_id(value: str) -> str:
             "invalid mission id", expected=f"1-{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ : / -",
             got=repr(value)[:200], hint="What belongs to a mission is named after it.",
         )  # fmt: skip
-    return value
+    return check_name(value, what="a mission")
 
 
 async def conduct(

@@ -21,6 +21,7 @@ from artelier.missions.definition import (
     TaskContent,
 )
 from artelier.missions.membranes import OPERATOR, Membranes
+from artelier.missions.names import check_name
 from artelier.missions.steering import AXES, Steering
 from artelier.money import parse_usd
 
@@ -44,8 +45,12 @@ class Launch(NamedTuple):
 async def launched(
     desk: Any, mission: str, plan: Plan, *, key: str, tools: Collection[str], edited: bool, by: str
 ) -> Launch:
-    """The appends of a launch. Errors: `VersionConflict` if something of that name is there already."""
-    maker = _Maker(desk, mission, by=by, key=key)
+    """The appends of a launch.
+
+    Errors: `VersionConflict` if something of that name is there already; `InvalidRequest` for a name that
+    is reserved.
+    """
+    maker = _Maker(desk, check_name(mission, what="a mission"), by=by, key=key)
     for agent in plan.agents:
         await maker.agent(agent, plan, tools=tools)
     membranes = [(one.slug, one.name, one.members, one.budget_usd) for one in plan.membranes] or [

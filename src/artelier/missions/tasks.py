@@ -20,6 +20,7 @@ from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checke
 from artelier.missions.job import TaskJob
 from artelier.missions.launching import task_made, with_event
 from artelier.missions.membranes import OPERATOR
+from artelier.missions.names import check_name
 from artelier.missions.standing import Standing, needed_by, standing_of
 
 PAGE_MAX = 1_000
@@ -72,7 +73,7 @@ class Tasks:
             },
             what="the task",
         )  # fmt: skip
-        task = _named(id, goal=goal, mission=mission)
+        task = check_name(_named(id, goal=goal, mission=mission), what="a task")
         await self._check_references(task, content)
         desk = self._desk
         await desk.state()
@@ -207,6 +208,7 @@ class Tasks:
 
     async def _check_references(self, task: str, content: TaskContent) -> None:
         if content.assigned_agent_id:
+            check_name(content.assigned_agent_id, what="an agent")
             await agent_content(self._desk, content.assigned_agent_id)
         for before in content.depends_on:
             await standing_of(self._desk, before)
