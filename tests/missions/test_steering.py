@@ -15,13 +15,21 @@ from hypothesis import strategies as st
 
 from artelier import Kernel, Policy, Price, Run, Tenant, tool
 from artelier.app import TenantKernel
-from artelier.errors import ArtelierError, InvalidRequest, NotFound, VersionConflict
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    InvalidArtifact,
+    InvalidRequest,
+    NotFound,
+    VersionConflict,
+)
 from artelier.missions.membranes import Membranes
 from artelier.missions.policy import LEVELS, bias, level
 from artelier.missions.steering import SAFETY, Steering, apply, effective
 from artelier.missions.steering_store import SteeringStore
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import GateModel, ask, billed, drive, result_of
+from tests.missions.task_stage import DONE, Actor, work
 
 ANALYST = "m/analyst"
 
@@ -319,6 +327,66 @@ def test_a_change_is_a_version_that_says_who_made_it(tmp_path: Path) -> None:
             await desk.as_principal("m/other").artifacts.read(f"{ANALYST}/steering")
 
     told(tmp_path, story)
+
+
+def test_steering_cannot_be_deleted_and_is_mended_by_a_change(tmp_path: Path) -> None:
+    async def story(desk: TenantKernel, store: SteeringStore) -> None:
+        await Membranes(desk).create("m/study", name="Study", members=[ANALYST], by="user:eve")
+        artifacts = desk.as_principal("operator").artifacts
+        for about in (ANALYST, "m/study"):
+            await store.change(about, {"sliders": {"safety": "read_only"}}, by="user:eve")
+            with pytest.raises(Conflict) as refused:
+                await artifacts.delete(f"{about}/steering")
+            assert "null puts a default back" in str(refused.value)
+            assert (await store.show(about))["sliders"]["safety"] == "read_only"
+        opened = await store.change("m/study", {"sliders": {"safety": None}}, by="user:eve")
+        assert (opened["version"], opened["sliders"]["safety"]) == (2, "open")
+
+    told(tmp_path, story)
+
+
+def test_what_is_no_steering_is_refused_at_every_door(tmp_path: Path) -> None:
+    async def story(desk: TenantKernel, store: SteeringStore) -> None:
+        artifacts = desk.as_principal("operator").artifacts
+        broken = {"sliders": {"safety": "none"}}
+        with pytest.raises(InvalidArtifact) as refused:
+            await artifacts.write(f"{ANALYST}/steering", kind="steering", content=broken)
+        assert "/sliders/safety" in str(refused.value)
+        await store.change(ANALYST, {"xy": {"x": 1}}, by="user:eve")
+        with pytest.raises(InvalidArtifact):
+            await artifacts.write(f"{ANALYST}/steering", content=broken)
+        with pytest.raises(InvalidArtifact):
+            await artifacts.edit(f"{ANALYST}/steering", '"open"', '"none"')
+        assert (await store.show(ANALYST))["version"] == 1
+
+    told(tmp_path, story)
+
+
+@pytest.mark.parametrize("about", [ANALYST, "m/study"])
+def test_steering_that_is_gone_bars_everything(tmp_path: Path, about: str) -> None:
+    """Of a store in which it could be deleted: there is a tombstone, and nobody knows what it said."""
+    actor = Actor(DONE)
+
+    async def story(desk: TenantKernel, store: SteeringStore) -> None:
+        await Membranes(desk).create("m/study", name="Study", members=[ANALYST], by="user:eve")
+        artifacts = desk.as_principal("operator").artifacts
+        await artifacts.write(f"{about}/steering", kind="document", content={})
+        await artifacts.delete(f"{about}/steering")
+        for asked in (
+            store.show(about), store.show(ANALYST), store.change(about, {"xy": {}}, by="user:eve")
+        ):  # fmt: skip
+            with pytest.raises(Conflict) as refused:
+                await asked
+            assert f"{about}/steering was deleted" in str(refused.value)
+
+        result = await work(desk)
+        assert (result.status, result.reason, actor.asked) == ("failed", "conflict", [])
+        assert f"{about}/steering was deleted" in result.text
+        if about != ANALYST:
+            await Membranes(desk).leave(about, ANALYST)
+            assert (await store.show(ANALYST))["in_force"]["sliders"]["safety"] == "open"
+
+    told(tmp_path, story, models={"m": actor.model})
 
 
 def test_a_change_is_refused_whole(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from artelier.artifacts import checks
 from artelier.artifacts.content import Media, media_of
 from artelier.artifacts.program import check_entry, code_of
 from artelier.artifacts.shown import shown
-from artelier.errors import InvalidArtifact, InvalidConfig
+from artelier.errors import Conflict, InvalidArtifact, InvalidConfig
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -35,6 +35,8 @@ class Kind:
     """What the entry is called with; None: arguments by name."""
     code_needed: bool = True
     """Whether an entry must be there; else content without code is only described."""
+    lasting: str = ""
+    """What to do instead of deleting one, where none can be deleted; empty for those that can."""
 
 
 _kinds: dict[str, Kind] = {}
@@ -81,6 +83,13 @@ def check_content(kind: Kind, content: object) -> None:
     kind.check(content)
     if kind.entry is not None and (kind.code_needed or is_executable(kind, content)):
         check_entry(content, entry=kind.entry, positional=kind.positional)
+
+
+def check_deletable(id: str, name: str) -> None:
+    """Errors: `Conflict` for an artifact of a kind that others stand on."""
+    kind = _kinds.get(name)
+    if kind is not None and kind.lasting:
+        raise Conflict(f"artifact {id} cannot be deleted: it is {name}", hint=kind.lasting)
 
 
 def runnable_code(name: str, content: object) -> str | None:

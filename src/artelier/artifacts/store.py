@@ -36,6 +36,7 @@ from artelier.artifacts.invocation import (
     principal_of,
 )
 from artelier.artifacts.invoking import Invoker, Outcome
+from artelier.artifacts.kinds import check_deletable
 from artelier.artifacts.plan import Wish, asked_right, decide_write, written
 from artelier.artifacts.ref import Ref, check_new_id
 from artelier.artifacts.retention import Retention, first_kept
@@ -307,10 +308,14 @@ class Artifacts:
         raise too_busy(id)
 
     async def delete(self, id: str) -> None:
-        """Leave a tombstone: no version is readable, and the id stays taken. Its scrip goes to its owner."""
+        """Leave a tombstone: no version is readable, and the id stays taken. Its scrip goes to its owner.
+
+        Errors: `NotFound`, `AccessDenied`; `Conflict` for a kind of which none can be deleted.
+        """
         door = self._door
 
         async def bury(standing: Standing) -> ArtifactDeleted:
+            check_deletable(standing.id, standing.kind)
             actor = principal_of(standing.id)
             left = await door.stage().balance(account_of(actor))
             return ArtifactDeleted(

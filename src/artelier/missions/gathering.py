@@ -15,8 +15,8 @@ from artelier.context import cut
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.missions.job import TaskJob
-from artelier.missions.membranes import OPERATOR
 from artelier.missions.steering import Steering
+from artelier.missions.steering_store import steering_at
 from artelier.tokens import estimate_tokens
 
 LISTED_MAX = 40
@@ -151,19 +151,18 @@ def text_of(artifact: Artifact) -> str:
 async def steering_now(desk: Any, job: TaskJob) -> dict[str, Any]:
     """Steering of the agent and of its membranes: `{agent: [ref, content] | None, membranes: [...]}`.
 
-    Errors: `InvalidRequest` for content that is no steering: nobody works under rules that say nothing.
+    Errors: `InvalidRequest` for content that is no steering, `Conflict` for steering that was deleted:
+    nobody works under rules that say nothing.
     """
-    artifacts = desk.as_principal(OPERATOR).artifacts
-    own = await _steering(artifacts, job.steering or f"{job.agent}/steering")
+    own = await _steering(desk, job.steering or f"{job.agent}/steering")
     groups = await desk.as_principal(job.agent).artifacts.groups_of()
-    shared = [await _steering(artifacts, f"{group}/steering") for group in groups]
+    shared = [await _steering(desk, f"{group}/steering") for group in groups]
     return {"agent": own, "membranes": [one for one in shared if one is not None]}
 
 
-async def _steering(artifacts: Any, id_: str) -> list[Any] | None:
-    try:
-        artifact = await artifacts.read(id_)
-    except NotFound:
+async def _steering(desk: Any, id_: str) -> list[Any] | None:
+    artifact = await steering_at(desk, id_)
+    if artifact is None:
         return None
     Steering.parse(artifact.content)
     return [f"{artifact.id}@{artifact.version}", artifact.content]

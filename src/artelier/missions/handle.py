@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from artelier.missions.registering import register
+from artelier.missions.steering_kind import register_steering
 
 if TYPE_CHECKING:
     from artelier.kernel import AgentResult, Limits
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from artelier.missions.tasks import Tasks
 
 register()
+register_steering()
 
 
 class MissionsHandle:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts import Artifacts
-from artelier.errors import InvalidRequest, NotFound, SequenceConflict, VersionConflict
+from artelier.artifacts import Artifact, Artifacts
+from artelier.errors import (
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    SequenceConflict,
+    VersionConflict,
+)
+from artelier.ids import MAIN_SPACE
 from artelier.kernel.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
 from artelier.missions.policy import bias
@@ -118,9 +125,8 @@ class SteeringStore:
             raise InvalidRequest(
                 f"{about} cannot be steered", expected=" or ".join(KINDS), got=subject.kind
             )
-        try:
-            artifact = await self._artifacts.read(about + SUFFIX)
-        except NotFound:
+        artifact = await steering_at(self._desk, about + SUFFIX)
+        if artifact is None:
             return Kept(about, subject.kind, 0, Steering())
         return Kept(about, subject.kind, artifact.version, Steering.parse(artifact.content))
 
@@ -142,12 +148,31 @@ class SteeringStore:
     async def _of_membranes(self, agent: str) -> list[Steering]:
         found: list[Steering] = []
         for group in await self._artifacts.groups_of(agent):
-            try:
-                artifact = await self._artifacts.read(group + SUFFIX)
-            except NotFound:
-                continue
-            found.append(Steering.parse(artifact.content))
+            artifact = await steering_at(self._desk, group + SUFFIX)
+            if artifact is not None:
+                found.append(Steering.parse(artifact.content))
         return found
+
+
+async def steering_at(desk: Any, id: str) -> Artifact | None:
+    """The newest steering under an id; None only where nobody has ever steered.
+
+    Errors: `Conflict` for one that was deleted: its limits are unknown, and none would be laxer than them.
+    """
+    try:
+        return await desk.as_principal(OPERATOR).artifacts.read(id)
+    except NotFound:
+        rows = await desk.services.store.query(
+            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
+            (desk.id, MAIN_SPACE, id),
+        )
+        if not rows:
+            return None
+    about = id.removesuffix(SUFFIX)
+    raise Conflict(
+        f"{id} was deleted: {about} may do nothing", expected="steering that can be read", got="none",
+        hint=f"Go on with an agent of another id; from a membrane, let its members leave {about}.",
+    )  # fmt: skip
 
 
 def _merged(document: Any, patch: object, depth: int = 0) -> Any:
