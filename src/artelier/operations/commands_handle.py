@@ -48,7 +48,8 @@ class CommandsHandle:
         """Let a paused run go on for one cycle, and pause it again; a run of hand-written code for one step.
 
         One that is at work is paused after the cycle at hand, one that nobody drives becomes `pending` and
-        holds after a cycle of whoever drives it next; a run that ends with the cycle just ends. Paused children
+        holds after a cycle of whoever drives it next; a run that ends with the cycle just ends. Paused
+        children
         take a step each: a parent that waits for one is done with its cycle when the child has ended.
         """
         return await _give(self, run_id, "step", by=by)
