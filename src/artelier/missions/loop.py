@@ -236,6 +236,7 @@ class TaskLoop:
             # Whatever was switched off or lowered since it was decided holds for this step already.
             self._obey(await self.sight.steering_again(state))
         if decision.action == "create_artifact":
+            await self.sight.look_again(state)
             return Outcome(value=await self._created(state, decision))
         if decision.action == "use_tool":
             trust = self.sight.trust_of(decision.tool)

@@ -24,10 +24,12 @@ class Sight:
         self._job = job
         self._desk = desk
         self._now: dict[str, tuple[Any, str]] = {}
+        self._before: dict[str, Items] = {}
+        """What the decision of this iteration showed, once the rest is shown something newer."""
 
     async def steering(self, state: TaskState) -> Any:
         """What steering says now; an iteration begins with it."""
-        self._now = {}
+        self._now, self._before = {}, {}
         return await self._steering(state, "steering")
 
     async def steering_again(self, state: TaskState) -> Any:
@@ -44,18 +46,35 @@ class Sight:
 
     async def look(self, state: TaskState) -> bool:
         """Read all that the prompts show. Whether others have made something since the last look."""
-        job, desk = self._job, self._desk
+        desk = self._desk
         before = state.reads.get("artifacts", "")
         await self._read(state, "tools", self._tools_now)
-        if state.inputs:
-            await self._read(state, "inputs", lambda: gathering.inputs_now(desk, job, state.inputs))
-        await self._read(state, "artifacts", lambda: gathering.artifacts_now(desk, job, state.refs))
+        await self._look_at_others(state, "read")
         scopes = self._run.core.scopes
         await self._read(state, "budget", lambda: gathering.budget_now(desk, scopes))
-        if job.memory:
-            await self._read(state, "memory", lambda: gathering.memory_now(desk, job))
         is_changed = self._now["artifacts"][1] != before
         return is_changed and state.action != "create_artifact"
+
+    async def look_again(self, state: TaskState) -> None:
+        """Read anew what others have made: a right that was taken since the decision is gone."""
+        self._before = {name: self.items(name) for name in ("inputs", "artifacts")}
+        await self._look_at_others(state.changed(reads=self.reads(state)), "read-again")
+
+    async def _look_at_others(self, state: TaskState, place: str) -> None:
+        job, desk, at = self._job, self._desk, f"c{state.iteration + 1}/{place}"
+        if state.inputs:
+            await self._read(
+                state, "inputs", lambda: gathering.inputs_now(desk, job, state.inputs),
+                key=f"{at}/inputs",
+            )  # fmt: skip
+        await self._read(
+            state, "artifacts", lambda: gathering.artifacts_now(desk, job, state.refs),
+            key=f"{at}/artifacts",
+        )  # fmt: skip
+        if job.memory:
+            await self._read(
+                state, "memory", lambda: gathering.memory_now(desk, job), key=f"{at}/memory"
+            )
 
     async def _tools_now(self) -> Items:
         """The tools that are on, as they are told to the model."""
@@ -98,13 +117,14 @@ class Sight:
         return "untrusted" if found is None else str(found["trust"])
 
     def shown(self) -> tuple[str, ...]:
-        """Refs of artifacts whose content stands in the prompts."""
-        return tuple(str(one["ref"]) for one in self.items("inputs") if not one.get("gone"))
+        """Refs of artifacts whose content stood in the prompts of this iteration."""
+        items = [*self._before.get("inputs", ()), *self.items("inputs")]
+        return tuple(dict.fromkeys(str(one["ref"]) for one in items if not one.get("gone")))
 
     def derived_from(self) -> list[str]:
-        """Refs of all artifacts of which something stands in the prompts."""
-        listed = (str(one["ref"]) for one in self.items("artifacts"))
-        return list(dict.fromkeys([*self.shown(), *listed]))
+        """Refs of all artifacts of which something stood in them."""
+        items = [*self._before.get("artifacts", ()), *self.items("artifacts")]
+        return list(dict.fromkeys([*self.shown(), *(str(one["ref"]) for one in items)]))
 
     def texts(self, *, but: Collection[str]) -> list[str]:
         """All that was shown of inputs and artifacts, some apart, which are named by their ids."""
