@@ -29,6 +29,15 @@ UNKNOWN = planned(
 )
 
 
+def budgeted(**budgets: str) -> dict[str, Any]:
+    """A plan whose first agent or membrane may spend this much."""
+    plan = planned({"slug": "figures", "agent": "ana"}, agents=[{"slug": "ana", "name": "Ana"}])
+    plan["membranes"] = [{"slug": "study", "name": "Study", "members": ["ana"]}]
+    for what, budget in budgets.items():
+        plan[what][0]["budget_usd"] = budget
+    return plan
+
+
 def test_a_plan_waits_for_its_launch_with_an_estimate(tmp_path: Path) -> None:
     team = Team(LINE)
 
@@ -270,6 +279,8 @@ def test_a_fork_works_before_the_launch_and_is_refused_after_it(tmp_path: Path) 
         ({"workspace": "/gone"}, "is not there"),
         ({"plan": {"agents": []}}, "the plan cannot be used"),
         ({"budget_usd": "-1"}, "not an amount"),
+        ({"plan": budgeted(agents="\u0663")}, "agents.0.budget_usd"),
+        ({"plan": budgeted(membranes="1.\uff15")}, "membranes.0.budget_usd"),
     ],
 )
 def test_a_goal_that_cannot_be_worked_on_is_refused_before_anything_is_recorded(

@@ -155,7 +155,7 @@ class PlannedAgent(_Strict):
     tools: list[str] = Field(default_factory=list[str], max_length=200)
     """Suggested tools; an unknown one is refused when the plan is launched."""
     model: str | None = None
-    budget_usd: str | None = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$")
+    budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")
 
 
 class PlannedTask(_Strict):
@@ -175,7 +175,7 @@ class PlannedMembrane(_Strict):
     name: str = Field(min_length=1, max_length=80)
     members: list[Slug] = Field(default_factory=list[str], max_length=AGENTS_MAX)
     shared: list[Ref] = Field(default_factory=list[str], max_length=100)
-    budget_usd: str | None = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$")
+    budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")
 
 
 class Plan(_Strict):
