@@ -10,11 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from artelier.errors import QueueFull
 from artelier.server.events import Filter
 from artelier.server.hub import HEARTBEAT_S, Hub
 from artelier.testing import ManualClock
-from tests.server.house import PATIENCE_S, House, asking, frames_of, house, on_a_port, until
+from tests.server.house import (
+    PATIENCE_S,
+    House,
+    asking,
+    assert_fault,
+    frames_of,
+    house,
+    on_a_port,
+    until,
+)
+from tests.server.test_sessions import login, people
 
 ENDLESS = 10**9
 """A position that no test comes to."""
@@ -242,6 +254,36 @@ def test_only_so_many_listen_at_once(tmp_path: Path) -> None:
             await first.aclose()  # type: ignore[attr-defined] - a generator
             second = await hub.stream(Filter(tenant="default"), after=0)
             await second.aclose()  # type: ignore[attr-defined] - a generator
+
+    asyncio.run(scenario())
+
+
+def test_one_user_and_one_tenant_leave_places_to_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(
+            tmp_path, users=people(), user_clients_max=2, tenant_clients_max=3
+        ) as home:
+            hub: Hub = home.app.state.hub
+            await home.desk.state()
+            await home.kernel.for_tenant("acme").state()
+            mine, theirs = Filter(tenant="default"), Filter(tenant="acme")
+            open_ = [await hub.stream(mine, after=0, user="vic") for _ in range(3)]
+            assert [await anext(one, b"") != b"" for one in open_] == [True, True, False]
+            await login(home, "vic")
+            for path in ("/api/v1/events/stream", "/api/v1/agui"):
+                full = await home.client.get(path)
+                assert "of this user" in assert_fault(full, 503, "queue_full")["message"]
+            open_.append(await hub.stream(mine, after=0, user="ada"))
+            assert await anext(open_[-1])
+            with pytest.raises(QueueFull, match="of this tenant"):
+                await hub.stream(mine, after=0, user="kim")
+            open_.append(await hub.stream(theirs, after=0, user="ada"))
+            assert await anext(open_[-1])
+            await open_[0].aclose()  # type: ignore[attr-defined] - a generator
+            open_.append(await hub.stream(mine, after=0, user="vic"))
+            assert await anext(open_[-1])
+            for one in open_:
+                await one.aclose()  # type: ignore[attr-defined] - a generator
 
     asyncio.run(scenario())
 

@@ -65,7 +65,8 @@ def seen_of(text: str) -> tuple[int, int]:
 class Following:
     """The stream of one client; `begin` it first."""
 
-    def __init__(self, desk: TenantKernel, hub: Hub, run_id: str) -> None:
+    def __init__(self, desk: TenantKernel, hub: Hub, run_id: str, *, user: str = "") -> None:
+        self._user = user
         self._desk = desk
         self._hub = hub
         self._run_id = run_id
@@ -90,7 +91,7 @@ class Following:
         if seen is None and (not self._run_id or upto >= start):
             self._ahead.append((self._after, 0, self._fold.snapshot()))
         self.is_done = seen is not None and not self._ahead and await self._is_over()
-        return self._frames(await self._hub.stream(self._wants, after=self._after))
+        return self._frames(await self._hub.stream(self._wants, after=self._after, user=self._user))
 
     async def _start(self) -> int:
         """Position of the run's first event; what was known of its task before is folded."""

@@ -47,7 +47,11 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     state.kernel, state.settings = kernel, settings
     state.gate = Gate(Sessions(kernel.services.clock, settings.secret_file), settings.users)
     state.attempts = Attempts(kernel.services.clock)
-    state.hub = Hub(kernel, clients_max=settings.clients_max, queue_max=settings.queue_max)
+    state.hub = Hub(
+        kernel, clients_max=settings.clients_max, queue_max=settings.queue_max,
+        user_clients_max=settings.user_clients_max,
+        tenant_clients_max=settings.tenant_clients_max,
+    )  # fmt: skip
     state.driver = Driver(kernel) if settings.has_worker else None
     errors.install(app)
     routes.include(app)

@@ -32,8 +32,10 @@ SCANNED_MAX = 10_000
 class Client:
     """The queue of one stream; made by `Hub.stream`."""
 
-    def __init__(self, wants: Filter, *, after: int, queue_max: int) -> None:
+    def __init__(self, wants: Filter, *, user: str, after: int, queue_max: int) -> None:
         self._wants = wants
+        self.user = user
+        self.tenant = wants.tenant
         self._after = after
         self._queue_max = queue_max
         self._queue: deque[bytes] = deque()
@@ -112,9 +114,14 @@ class Feed:
 class Hub:
     """`start` it in the loop that serves; `stream` gives frames for one client."""
 
-    def __init__(self, kernel: Kernel, *, clients_max: int, queue_max: int) -> None:
+    def __init__(
+        self, kernel: Kernel, *, clients_max: int, queue_max: int,
+        user_clients_max: int, tenant_clients_max: int,
+    ) -> None:  # fmt: skip
         self._kernel = kernel
         self._clients_max = clients_max
+        self._user_clients_max = user_clients_max
+        self._tenant_clients_max = tenant_clients_max
         self._queue_max = queue_max
         self._feeds: dict[str, Feed] = {}
         self._beat: asyncio.Task[None] | None = None
@@ -201,20 +208,36 @@ class Hub:
             await asyncio.sleep(0)
         return found, after, head
 
-    async def stream(self, wants: Filter, *, after: int) -> AsyncIterator[bytes]:
+    async def stream(self, wants: Filter, *, after: int, user: str = "") -> AsyncIterator[bytes]:
         """Frames of server-sent events after a position: first what is stored, then what comes.
 
-        Errors, before the first frame: `QueueFull` if too many clients are there.
+        `user` is who listens; empty for the program itself, which is held by no cap of its own.
+        Errors, before the first frame: `QueueFull` if too many clients are there, of all, of the tenant or of
+        the user: nobody takes the places of everybody else.
         """
-        if self.is_closed or len(self._open) >= self._clients_max:
-            raise QueueFull(
-                "too many live streams", expected=f"at most {self._clients_max}",
-                hint="Close some, or ask for pages.",
-            )  # fmt: skip
-        return self._frames(wants, after=after)
+        self._check_room(wants.tenant, user)
+        return self._frames(wants, after=after, user=user)
 
-    async def _frames(self, wants: Filter, *, after: int) -> AsyncIterator[bytes]:
-        client = Client(wants, after=after, queue_max=self._queue_max)
+    def _check_room(self, tenant: str, user: str) -> None:
+        here = sum(client.tenant == tenant for client in self._open)
+        own = sum(client.user == user for client in self._open) if user else 0
+        for whose, count, most in (
+            ("of this user", own, self._user_clients_max),
+            ("of this tenant", here, self._tenant_clients_max),
+            ("of this server", len(self._open), self._clients_max),
+        ):
+            if self.is_closed or count >= most:
+                raise QueueFull(
+                    f"too many live streams {whose}", expected=f"at most {most}",
+                    hint="Close some, or ask for pages.",
+                )  # fmt: skip
+
+    async def _frames(self, wants: Filter, *, after: int, user: str) -> AsyncIterator[bytes]:
+        client = Client(wants, user=user, after=after, queue_max=self._queue_max)
+        try:
+            self._check_room(wants.tenant, user)
+        except QueueFull:
+            return  # others have begun since; who comes back is told
         self._open.add(client)
         feed: Feed | None = None
         try:

@@ -38,6 +38,11 @@ class Identity:
         """Who acts, as events say it."""
         return "operator" if self.is_local else f"user:{self.name}"
 
+    @property
+    def listener(self) -> str:
+        """Whose live streams are counted together; empty for the one person there is in local mode."""
+        return "" if self.is_local else self.name
+
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
 

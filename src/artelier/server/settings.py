@@ -39,6 +39,10 @@ class ServerSettings:
     """Whether runs that nobody drives are driven by this process."""
     clients_max: int = 1000
     """Of live streams at one time."""
+    user_clients_max: int = 64
+    """Of those, for one user over all tenants."""
+    tenant_clients_max: int = 500
+    """Of those, for all users of one tenant."""
     queue_max: int = 1000
     """Events that wait for one client; one that is further behind is dropped and resumes."""
     workspace: str = ""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from artelier.server.agui_follow import Following, seen_of
 from artelier.server.agui_turn import Telling, chat_for, read_input, words_of
 from artelier.server.beats import beating
-from artelier.server.deps import Actor, Desk, Live, Setup
+from artelier.server.deps import Actor, Desk, Live, Setup, Who
 from artelier.server.errands import errands_of
 from artelier.server.routes import resource
 from artelier.server.routes.talk import start_turn
@@ -32,13 +32,13 @@ _INPUT = {
 
 @router.get("", response_model=None, responses=_SSE)
 async def follow(
-    desk: Desk, hub: Live,
+    desk: Desk, who: Who, hub: Live,
     run_id: Annotated[str, Query(max_length=512, description="With all below it; else all runs.")] = "",
     after: Annotated[int, Query(ge=0, le=2**53, description="A position of the log.")] = 0,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=32)] = None,
 ) -> Response:  # fmt: skip
     """A run, or all of them, as AG-UI events: what is stored, then live; of a run up to its end."""
-    following = Following(desk, hub, run_id)
+    following = Following(desk, hub, run_id, user=who.listener)
     seen = seen_of(last_event_id) if last_event_id else None
     frames = await following.begin(after=after, seen=seen)
     if following.is_done:

@@ -8,7 +8,7 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from artelier.errors import InvalidRequest
-from artelier.server.deps import Desk, Limit, Live
+from artelier.server.deps import Desk, Limit, Live, Who
 from artelier.server.events import Filter, page_body
 from artelier.server.routes import resource
 from artelier.server.stream import TYPE, EventStream
@@ -28,13 +28,15 @@ LastSeen = Annotated[str | None, Header(alias="Last-Event-ID", max_length=32)]
 
 @router.get("", response_model=EventPage, responses={200: {"content": {TYPE: {}}}})
 async def page(
-    request: Request, desk: Desk, hub: Live, after: After = 0, limit: Limit = 500,
+    request: Request, desk: Desk, who: Who, hub: Live, after: After = 0, limit: Limit = 500,
     prefix: Prefix = "", kind: Kinds = None, last_event_id: LastSeen = None,
 ) -> Response:  # fmt: skip
     """A page of events by position; with `Accept: text/event-stream` all of them, and then live."""
     wants = Filter(tenant=desk.id, prefix=prefix, kinds=frozenset(kind or ()))
     if TYPE in request.headers.get("accept", ""):
-        return EventStream(await hub.stream(wants, after=_resumed(after, last_event_id)))
+        return EventStream(
+            await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener)
+        )
     found, next_, head = await hub.page(wants, after=after, limit=limit)
     body = page_body(found, next_=next_, head=head)
     return Response(body, media_type="application/json")
@@ -42,12 +44,14 @@ async def page(
 
 @router.get("/stream", response_model=None, responses={200: {"content": {TYPE: {}}}})
 async def stream(
-    desk: Desk, hub: Live, after: After = 0, prefix: Prefix = "", kind: Kinds = None,
+    desk: Desk, who: Who, hub: Live, after: After = 0, prefix: Prefix = "", kind: Kinds = None,
     last_event_id: LastSeen = None,
 ) -> EventStream:  # fmt: skip
     """Everything stored after a position, then live, without gap or duplicate."""
     wants = Filter(tenant=desk.id, prefix=prefix, kinds=frozenset(kind or ()))
-    return EventStream(await hub.stream(wants, after=_resumed(after, last_event_id)))
+    return EventStream(
+        await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener)
+    )
 
 
 def _resumed(after: int, last_event_id: str | None) -> int:
