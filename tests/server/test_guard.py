@@ -10,7 +10,11 @@ import pytest
 
 from tests.server.house import ADDRESS, PATIENCE_S, asking, assert_fault, house, on_a_port
 
-FOREIGN = ["evil.example", "localhost.evil.example", "", "127.0.0.1.nip.io", "[::1", "[::2]"]
+FOREIGN = [
+    "evil.example", "localhost.evil.example", "", "127.0.0.1.nip.io", "[::1", "[::2]",
+    "evil.example@localhost", "evil:x@localhost:8321", "localhost/evil", "localhost?x", "localhost#x",
+    "localhost:8321:1", "localhost:x", "localhost\\evil", "[localhost]", "localhost,evil.example",
+]  # fmt: skip
 OURS = ["localhost", "127.0.0.1:8321", "[::1]:8321", "LOCALHOST:1", "desk.example"]
 ELSEWHERE = ["http://evil.example", "null", "http://localhost:9999", "file://localhost:8321"]
 
