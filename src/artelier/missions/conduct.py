@@ -37,6 +37,11 @@ def check_mission_id(value: str) -> str:
             "invalid mission id", expected=f"1-{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ : / -",
             got=repr(value)[:200], hint="What belongs to a mission is named after it.",
         )  # fmt: skip
+    if not {"", ".", ".."}.isdisjoint(value.split("/")):
+        raise InvalidRequest(
+            "invalid mission id", expected="parts between `/` that are neither empty nor `.` nor `..`",
+            got=repr(value)[:200], hint="Paths of pages and files would lead elsewhere.",
+        )  # fmt: skip
     return check_name(value, what="a mission")
 
 
