@@ -49,8 +49,8 @@ class CommandsHandle:
 
         One that is at work is paused after the cycle at hand, one that nobody drives becomes `pending` and
         holds after a cycle of whoever drives it next; a run that ends with the cycle just ends. Paused
-        children
-        take a step each: a parent that waits for one is done with its cycle when the child has ended.
+        children take a step each: a parent that waits for one is done with its cycle when the child has
+        ended.
         """
         return await _give(self, run_id, "step", by=by)
 
