@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, Run
+from artelier import Kernel, Run, tool
 from artelier.app import TenantKernel
 from artelier.artifacts import Provenance
 from artelier.errors import (
@@ -23,7 +23,21 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.log import Batch
+from artelier.missions.driving import drive_task
 from artelier.missions.membranes import PAGE_MAX, Membranes
+from artelier.missions.preview import next_prompt, texts_of
+from tests.missions.task_stage import (
+    AGENT,
+    TASK,
+    THINK,
+    Actor,
+    decide,
+    make_task,
+    opened,
+    replayed,
+    work,
+    write,
+)
 
 CANARY = "the canary sings at dawn"
 ANALYST, WRITER, SPY = "m/analyst", "m/writer", "n/spy"
@@ -360,6 +374,50 @@ def test_a_memory_that_a_membrane_shares_with_its_agent_is_there_while_it_is_a_m
             assert CANARY not in str(caught.value)
 
     told(tmp_path, story)
+
+
+def test_limits_of_a_membrane_hold_for_a_member_that_joins_while_it_works(tmp_path: Path) -> None:
+    """From its next step on, in every process; and no longer once it has left."""
+    here: list[TenantKernel] = []
+
+    @tool(side_effect=True)
+    async def move(into: bool) -> str:
+        "Into the pool, or out of it."
+        pool = here[-1].membranes
+        await (pool.join if into else pool.leave)("m/pool", AGENT)
+        return "moved"
+
+    def moving(into: bool) -> dict[str, Any]:
+        return decide("use_tool", tool="move", input={"into": into})
+
+    actor = Actor(moving(True), THINK, moving(False), write(), content="# Moved\n\nAll is moved.")
+    scope = "membrane:m/pool"
+
+    async def story() -> None:
+        with opened(tmp_path, actor, tools=[move]) as kernel:
+            here.append(desk := kernel.for_tenant())
+            await desk.create_agent(AGENT, name="Ana", model="m")
+            await desk.membranes.create("m/pool", name="Pool", members=["m/other"])
+            await desk.cap(scope, unit="steps", cap=1)
+            job = await make_task(desk, scopes=(f"agent:{AGENT}",))
+            stopped = await work(desk, job)
+            assert (stopped.status, stopped.reason) == ("blocked", f"steps of {scope}")
+            assert len(actor.asked) == 2, "one before it joined, and the one that the cap allows"
+            shown = texts_of((await next_prompt(desk, AGENT)).prompt)
+            assert any("0 steps" in text for text, _ in shown)
+
+        with opened(tmp_path, actor, tools=[move]) as kernel:
+            here.append(desk := kernel.for_tenant())
+            await desk.cap(scope, unit="steps", cap=50)
+            await desk.resume(TASK)
+            done = await drive_task(desk, TASK, on_wait="return")
+            assert done.status == "done"
+            # Two decisions and the step that left; not what came after it.
+            steps = (await desk.used(scope))["steps"]
+            assert steps == {"used": 3, "reserved": 0, "cap": 50}
+            assert (await replayed(desk)).status == "completed"
+
+    asyncio.run(story())
 
 
 def test_an_export_of_the_run_that_made_a_membrane_brings_its_members(tmp_path: Path) -> None:

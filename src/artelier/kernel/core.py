@@ -148,7 +148,9 @@ class RunCore(ToolBounds):
         self.scopes: tuple[str, ...] = (f"run:{run_id}",)
         """Limit scopes that this run counts in: its own, its ancestors', the tenant's, its `extra_scopes`."""
         self.extra_scopes: tuple[str, ...] = ()
-        """Those that it was opened with; its children do not count there."""
+        """Those that it was opened with, and those it has `joined` since; its children do not count there."""
+        self.joined: tuple[str, ...] = ()
+        """Scopes that it counts in since it began, as `scopes.count_also` was last told."""
         self.counted: frozenset[tuple[str, str]] = frozenset()
         """(scope, unit) pairs in which it counts: those that have a cap, and all of its `extra_scopes`."""
         self.deadlines: dict[str, int] = {}

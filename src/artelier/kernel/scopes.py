@@ -7,14 +7,14 @@ So a cap set later holds at once, in every process: the ledger compares it in th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
 from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place
-from artelier.kernel.core import run_row
+from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.services import Services
 from artelier.ledger import COUNTED
 from artelier.log import Batch, Draft, StreamAppend, tenant_stream
@@ -55,6 +55,34 @@ async def scopes_of(services: Services, places: Sequence[Place]) -> tuple[str, .
     """The scopes that a run was opened with; a fork has those of its oldest origin."""
     started = (await services.store.read(places[-1].stream, limit=1))[0].decode()
     return started.scopes if isinstance(started, ev.RunStarted) else ()
+
+
+async def counters_of(
+    services: Services, tenant: str, scopes: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The (scope, unit) pairs of some scopes that have counters by now, in order."""
+    marks = ", ".join("?" * len(scopes))
+    rows = await services.store.query(
+        "SELECT scope, unit FROM limits WHERE tenant = ?"
+        f" AND unit IN ('usd', 'tokens', 'steps') AND scope IN ({marks}) ORDER BY scope, unit",
+        (tenant, *scopes),
+    )
+    return [(scope, unit) for scope, unit in rows]
+
+
+def count_also(core: RunCore, counters: Iterable[tuple[str, str]]) -> None:
+    """Have a run count in scopes that it was not opened with, from its next step on.
+
+    They take the place of those it was told before. Each of the `counters` must be there already (see
+    `counters_of`): a step gives back what it has reserved, and only there.
+    """
+    old = frozenset(core.joined)
+    kept = tuple(scope for scope in core.scopes if scope not in old)
+    new = [(check_scope(scope), unit) for scope, unit in counters if scope not in kept]
+    core.joined = check_scopes(tuple(scope for scope, _ in new))
+    opened = tuple(scope for scope in core.extra_scopes if scope not in old)
+    core.scopes, core.extra_scopes = (*kept, *core.joined), (*opened, *core.joined)
+    core.counted = frozenset(new).union(pair for pair in core.counted if pair[0] not in old)
 
 
 async def limits_of(

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from artelier.artifacts import Artifact
+from artelier.artifacts import Artifact, group_of
 from artelier.context import cut
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
+from artelier.kernel.scopes import counters_of
 from artelier.missions.job import TaskJob
 from artelier.missions.steering import Steering
 from artelier.missions.steering_store import steering_at
@@ -151,13 +152,23 @@ def text_of(artifact: Artifact) -> str:
 async def steering_now(desk: Any, job: TaskJob) -> dict[str, Any]:
     """Steering of the agent and of its membranes: `{agent: [ref, content] | None, membranes: [...]}`.
 
+    With `counters` where it has joined membranes since its run began that have limits: the pairs
+    `[scope, unit]` in which it counts there.
+
     Errors: `InvalidRequest` for content that is no steering, `Conflict` for steering that was deleted:
     nobody works under rules that say nothing.
     """
     own = await _steering(desk, job.steering or f"{job.agent}/steering")
     groups = await desk.as_principal(job.agent).artifacts.groups_of()
     shared = [await _steering(desk, f"{group}/steering") for group in groups]
-    return {"agent": own, "membranes": [one for one in shared if one is not None]}
+    found: dict[str, Any] = {
+        "agent": own, "membranes": [one for one in shared if one is not None],
+    }  # fmt: skip
+    joined = [scope for scope in map(group_of, groups) if scope not in job.scopes]
+    counters = await counters_of(desk.services, desk.id, joined)
+    if counters:
+        found["counters"] = [list(pair) for pair in counters]
+    return found
 
 
 async def _steering(desk: Any, id_: str) -> list[Any] | None:

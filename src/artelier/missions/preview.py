@@ -6,7 +6,7 @@ The sections are built by what builds them for the loop (`telling.py`), of what 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import msgspec
@@ -34,7 +34,7 @@ from artelier.missions.membranes import OPERATOR
 from artelier.missions.outlook import Upcoming, upcoming
 from artelier.missions.standing import standing_of
 from artelier.missions.state import TaskState
-from artelier.missions.steered import guidance, steering_of
+from artelier.missions.steered import guidance, joined, steering_of
 from artelier.missions.steering import Steering
 from artelier.missions.tasks import job_of
 from artelier.missions.wording import template
@@ -111,6 +111,8 @@ async def next_prompt(desk: Any, agent: str) -> Preview:
     stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
     reading = await gathering.steering_now(desk, stand.job)
     steering = steering_of(reading, stand.changes)
+    also = dict.fromkeys(scope for scope, _ in joined(reading))
+    stand = replace(stand, scopes=(*stand.scopes, *also))
     return await _preview(desk, comes, stand, guidance(reading, steering), steering)
 
 

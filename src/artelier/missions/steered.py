@@ -6,23 +6,32 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from artelier.kernel import RunCore
+from artelier.kernel.scopes import count_also
 from artelier.missions.guidance import Guidance
 from artelier.missions.policy import bias
 from artelier.missions.steering import Steering, apply, effective
 
 
 def guidance_of(reading: Any, core: RunCore) -> Guidance:
-    """Steering as it was read, with what a fork has changed; from now on the run's core keeps to it.
+    """Steering as it was read, with what a fork has changed; from now on the run's core keeps to it, and
+    counts in the membranes that its agent has joined.
 
     Without any, nothing is asked for beyond the task, and nothing is off.
     Errors: `InvalidRequest` if what a fork changes is no steering.
     """
+    count_also(core, joined(reading))
     steering = steering_of(reading, core.changes)
     if steering is not None:
         room = core.result_bytes_max
         apply(core, steering)
         core.result_bytes_max = min(room, core.result_bytes_max)
     return guidance(reading, steering)
+
+
+def joined(reading: Any) -> list[tuple[str, str]]:
+    """The (scope, unit) pairs in which an agent counts for membranes that it joined since its run began."""
+    found: list[list[str]] = cast("dict[str, Any]", reading or {}).get("counters") or []
+    return [(scope, unit) for scope, unit in found]
 
 
 def steering_of(reading: Any, changes: Mapping[str, Any]) -> Steering | None:
