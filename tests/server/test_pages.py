@@ -6,6 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tests.server.house import assert_fault, house
 
@@ -50,6 +53,39 @@ def test_no_path_leads_out_of_the_build(tmp_path: Path, path: str) -> None:
             answer = await stranger.get(path)
             assert answer.status_code in (200, 404)
             assert "canary" not in answer.text
+
+    asyncio.run(scenario())
+
+
+def test_a_name_that_no_file_can_have_is_no_fault_of_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path, static=built(tmp_path)) as home, home.stranger() as stranger:
+            long = "a" * 300
+            assert_fault(await stranger.get(f"/assets/{long}.js"), 404, "not_found")
+            assert "Mission Control" in (await stranger.get(f"/runs/{long}")).text  # an id may be
+            for path in (f"/%1b]0;x%07%0dFORGED{long}", "/%0a", "/assets/%7f", "/%c2%9b"):
+                assert_fault(await stranger.get(path), 404, "not_found")
+            assert not [one for one in caplog.records if one.levelname in ("ERROR", "CRITICAL")]
+
+    asyncio.run(scenario())
+
+
+def test_an_address_reaches_the_log_without_control_characters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, home.stranger() as stranger:
+
+            async def broken(request: Request) -> Response:
+                raise RuntimeError("a fault")
+
+            home.app.router.routes.insert(0, Route("/broken{rest:path}", broken))
+            assert_fault(await stranger.get("/broken%1b[2K%0dFORGED"), 500, "internal")
+            [record] = [one for one in caplog.records if "a request failed" in one.message]
+            assert "FORGED" in record.message
+            assert record.message.isprintable()
 
     asyncio.run(scenario())
 

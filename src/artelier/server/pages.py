@@ -5,6 +5,7 @@ Whatever is no file and no address of the API is `index.html`, whose own router 
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import cast
 
@@ -36,7 +37,10 @@ async def _page(request: Request) -> Response:
         raise NotFound(
             "there is no such address", hint="/api/v1/openapi.json lists those there are."
         )
-    if path == "/" and "token" in request.query_params:
+    if any(unicodedata.category(one) == "Cc" for one in request.scope["path"]):  # a URL drops some
+        raise NotFound("there is no such address")
+    # Only what a person opens uses a link up: previews and checkers of links ask by HEAD.
+    if path == "/" and "token" in request.query_params and request.method == "GET":
         return _sign_in(request)
     file = _file(settings.static, request.path_params["path"])
     if file is not None:
@@ -58,11 +62,14 @@ def _file(folder: Path, path: str) -> Path | None:
     if not path or "\0" in path or len(path) > 500:
         return None
     root = folder.resolve()
-    found = (root / path).resolve()
-    is_inside = found.is_relative_to(root) and not any(
-        part.startswith(".") for part in found.relative_to(root).parts
-    )
-    return found if is_inside and found.is_file() else None
+    try:
+        found = (root / path).resolve()
+        is_inside = found.is_relative_to(root) and not any(
+            part.startswith(".") for part in found.relative_to(root).parts
+        )
+        return found if is_inside and found.is_file() else None
+    except (OSError, ValueError):  # a name that no file can have
+        return None
 
 
 def _sign_in(request: Request) -> Response:
