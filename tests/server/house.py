@@ -39,9 +39,9 @@ class House:
     def desk(self) -> TenantKernel:
         return self.kernel.for_tenant("default")
 
-    def stranger(self, **headers: str) -> httpx.AsyncClient:
+    def stranger(self, *, address: str = "127.0.0.1", **headers: str) -> httpx.AsyncClient:
         """A client that nobody knows."""
-        transport = httpx.ASGITransport(app=self.app, client=("127.0.0.1", 5000))
+        transport = httpx.ASGITransport(app=self.app, client=(address, 5000))
         return httpx.AsyncClient(transport=transport, base_url=ADDRESS, headers=headers)
 
     async def signed_in(self) -> httpx.AsyncClient:

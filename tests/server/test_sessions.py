@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import ArtelierError, InvalidConfig
+from artelier.server.attempts import Attempts
 from artelier.server.settings import ServerSettings
 from artelier.server.users import Users, password_hash, token_hash
 from artelier.testing import ManualClock
@@ -56,6 +57,20 @@ def test_a_link_signs_in_once_and_leaves_no_token_in_the_address(tmp_path: Path)
             assert_fault(await two.get("/api/v1/me"), 401, "not_signed_in")
             reload = await one.get("/", params={"token": token})
             assert reload.status_code == 303, "who is signed in may follow it again"
+
+    asyncio.run(scenario())
+
+
+def test_looking_at_a_link_does_not_use_it_up(tmp_path: Path) -> None:
+    """Mail programs and chats ask for the head of what they show."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, home.stranger() as checker, home.stranger() as person:
+            token = home.app.state.gate.sessions.link()
+            looked = await checker.head("/", params={"token": token})
+            assert "set-cookie" not in looked.headers
+            assert (await person.get("/", params={"token": token})).status_code == 303
+            assert (await person.get("/api/v1/me")).status_code == 200
 
     asyncio.run(scenario())
 
@@ -256,6 +271,31 @@ def test_guessing_is_slowed_down_whether_or_not_the_name_exists(tmp_path: Path) 
             assert (await home.client.post("/api/v1/login", json=right)).status_code == 429
             clock.advance(301)
             assert (await home.client.post("/api/v1/login", json=right)).status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_who_guesses_locks_out_nobody_elsewhere(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with (
+            house(tmp_path, clock=ManualClock(), users=people()) as home,
+            home.stranger(address="2001:db8::bad") as thief,
+            home.stranger(address="2001:db8::bad:2") as neighbour,
+            home.stranger(address="192.0.2.7") as ada,
+        ):
+            attempts: Attempts = home.app.state.attempts
+            guess = {"user": "ada", "password": "wrong password"}
+            right = {"user": "ada", "password": PASSWORD}
+            for _ in range(5):
+                assert (await thief.post("/api/v1/login", json=guess)).status_code == 401
+            for client in (thief, neighbour):
+                refused = await client.post("/api/v1/login", json=right)
+                assert_fault(refused, 429, "too_many_attempts")
+            for number in range(95):  # as the route counts them, without a hundred scrypts
+                attempts.begin(f"n{number}", "2001:db8::bad")
+            unknown = await thief.post("/api/v1/login", json={"user": "vic", "password": PASSWORD})
+            assert_fault(unknown, 429, "too_many_attempts")
+            assert (await ada.post("/api/v1/login", json=right)).status_code == 200
 
     asyncio.run(scenario())
 

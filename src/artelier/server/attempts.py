@@ -2,50 +2,70 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 
 from artelier.clock import Clock
 from artelier.server.errors import TooManyAttempts
 
 FAILURES_MAX = 5
-"""Per name, and twenty times as many over all names, within the window."""
-ALL_MAX = 100
+"""For one name from one address, within the window."""
+ADDRESS_MAX = 100
+"""Over all names, from one address. Nothing is counted over all addresses: whoever guesses would lock
+everybody else out with it."""
 WINDOW_S = 300
-NAMES_MAX = 10_000
+KEYS_MAX = 10_000
 
 
 class Attempts:
-    """Counts logins that did not succeed. A name that failed too often waits, whoever has it."""
+    """Counts logins that did not succeed. Where one failed too often, one waits, also with the right
+    password; from another address nobody notices."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._failed: OrderedDict[str, list[int]] = OrderedDict()
-        self._all: list[int] = []
+        self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, address: str) -> None:
         """Count a try before it is made, so that many at once are no way around.
 
         Errors: `TooManyAttempts`.
         """
         now_us = self._clock.now_us()
         since_us = now_us - WINDOW_S * 1_000_000
-        own = [at for at in self._failed.get(name, []) if at > since_us]
-        self._all = [at for at in self._all if at > since_us]
-        for times, most in ((own, FAILURES_MAX), (self._all, ALL_MAX)):
+        place = _place(address)
+        tries: list[tuple[tuple[str, str | None], list[int]]] = []
+        for key, most in (((place, name), FAILURES_MAX), ((place, None), ADDRESS_MAX)):
+            times = [at for at in self._failed.get(key, []) if at > since_us]
             if len(times) >= most:
                 wait_s = (times[0] - since_us) // 1_000_000 + 1
                 raise TooManyAttempts(
                     "too many failed logins", hint=f"Try again in {wait_s} seconds.",
                     retry_after_s=wait_s,
                 )  # fmt: skip
-        self._all.append(now_us)
-        self._failed[name] = [*own, now_us]
-        self._failed.move_to_end(name)
-        if len(self._failed) > NAMES_MAX:
+            tries.append((key, [*times, now_us]))
+        for key, times in tries:
+            self._failed[key] = times
+            self._failed.move_to_end(key)
+        while len(self._failed) > KEYS_MAX:
             self._failed.popitem(last=False)
 
-    def succeeded(self, name: str) -> None:
+    def succeeded(self, name: str, address: str) -> None:
         """The right password: what came before it is forgotten."""
-        for at in self._failed.pop(name, []):
-            if at in self._all:
-                self._all.remove(at)
+        place = _place(address)
+        everywhere = self._failed.get((place, None), [])
+        for at in self._failed.pop((place, name), []):
+            if at in everywhere:
+                everywhere.remove(at)
+
+
+def _place(address: str) -> str:
+    """What counts as one address: of IPv6 the network of 64 bits, since each home has a whole one."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(found), 64), strict=False))

@@ -50,7 +50,8 @@ async def choose(
 async def login(asked: Login, response: Response, request: Request, door: Door) -> SignedIn:
     """Sign in by name and password; the answer sets the session's cookie."""
     attempts = cast(Attempts, request.app.state.attempts)
-    attempts.begin(asked.user)
+    address = request.client.host if request.client is not None else ""
+    attempts.begin(asked.user, address)
     users = door.users
     user = (
         await asyncio.to_thread(users.with_password, asked.user, asked.password) if users else None
@@ -60,7 +61,7 @@ async def login(asked: Login, response: Response, request: Request, door: Door) 
             "name or password is wrong" if users else "this server has no users",
             hint=None if users else "Open the link that `artelier up` printed.",
         )
-    attempts.succeeded(asked.user)
+    attempts.succeeded(asked.user, address)
     keep_session(
         response, request, door.sessions.cookie, door.sessions.begin(user.name, user.stamp)
     )
