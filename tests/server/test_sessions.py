@@ -12,6 +12,7 @@ import pytest
 
 from artelier.errors import ArtelierError, InvalidConfig
 from artelier.server.attempts import Attempts
+from artelier.server.sessions import ENDED_MAX, Sessions
 from artelier.server.settings import ServerSettings
 from artelier.server.users import Users, password_hash, token_hash
 from artelier.testing import ManualClock
@@ -253,6 +254,40 @@ def test_a_program_acts_with_its_token_alone(tmp_path: Path) -> None:
                 assert_fault(await thief.get("/api/v1/me"), 401, "not_signed_in")
 
     asyncio.run(scenario())
+
+
+def test_no_session_that_was_ended_ever_comes_back(tmp_path: Path) -> None:
+    """However often people sign out: the file that remembers it is bounded, by ending more, never less."""
+    clock, file, stamp = ManualClock(), tmp_path / "sessions", b"s" * 32
+    sessions = Sessions(clock, file)
+
+    def begun(user: str) -> str:
+        clock.advance(1)
+        return sessions.begin(user, stamp)
+
+    def lives(cookie: str, there: Sessions) -> bool:
+        session = there.read(cookie)
+        assert session is not None
+        return there.proves(cookie, session, stamp)
+
+    other, older = begun("vic"), begun("ada")
+    ended = [begun("ada") for _ in range(ENDED_MAX + 5)]
+    newer = begun("ada")
+    for cookie in ended[:ENDED_MAX]:
+        session = sessions.read(cookie)
+        assert session is not None
+        sessions.end(session)
+    assert lives(older, sessions)
+    for cookie in ended[ENDED_MAX:]:
+        session = sessions.read(cookie)
+        assert session is not None
+        sessions.end(session)
+
+    for there in (sessions, Sessions(clock, file)):
+        assert not any(lives(cookie, there) for cookie in ended)
+        assert not lives(older, there), "ended with those that are not kept one by one"
+        assert lives(newer, there) and lives(other, there)
+    assert file.read_text().count(":") < ENDED_MAX + 20
 
 
 def test_guessing_is_slowed_down_whether_or_not_the_name_exists(tmp_path: Path) -> None:

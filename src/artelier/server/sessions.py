@@ -13,6 +13,7 @@ import hmac
 import os
 import secrets
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ LINK_S = 3600
 """How long a printed link can be used, once."""
 
 LINKS_MAX = 16
-ENDED_MAX = 10_000
+ENDED_MAX = 256
+"""Ended sessions of one user that are kept one by one; beyond it, all older ones of that user end too."""
 COOKIE_CHARS_MAX = 1000
 
 
@@ -37,7 +39,11 @@ class _Kept(msgspec.Struct):
 
     key: str
     ended: dict[str, int] = {}
-    """Session to the time at which it would have ended by itself."""
+    """Session to the time at which it would have ended by itself; of files before users were kept apart."""
+    ended_by: dict[str, dict[str, int]] = {}
+    """The same for each user."""
+    floors: dict[str, int] = {}
+    """User to a time: sessions of theirs that would end by then have ended."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +62,7 @@ class Sessions:
         self._clock = clock
         self._file = file
         self._kept = self._load()
+        self._ending = threading.Lock()
         self._key = base64.urlsafe_b64decode(self._kept.key)
         self._links: dict[str, int] = {}
         # Browsers share cookies among the ports of a host: two servers must not sign each other out.
@@ -101,22 +108,42 @@ class Sessions:
         """Whether a cookie was made here for this user and has not ended."""
         payload, _, mac = cookie.partition(".")[2].partition(".")
         is_ours = hmac.compare_digest(mac.encode(), self._mac(payload, stamp).encode())
-        is_alive = session.until_us > self._clock.now_us() and session.id not in self._kept.ended
-        return is_ours and is_alive
+        return is_ours and self._is_alive(session)
+
+    def _is_alive(self, session: Session) -> bool:
+        kept = self._kept
+        return (
+            session.until_us > max(self._clock.now_us(), kept.floors.get(session.user, 0))
+            and session.id not in kept.ended
+            and session.id not in kept.ended_by.get(session.user, {})
+        )
 
     def csrf(self, session: Session) -> str:
         """What requests of this session that change something carry in `X-CSRF-Token`."""
         return _text(hmac.digest(self._key, b"csrf\0" + session.id.encode(), "sha256"))
 
     def end(self, session: Session) -> None:
-        """Sign out, for good: a copy of the cookie is worth nothing. Errors: `StoreUnavailable`."""
-        now_us = self._clock.now_us()
-        ended = {id_: until for id_, until in self._kept.ended.items() if until > now_us}
-        while len(ended) >= ENDED_MAX:
-            del ended[next(iter(ended))]
-        ended[session.id] = session.until_us
-        self._kept.ended = ended
-        self._save(self._kept)
+        """Sign out, for good: a copy of the cookie is worth nothing.
+
+        No session ever comes back: of a user who ended too many to keep, those that began before the oldest
+        of them end as well. Errors: `StoreUnavailable`.
+        """
+        with self._ending:
+            self._keep_ended(session)
+            self._save(self._kept)
+
+    def _keep_ended(self, session: Session) -> None:
+        now_us, kept, user = self._clock.now_us(), self._kept, session.user
+        kept.ended = _ahead(kept.ended, now_us)
+        kept.floors = _ahead(kept.floors, now_us)
+        kept.ended_by = {
+            name: left for name, ended in kept.ended_by.items() if (left := _ahead(ended, now_us))
+        }
+        own = kept.ended_by.setdefault(user, {})
+        own[session.id] = session.until_us
+        while len(own) > ENDED_MAX:
+            oldest = min(own, key=own.__getitem__)
+            kept.floors[user] = max(kept.floors.get(user, 0), own.pop(oldest))
 
     def _mac(self, payload: str, stamp: bytes) -> str:
         key = hmac.digest(self._key, stamp, "sha256")
@@ -161,6 +188,10 @@ class Sessions:
                 f"the file of the session key cannot be written: {error.strerror}",
                 got=str(self._file),
             ) from None
+
+
+def _ahead(times: dict[str, int], now_us: int) -> dict[str, int]:
+    return {name: until for name, until in times.items() if until > now_us}
 
 
 def _digest(token: str) -> str:
