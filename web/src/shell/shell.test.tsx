@@ -31,6 +31,17 @@ const TENANT = {
   limits: [],
 };
 
+const STARTED = {
+  version: "0.1",
+  model: "offline",
+  database: "state.db",
+  workspace: null,
+  has_worker: true,
+  upload_bytes_max: 1_000,
+  models: {},
+  users: null,
+};
+
 /** A server that knows who is there, with a stored log; its stream stays open and quiet. */
 const server = {
   me: { status: 200, body: ME as object },
@@ -53,18 +64,18 @@ beforeEach(() => {
   vi.stubGlobal("EventSource", QuietStream);
   vi.stubGlobal("fetch", (url: string) => {
     const after = Number(new URL(url, "http://x").searchParams.get("after"));
-    const answer = url.includes("/tenants/me")
-      ? { status: 200, body: TENANT }
-      : url.includes("/ledger/costs")
-        ? { status: 200, body: { items: [] } }
-        : url.includes("/login")
-          ? server.login
-          : url.includes("/me")
-            ? server.me
-            : {
-                status: 200,
-                body: { items: server.stored.filter((event) => event.position > after), next: null },
-              };
+    const known: Readonly<Record<string, { readonly status: number; readonly body: object }>> = {
+      "/tenants/me": { status: 200, body: TENANT },
+      "/ledger/costs": { status: 200, body: { items: [] } },
+      "/server": { status: 200, body: STARTED },
+      "/login": server.login,
+      "/me": server.me,
+    };
+    const route = Object.keys(known).find((name) => url.includes(name));
+    const answer = (route === undefined ? undefined : known[route]) ?? {
+      status: 200,
+      body: { items: server.stored.filter((event) => event.position > after), next: null },
+    };
     return Promise.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
   });
   server.me = { status: 200, body: ME };
