@@ -105,6 +105,9 @@ class OutOfTime(TimeoutError):
 class RunCore(ToolBounds):
     """The state and services of one run that this process drives."""
 
+    joined: tuple[str, ...] = ()
+    """Scopes that it counts in since it began, as `scopes.count_also` was last told."""
+
     def __init__(
         self,
         services: Services,
@@ -149,8 +152,6 @@ class RunCore(ToolBounds):
         """Limit scopes that this run counts in: its own, its ancestors', the tenant's, its `extra_scopes`."""
         self.extra_scopes: tuple[str, ...] = ()
         """Those that it was opened with, and those it has `joined` since; its children do not count there."""
-        self.joined: tuple[str, ...] = ()
-        """Scopes that it counts in since it began, as `scopes.count_also` was last told."""
         self.counted: frozenset[tuple[str, str]] = frozenset()
         """(scope, unit) pairs in which it counts: those that have a cap, and all of its `extra_scopes`."""
         self.deadlines: dict[str, int] = {}
