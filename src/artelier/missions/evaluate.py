@@ -8,7 +8,6 @@ through.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from artelier.missions.checks import by_rule, by_tool, shown_to_tools
 from artelier.missions.decide import ask, read_as
 from artelier.missions.faults import Grounds, Judged, faults_of
 from artelier.missions.job import TaskJob
+from artelier.missions.proof import void_of
 from artelier.missions.wording import template
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from artelier.ports.model import ModelReply
 
 VERDICT_TOKENS_MAX = 8_000
-
-_LISTED = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE)
-_SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,30 +102,6 @@ async def _judged(
     void = void_of(verdict, task.success_criteria, outputs)
     met = all(one.met for one in verdict.criteria)
     return Judgement(passed=met and not void, stored=stored, void=void)
-
-
-def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
-    """Why a verdict does not count; empty if it does. Pure."""
-    if len(verdict.criteria) < len(_LISTED.findall(criteria)):
-        return "criteria_missing"
-    texts = {output.ref: _folded(output.text) for output in outputs}
-    for one in verdict.criteria:
-        if one.met and not one.evidence:
-            return "no_evidence"
-        for evidence in one.evidence:
-            if evidence.ref not in texts:
-                return "unknown_ref"
-            quote = _folded(evidence.quote)
-            if not any(char.isalnum() for char in quote):
-                return "no_evidence"
-            if quote not in texts[evidence.ref]:
-                return "quote_not_found"
-    return ""
-
-
-def _folded(text: str) -> str:
-    """White space is all that a quote may differ in."""
-    return _SPACE.sub(" ", text).strip()
 
 
 def _prompt(job: TaskJob, task: TaskContent, outputs: Sequence[Judged]) -> Prompt:

@@ -15,8 +15,8 @@ from typing import Any
 from artelier.kernel.fence import fenced
 from artelier.missions import prompts
 from artelier.missions.definition import Decision, Plan, Verdict, slug_of
-from artelier.missions.evaluate import void_of
 from artelier.missions.faults import Grounds, Judged, faults_of
+from artelier.missions.proof import void_of
 from artelier.missions.wording import template
 from artelier.models.offline import OfflineModel
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall

@@ -149,7 +149,7 @@ def _table(match: re.Match[str], criterion: str, outputs: Sequence[Output]) -> R
         if len(rows) > 1:
             return quoted(output, rows[0])
         if isinstance(output.value, dict) and json_in(output.text) and '"rows"' in output.text:
-            return quoted(output, '"rows"')
+            return quoted(output, output.text[output.text.index('"rows"') :])
     return Ruling(met=False, missing="no output has a table")
 
 
@@ -181,7 +181,7 @@ def _sources(match: re.Match[str], criterion: str, outputs: Sequence[Output]) ->
         elif named is not None:
             found.append(quoted(output, named))
         elif file := _FILE.search(output.text):
-            found.append(quoted(output, file[0]))
+            found.append(quoted(output, output.text[file.start() :]))
         else:
             return Ruling(met=False, missing=f"{output.ref} names no source")
     return found[0] if found else Ruling(met=False, missing="there is no output")
