@@ -67,6 +67,7 @@ beforeEach(() => {
     const known: Readonly<Record<string, { readonly status: number; readonly body: object }>> = {
       "/tenants/me": { status: 200, body: TENANT },
       "/ledger/costs": { status: 200, body: { items: [] } },
+      "/next-prompt": { status: 409, body: { error: { code: "conflict", message: "It has no task." } } },
       "/server": { status: 200, body: STARTED },
       "/login": server.login,
       "/me": server.me,
