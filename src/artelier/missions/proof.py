@@ -33,6 +33,8 @@ def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
     if not _judges_all([one.criterion for one in verdict.criteria], criteria):
         return "criteria_missing"
     texts = {output.ref: output.text for output in outputs}
+    folded = {ref: _folded(text) for ref, text in texts.items()}
+    lines: dict[str, frozenset[str]] = {}
     for one in verdict.criteria:
         if one.met and not one.evidence:
             return "no_evidence"
@@ -42,10 +44,14 @@ def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
             quote = _folded(evidence.quote)
             if not any(char.isalnum() for char in quote):
                 return "no_evidence"
-            if quote not in _folded(texts[evidence.ref]):
+            ref = evidence.ref
+            if quote not in folded[ref]:
                 return "quote_not_found"
-            if len(quote) < QUOTE_CHARS_MIN and not _is_whole(quote, texts[evidence.ref]):
-                return "no_evidence"
+            if len(quote) < QUOTE_CHARS_MIN:
+                if ref not in lines:
+                    lines[ref] = frozenset(_folded(line) for line in texts[ref].splitlines())
+                if quote not in lines[ref] and not _is_figure(quote, folded[ref]):
+                    return "no_evidence"
     return ""
 
 
@@ -103,12 +109,10 @@ def _begins(criterion: str, entry: str) -> bool:
     return criterion.startswith(entry) and 2 * len(entry) >= len(criterion)
 
 
-def _is_whole(quote: str, text: str) -> bool:
-    """Whether a short quote is a line of its own, or a figure."""
-    if quote in (_folded(line) for line in text.splitlines()):
-        return True
+def _is_figure(quote: str, folded: str) -> bool:
+    """Whether a short quote is a figure that stands there as a whole."""
     figure = rf"(?<![\w.,]){re.escape(quote)}(?![\w]|[.,]\d)"
-    return _FIGURE.fullmatch(quote) is not None and re.search(figure, _folded(text)) is not None
+    return _FIGURE.fullmatch(quote) is not None and re.search(figure, folded) is not None
 
 
 def _words(text: str) -> str:
