@@ -45,10 +45,11 @@ format: setup ## Fix format, and what lint can fix
 
 test: check ## Check, then run all tests, those about the repository included
 	@npm --prefix web test --silent
-	@.venv/bin/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full
+	@.venv/bin/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full --ignore=tests/browser
+	@.venv/bin/pytest tests/browser # in a process of its own: the browser's driver keeps an event loop there
 
 fast: setup ## Run the fast tests alone
-	@.venv/bin/pytest -n $(JOBS) --dist worksteal -m "not slow"
+	@.venv/bin/pytest -n $(JOBS) --dist worksteal -m "not slow" --ignore=tests/browser
 
 bench: setup ## Print the table of benchmarks
 	@.venv/bin/artelier bench
