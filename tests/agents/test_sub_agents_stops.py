@@ -277,24 +277,31 @@ def test_a_tree_that_is_paused_in_process_goes_on_in_it(tmp_path: Path) -> None:
 def test_a_cancel_at_any_moment_of_its_opening_reaches_the_child(tmp_path: Path) -> None:
     """It may come before the child is there to be told, and after its parent's call was cut short."""
     gates: list[Gate] = [Gate(hand("a")) for _ in range(80)]
-    models = {"boss": ScriptedModel(gates), "worker": ScriptedModel(lambda _: Gate())}
+    latest, at_child = Gate(hand("a")), Gate()
+    models = {"boss": ScriptedModel([*gates, latest]), "worker": ScriptedModel(lambda _: at_child)}
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
-            agent = boss(kernel, worker(kernel))
+            runs, agent = kernel.for_tenant(), boss(kernel, worker(kernel))
             for number, gate in enumerate(gates):
                 task = asyncio.ensure_future(work(agent, f"r{number}"))
                 await gate.asked.wait()
-                giving = asyncio.ensure_future(kernel.for_tenant().cancel(f"r{number}"))
+                giving = asyncio.ensure_future(runs.cancel(f"r{number}"))
                 for _ in range(2 * number):
                     await asyncio.sleep(0)
                 gate.opened.set()
                 await giving
                 assert (await task).status == "cancelled"
-            items = (await kernel.for_tenant().runs(limit=200))["items"]
+            at_child.asked.clear()
+            latest.opened.set()
+            task = asyncio.ensure_future(work(agent, "last"))
+            await at_child.asked.wait()  # the latest moment: the child is at work
+            await runs.cancel("last")
+            assert (await task).status == "cancelled"
+            items = (await runs.runs(limit=200))["items"]
 
             assert {item["status"] for item in items} == {"cancelled"}
-            assert len(items) > 100  # most had a child by then
+            assert sum(item["id"].startswith("last") for item in items) == 2
 
     play(scenario())
 
