@@ -9,6 +9,7 @@ from artelier import ModelReply, Price
 from artelier.errors import ModelRefusedCall
 from artelier.kernel import Limits
 from artelier.missions.driving import drive_task
+from artelier.missions.preview import next_prompt
 from tests.missions.task_stage import (
     DONE,
     REPORT,
@@ -91,6 +92,47 @@ def test_a_claim_of_completion_is_never_enough(tmp_path: Path) -> None:
             assert (result.status, result.reason, result.iterations) == ("failed", "stuck", 3)
             assert actor.requests("Verdict") == []
             assert (await replayed(kernel.for_tenant())).status == "failed"
+
+    play(scenario())
+
+
+def test_a_claim_that_names_what_is_missing_blocks_at_once(tmp_path: Path) -> None:
+    """The reason is told in words; a person brings what is missing, and the same run goes on."""
+    lacks = decide("complete_task", target="the sales of 2025") | {"reason": "No tool knows them."}
+
+    async def scenario() -> None:
+        actor = Actor(lacks, look(), write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            first = await work(desk)
+            shown = await desk.tasks.show(TASK)
+
+            assert (first.status, first.reason, first.iterations) == ("blocked", "missing_input", 1)
+            assert shown["message"] == "No tool knows them. Missing: the sales of 2025"
+            assert [one["action"] for one in shown["iterations"]] == ["complete_task"]
+            assert actor.requests("Verdict") == []
+            assert (await replayed(desk)).reason == "missing_input"
+
+            await desk.retry(TASK)
+            ahead = await next_prompt(desk, "m/analyst")
+            second = await drive_task(desk, TASK, on_wait="return")
+
+            assert (second.status, second.iterations) == ("done", 3)
+            assert "asked for another attempt" in text_of(actor.requests()[1])
+            assert (ahead.iteration, "another attempt" in str(ahead.prompt.parts)) == (2, True)
+            assert (await desk.tasks.show(TASK))["message"] == ""
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_a_claim_with_an_output_is_judged_whatever_it_names(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        claim = decide("complete_task", target="more data")
+        with opened(tmp_path, Actor(look(), write(), claim, THINK, judge=reject)) as kernel:
+            result = await work(kernel.for_tenant(), max_iterations=4)
+
+            assert (result.status, result.reason) == ("failed", "max_iterations")
 
     play(scenario())
 

@@ -185,6 +185,7 @@ def _print(call: Call, task: dict[str, Any]) -> None:
         [
             ("task", task["id"]),
             ("status", _standing(task)),
+            ("because", plain.line(task["message"], chars_max=600)),
             ("agent", task["assigned_agent_id"]),
             ("mission", task["mission"]),
             ("goal", task["goal"]),

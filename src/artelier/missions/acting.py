@@ -60,6 +60,12 @@ def claimed() -> Acted:
     return Acted(said=(template("claimed-1"),), led_to=digest("claimed"))
 
 
+def lacks(decision: Decision, outputs: Collection[Output]) -> bool:
+    """Whether a claim without any output names what is missing: such a claim can mean nothing else."""
+    named = (decision.target or "").strip()
+    return decision.action == "complete_task" and bool(named) and not outputs
+
+
 async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
     """Call the tool of a decision, if it is one that is on; what it says is data.
 

@@ -50,7 +50,8 @@ class Decision(_Strict):
     input: dict[str, Any] | None = None
     """Arguments of the tool."""
     target: str | None = Field(default=None, max_length=200)
-    """Title of the artifact that is made; one that the task has made already gets a new version."""
+    """Title of the artifact that is made; one that the task has made already gets a new version. Of
+    `complete_task` without any output: what is missing, so that the task is blocked."""
 
     @model_validator(mode="after")
     def _fits(self) -> Decision:

@@ -42,6 +42,15 @@ class Ended(Exception):
         self.outputs = outputs
         """What it leaves; None for what it had before this iteration."""
 
+    @property
+    def is_before_work(self) -> bool:
+        return begins_anew(self.reason, self.iteration)
+
+
+def begins_anew(reason: str, iteration: int) -> bool:
+    """Whether a task that was reopened looks for its inputs first: it had ended without deciding anything."""
+    return reason == "missing_input" and not iteration
+
 
 def failed_by(error: ArtelierError, *, iteration: int) -> Ended | None:
     """The end that a step's failure is; None for what says nothing of the task: it goes to the caller."""

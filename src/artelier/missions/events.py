@@ -174,4 +174,4 @@ class TaskEnded(Receipt, frozen=True, kw_only=True, omit_defaults=True):
     iterations: int = 0
     outputs: tuple[str, ...] = ()
     by: str = ""
-    """Of a blocked one: what is missing."""
+    """Of a blocked one: the ref that is missing. What a model says is missing stands in the run's message."""

@@ -135,7 +135,7 @@ class TaskLoop:
 
     def _again(self, ended: Ended, state: TaskState) -> TaskState:
         """A task that ended was reopened: what is there stays, and the limit counts anew."""
-        if ended.reason == "missing_input":
+        if ended.is_before_work:
             return state
         self.conversation.append({"role": "user", "content": template("again-1")})
         return state.changed(
@@ -238,6 +238,10 @@ class TaskLoop:
         if decision.action == "create_artifact":
             await self.sight.look_again(state)
             return Outcome(value=await self._created(state, decision))
+        if acting.lacks(decision, state.outputs):
+            await self._executed(number, decision, acting.claimed())
+            said = f"{decision.reason} Missing: {' '.join((decision.target or '').split())}"
+            raise Ended("blocked", "missing_input", iteration=number, message=said)
         if decision.action == "use_tool":
             trust = self.sight.trust_of(decision.tool)
             acted = await acting.used(

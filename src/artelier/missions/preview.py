@@ -25,7 +25,7 @@ from artelier.log import decode_stored
 from artelier.missions import gathering, telling
 from artelier.missions.delegating import DELEGATE
 from artelier.missions.driving import kit, recorded_job
-from artelier.missions.ending import GOES_ON
+from artelier.missions.ending import GOES_ON, begins_anew
 from artelier.missions.events import TaskEnded
 from artelier.missions.guidance import Guidance
 from artelier.missions.job import LOOP, TaskJob
@@ -260,7 +260,9 @@ async def _reopened(desk: Any, run: int) -> list[TaskEnded]:
         (run, run, run),
     )
     ends = [decode_stored(data, type=TaskEnded) for (data,) in rows]
-    return [one for one in ends if one.reason in GOES_ON and one.reason != "missing_input"]
+    return [
+        one for one in ends if one.reason in GOES_ON and not begins_anew(one.reason, one.iterations)
+    ]
 
 
 async def _taken(desk: Any, run: int, *, key: str) -> list[ChatMessage]:

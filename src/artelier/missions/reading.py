@@ -134,7 +134,8 @@ async def _dependencies(desk: Any, tasks: Sequence[str]) -> dict[str, list[str]]
 
 
 async def task_object(desk: Any, task: str) -> dict[str, Any]:
-    """An item of `task_page` with `success_criteria, checks, only_checks, version, iterations`.
+    """An item of `task_page` with `message, success_criteria, checks, only_checks, version, iterations`.
+    `message` says in words why it failed or is blocked, if its run has ended so.
 
     An iteration: `{iteration, at_us, action, reason, tool, decision, step, artifact, is_error, code, passed,
     verdict, void, steering}`; `decision` and `verdict` are JSON. Errors: `NotFound`.
@@ -152,8 +153,19 @@ async def task_object(desk: Any, task: str) -> dict[str, Any]:
     shown["checks"] = content.get("checks", [])
     shown["only_checks"] = content.get("only_checks", False)
     shown["iterations"] = await iterations_of(desk, task)
+    shown["message"] = (
+        await _message(desk, task) if shown["status"] in ("failed", "blocked") else ""
+    )
     shown["approvals"] = await approvals(desk.services, desk.id, run_id=task)
     return shown
+
+
+async def _message(desk: Any, task: str) -> str:
+    rows = await desk.services.store.query(
+        "SELECT message FROM runs WHERE tenant = ? AND run = ?", (desk.id, task)
+    )
+    said = await blob_json(desk.services, desk.id, rows[0][0]) if rows else None
+    return said if isinstance(said, str) else ""
 
 
 async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:

@@ -6797,6 +6797,11 @@ export interface components {
             created_us: number;
             /** Changed Us */
             changed_us: number;
+            /**
+             * Message
+             * @description Why it failed or is blocked, in words; empty if `reason` says all.
+             */
+            message: string;
             /** Success Criteria */
             success_criteria: string;
             /** Checks */

@@ -70,6 +70,8 @@ class Iteration(Told):
 class TaskShown(TaskLine):
     """A task with its definition and its iterations."""
 
+    message: str
+    """Why it failed or is blocked, in words; empty if `reason` says all."""
     success_criteria: str
     checks: list[Any]
     only_checks: bool

@@ -12,6 +12,9 @@ REASON_CHARS_MAX = 1_000
 VERSIONS_MAX = 2
 """An output that was judged insufficient is written once more, as fully as can be."""
 
+MISSING = "data that answers"
+"""What is missing if something cannot be answered."""
+
 _TITLES: dict[Form, str] = {
     "report": "Report", "letter": "Letter", "email": "E-mail", "memo": "Memo", "summary": "Summary",
     "table": "Table", "json": "Data", "list": "List", "findings": "Findings",
@@ -54,11 +57,13 @@ def title_of(work: Work) -> str:
 
 
 def _cannot(prompt: Prompt, work: Work) -> dict[str, Any]:
-    """First the thought, then the claim that will be judged; no output stands for what is not known."""
+    """The claim that names what is missing: no output stands for what is not known."""
     why = work.failure.message if work.failure is not None else "nothing is there to write from"
     hint = work.failure.hint if work.failure is not None else ""
     said = f"This cannot be answered with what is there: {why.rstrip('.')}. {hint or ''}".strip()
-    return _end(prompt, said)
+    if any(is_written(turn) for turn in prompt.turns):
+        return _end(prompt, said)
+    return _decision("complete_task", said, target=f"{MISSING}: {short(work.goal.text)}")
 
 
 def _given_up(prompt: Prompt) -> dict[str, Any]:
