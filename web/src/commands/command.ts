@@ -17,6 +17,11 @@ export function no(why: string): Enabled {
   return { ok: false, why };
 }
 
+/** The first reason against it: what held before, then its own; without one it may be. */
+export function unless(may: Enabled, why: string | false | null): Enabled {
+  return may.ok && why !== false && why !== null && why !== "" ? no(why) : may;
+}
+
 /** One user action. Buttons, menus, shortcuts and the palette all run the same one. */
 export interface Command {
   /** `noun.verb`, such as `run.pause_all`. */

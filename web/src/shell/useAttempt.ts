@@ -2,23 +2,29 @@ import { useCallback, useRef, useState } from "react";
 import { inWords } from "@/client/http";
 import { toast } from "@/state/ui";
 
+interface Done {
+  readonly title: string;
+  readonly advice?: string;
+}
+
 interface Attempt {
   readonly busy: boolean;
   /** Does it, one thing at a time; what is refused is told. Resolves to whether it went well. */
-  readonly attempt: (task: () => Promise<unknown>, done?: string) => Promise<boolean>;
+  readonly attempt: <T>(task: () => Promise<T>, done?: string | ((value: T) => Done)) => Promise<boolean>;
 }
 
 /** For a control that has an effect on the server and is no command. */
 export function useAttempt(): Attempt {
   const [busy, setBusy] = useState(false);
   const atWork = useRef(false);
-  const attempt = useCallback(async (task: () => Promise<unknown>, done = ""): Promise<boolean> => {
+  const attempt = useCallback<Attempt["attempt"]>(async (task, done = "") => {
     if (atWork.current) return false;
     atWork.current = true;
     setBusy(true);
     try {
-      await task();
-      if (done !== "") toast(done, { tone: "good" });
+      const value = await task();
+      const { title, advice = "" } = typeof done === "string" ? { title: done } : done(value);
+      if (title !== "") toast(title, { tone: "good", advice });
       return true;
     } catch (error) {
       const { title, advice } = inWords(error);

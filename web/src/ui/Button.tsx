@@ -1,7 +1,8 @@
 import type { ButtonHTMLAttributes, ReactNode, Ref } from "react";
 import { cx } from "./cx";
 
-export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+/** There is no `disabled`: what cannot be pressed stays reachable and says why (`shell/ActionButton`). */
+export interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "disabled"> {
   readonly variant?: "plain" | "primary" | "danger" | "quiet";
   readonly size?: "small" | "normal";
   readonly icon?: ReactNode;
@@ -31,7 +32,7 @@ export function Button({
     <button
       type="button"
       {...rest}
-      disabled={rest.disabled === true || busy}
+      disabled={busy}
       aria-busy={busy || undefined}
       className={cx(
         "inline-flex shrink-0 items-center justify-center gap-1.5 rounded-control border font-medium whitespace-nowrap",

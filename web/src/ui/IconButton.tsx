@@ -2,7 +2,7 @@ import type { ButtonHTMLAttributes, ReactNode } from "react";
 import { cx } from "./cx";
 import { Tooltip, type TooltipSide } from "./Tooltip";
 
-interface IconButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "aria-label"> {
+interface IconButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "aria-label" | "disabled"> {
   /** What it does: its name for screen readers and its tooltip. */
   readonly label: string;
   readonly icon: ReactNode;

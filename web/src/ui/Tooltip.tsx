@@ -5,6 +5,7 @@ import { Kbd } from "./Kbd";
 export type TooltipSide = "right" | "bottom" | "top";
 
 interface TooltipProps {
+  /** Without any, nothing is shown. */
   readonly text: string;
   readonly shortcut?: string | undefined;
   readonly side?: TooltipSide;
@@ -63,6 +64,7 @@ export function Tooltip({ text, shortcut, side = "bottom", children }: TooltipPr
     >
       {children}
       {place &&
+        text !== "" &&
         createPortal(
           <div
             aria-hidden="true"

@@ -1,6 +1,7 @@
 import { type ChangeEvent, type ReactNode, useState } from "react";
+import { unless } from "@/commands/command";
 import { dollars } from "@/ui/amounts";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Dialog } from "@/ui/Dialog";
 import { Skeleton } from "@/ui/Skeleton";
 import { TextField } from "@/ui/TextField";
@@ -35,16 +36,20 @@ export function ApprovalDialog({ matter, onClose }: ApprovalDialogProps) {
           <p className="mr-auto self-center text-12 text-ink-2">
             {may.ok ? consequence(matter, isEdited) : may.why}
           </p>
-          <Button variant="danger" disabled={!may.ok || busy} onClick={() => void closeIf(deny(note))}>
-            Deny
-          </Button>
-          <Button
+          <ActionButton
+            label="Deny"
+            variant="danger"
+            may={may}
+            busy={busy}
+            onClick={() => void closeIf(deny(note))}
+          />
+          <ActionButton
+            label={isEdited ? "Approve with changes" : "Approve"}
             variant="primary"
-            disabled={!may.ok || busy || (isEdited && read.error !== "")}
+            may={unless(may, isEdited && read.error)}
+            busy={busy}
             onClick={() => void closeIf(approve(note, isEdited ? { value: read.value } : undefined))}
-          >
-            {isEdited ? "Approve with changes" : "Approve"}
-          </Button>
+          />
         </>
       }
     >

@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { unless } from "@/commands/command";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Dialog } from "@/ui/Dialog";
 import { Select } from "@/ui/Select";
 import { TextField } from "@/ui/TextField";
@@ -50,13 +51,13 @@ export function OutcomeDialog({ matter, onClose }: OutcomeDialogProps) {
       footer={
         <>
           <p className="mr-auto self-center text-12 text-ink-2">{may.ok ? CONSEQUENCES[way] : may.why}</p>
-          <Button
+          <ActionButton
+            label="Settle"
             variant={way === "retry" ? "danger" : "primary"}
-            disabled={!may.ok || busy || wrong !== ""}
+            may={unless(may, wrong)}
+            busy={busy}
             onClick={() => void settle()}
-          >
-            Settle
-          </Button>
+          />
         </>
       }
     >

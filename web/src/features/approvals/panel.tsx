@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { setUi } from "@/state/ui";
 import { Badge } from "@/ui/Badge";
+import { ActionButton } from "@/shell/ActionButton";
 import { Button } from "@/ui/Button";
 import { WarnIcon } from "@/ui/icons/icons";
 import { ApprovalDialog } from "./ApprovalDialog";
@@ -69,12 +70,15 @@ function Row({ matter, count, onReview }: RowProps) {
       {error !== "" && <p className="w-full text-12 text-bad">{error}</p>}
       {isQuestion && (
         <>
-          <Button size="small" disabled={!may.ok || busy} onClick={() => void deny("")}>
-            Deny
-          </Button>
-          <Button size="small" variant="primary" disabled={!may.ok || busy} onClick={() => void approve("")}>
-            Approve
-          </Button>
+          <ActionButton label="Deny" size="small" may={may} busy={busy} onClick={() => void deny("")} />
+          <ActionButton
+            label="Approve"
+            size="small"
+            variant="primary"
+            may={may}
+            busy={busy}
+            onClick={() => void approve("")}
+          />
         </>
       )}
       <Button size="small" onClick={onReview}>

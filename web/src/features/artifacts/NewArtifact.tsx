@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { api, inWords } from "@/client/http";
 import type { Shape } from "@/client/types";
-import { useAct } from "@/commands/useAct";
+import { useAttempt } from "@/shell/useAttempt";
 import { select } from "@/state/ui";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
@@ -26,7 +26,7 @@ const MEDIA = [
 export function NewArtifact({ onClose }: { readonly onClose: () => void }) {
   const [draft, setDraft] = useState<ArtifactDraft>(BLANK);
   const [isTried, setTried] = useState(false);
-  const { isBusy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   const kinds = useQuery({
     queryKey: ["artifacts", "kinds"],
     queryFn: ({ signal }) => api.get<Shape<"ArtifactsPage">>("/artifacts", { limit: 1 }, signal),
@@ -40,13 +40,15 @@ export function NewArtifact({ onClose }: { readonly onClose: () => void }) {
     event.preventDefault();
     setTried(true);
     if (Object.keys(mistakesOf(draft)).length > 0) return;
-    const made = await act(
-      () => api.post<Shape<"ArtifactShown">>("/artifacts", bodyOf(draft)),
+    const isMade = await attempt(
+      async () => {
+        const made = await api.post<Shape<"ArtifactShown">>("/artifacts", bodyOf(draft));
+        select("artifact", made.id);
+        return made;
+      },
       ({ id }) => ({ title: `${id} is written, version 1.` }),
     );
-    if (made === null) return;
-    select("artifact", made.id);
-    onClose();
+    if (isMade) onClose();
   };
 
   return (
@@ -56,7 +58,7 @@ export function NewArtifact({ onClose }: { readonly onClose: () => void }) {
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" form="new-artifact" variant="primary" busy={isBusy}>
+          <Button type="submit" form="new-artifact" variant="primary" busy={busy}>
             Write version 1
           </Button>
         </>

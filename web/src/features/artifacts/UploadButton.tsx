@@ -1,10 +1,11 @@
 import { useRef } from "react";
-import { ActionButton } from "@/ui/ActionButton";
+import type { Enabled } from "@/commands/command";
+import { ActionButton } from "@/shell/ActionButton";
 import { UpIcon } from "@/ui/icons/icons";
 import { uploadFiles } from "./uploads";
 
 /** Opens the browser's choice of files. */
-export function UploadButton({ why }: { readonly why: string | null }) {
+export function UploadButton({ may }: { readonly may: Enabled }) {
   const input = useRef<HTMLInputElement>(null);
   return (
     <>
@@ -19,9 +20,12 @@ export function UploadButton({ why }: { readonly why: string | null }) {
           event.target.value = "";
         }}
       />
-      <ActionButton why={why} icon={<UpIcon size={12} />} onClick={() => input.current?.click()}>
-        Upload files
-      </ActionButton>
+      <ActionButton
+        label="Upload files"
+        may={may}
+        icon={<UpIcon size={12} />}
+        onClick={() => input.current?.click()}
+      />
     </>
   );
 }

@@ -70,7 +70,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
             Drop files here{most !== undefined && `, up to ${bytes(most)} each`}
           </span>
         )}
-        <UploadButton why={why} />
+        <UploadButton may={may} />
         <CommandButton id="artifact.new" icon={<PlusIcon size={12} />} label="Write" />
       </PageHead>
       <Filters all={all} filter={filter} onChange={show} />

@@ -1,6 +1,9 @@
 import { useState } from "react";
+import { unless } from "@/commands/command";
 import { href, navigate } from "@/shell/route";
 import { useAttempt } from "@/shell/useAttempt";
+import { ActionButton } from "@/shell/ActionButton";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { TextField } from "@/ui/TextField";
 import { type ChatTurn, edit, type Place } from "./api";
@@ -17,6 +20,7 @@ export function EditWords({ place, turn, onClose }: EditWordsProps) {
   const before = splitAttachments(turn.said);
   const [words, setWords] = useState(before.words);
   const { busy, attempt } = useAttempt();
+  const may = useMayAct();
   const submit = async () => {
     const text = withAttachments(words.trim(), before.attachments);
     const ok = await attempt(async () => {
@@ -46,15 +50,17 @@ export function EditWords({ place, turn, onClose }: EditWordsProps) {
         <Button size="small" onClick={onClose}>
           Cancel
         </Button>
-        <Button
+        <ActionButton
+          label="Say it"
           size="small"
           variant="primary"
           type="submit"
           busy={busy}
-          disabled={words.trim() === "" || words.trim() === before.words}
-        >
-          Say it
-        </Button>
+          may={unless(
+            may,
+            (words.trim() === "" || words.trim() === before.words) && "Write other words first.",
+          )}
+        />
       </div>
     </form>
   );

@@ -1,9 +1,9 @@
 import { useProjection } from "@/state/log";
 import type { Graph } from "@/projection/graph";
 import { useUi } from "@/state/ui";
+import { ActionButton } from "@/shell/ActionButton";
 import { useCommand } from "@/shell/useCommand";
 import { whole } from "@/ui/amounts";
-import { IconButton } from "@/ui/IconButton";
 import { PauseIcon, PlayIcon } from "@/ui/icons/icons";
 import { useConsole } from "./consoleStore";
 
@@ -14,19 +14,17 @@ export function LiveAside() {
   const events = useProjection(countOf);
   const isPaused = useConsole((state) => state.pausedAt !== null);
   const isPast = useUi((state) => state.travel !== null);
-  const { command, enabled, run } = useCommand("console.pause");
+  const { enabled, run } = useCommand("console.pause");
   const state = isPast ? "the past" : isPaused ? "paused" : "following";
   return (
     <span className="mr-8 flex items-center gap-2 max-desktop:text-11">
       <span>
         {state} · <span className="num">{whole(events)}</span> events
       </span>
-      <IconButton
+      <ActionButton
+        bare
         label={isPaused ? "Follow the stream" : "Pause the stream"}
-        shortcut={command.shortcut}
-        side="top"
-        size="small"
-        disabled={!enabled.ok}
+        may={enabled}
         icon={isPaused ? <PlayIcon size={14} /> : <PauseIcon size={14} />}
         onClick={run}
       />

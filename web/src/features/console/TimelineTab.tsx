@@ -1,8 +1,9 @@
+import { unless, YES } from "@/commands/command";
 import { called } from "@/state/called";
 import { rowFor, rowTone } from "@/shell/eventRow";
 import { whole } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { EmptyState } from "@/ui/EmptyState";
 import { Slider } from "@/ui/Slider";
 import { clock, dayAndTime } from "@/ui/time";
@@ -42,12 +43,18 @@ export function TimelineTab() {
         />
       </div>
       <div className="flex flex-wrap items-center gap-2">
-        <Button size="small" disabled={before === undefined} onClick={() => before && goTo(before.index)}>
-          Previous mark
-        </Button>
-        <Button size="small" disabled={after === undefined} onClick={() => after && goTo(after.index)}>
-          Next mark
-        </Button>
+        <ActionButton
+          label="Previous mark"
+          size="small"
+          may={unless(YES, before === undefined && "There is no earlier mark.")}
+          onClick={() => before && goTo(before.index)}
+        />
+        <ActionButton
+          label="Next mark"
+          size="small"
+          may={unless(YES, after === undefined && "There is no later mark.")}
+          onClick={() => after && goTo(after.index)}
+        />
         <p className="flex min-w-0 flex-1 items-center gap-2 text-12">
           <span className="num text-ink-3">{clock(event.at_us)}</span>
           <span className="text-agent">{called(row.agent)}</span>

@@ -2,9 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
+import { unless } from "@/commands/command";
 import { inWords } from "@/client/http";
 import { dollars, whole } from "@/ui/amounts";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Dialog } from "@/ui/Dialog";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
@@ -71,17 +72,20 @@ function Editor({ mission, initial, onClose }: EditorProps) {
           <p className="mr-auto self-center text-12 text-ink-2">
             {may.ok ? "Nothing begins before you launch it." : may.why}
           </p>
-          <Button variant="danger" disabled={!may.ok || busy !== ""} onClick={() => void discard()}>
-            Discard
-          </Button>
-          <Button
+          <ActionButton
+            label="Discard"
+            variant="danger"
+            may={unless(may, busy === "launch" && "It is being launched.")}
+            busy={busy === "discard"}
+            onClick={() => void discard()}
+          />
+          <ActionButton
+            label="Launch"
             variant="primary"
             busy={busy === "launch"}
-            disabled={!may.ok || busy !== ""}
+            may={unless(may, busy === "discard" && "It is being discarded.")}
             onClick={() => void launch()}
-          >
-            Launch
-          </Button>
+          />
         </>
       }
     >

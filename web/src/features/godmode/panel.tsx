@@ -1,12 +1,11 @@
 import { type FormEvent, useEffect, useState } from "react";
-import { canAct } from "@/commands/command";
+import { canAct, unless } from "@/commands/command";
 import { commandState, runCommand } from "@/commands/registry";
+import { ActionButton } from "@/shell/ActionButton";
 import { useProjection } from "@/state/log";
 import { setUi, useUi } from "@/state/ui";
-import { Button } from "@/ui/Button";
 import { IconButton } from "@/ui/IconButton";
 import { SearchIcon } from "@/ui/icons/icons";
-import { Tooltip } from "@/ui/Tooltip";
 import { PlanDialog } from "./PlanDialog";
 import { PlanState } from "./PlanState";
 import { openPlans } from "./plans";
@@ -34,7 +33,6 @@ export default function GodMode() {
     void ask(goal.trim()).then((isAsked) => isAsked && setGoal(""));
   };
 
-  const why = may.ok ? "Says who would do what, and what it may cost; nothing begins yet" : may.why;
   return (
     <>
       <form onSubmit={onSubmit} className="flex min-w-0 flex-1 items-center gap-2">
@@ -61,17 +59,14 @@ export default function GodMode() {
             onClick={() => void runCommand("palette.open")}
           />
         </div>
-        <Tooltip text={goal.trim() === "" && may.ok ? "Type a goal first" : why}>
-          <Button
-            type="submit"
-            variant="primary"
-            busy={isAsking}
-            aria-disabled={!may.ok || goal.trim() === "" || undefined}
-            className={!may.ok || goal.trim() === "" ? "opacity-55" : undefined}
-          >
-            Plan
-          </Button>
-        </Tooltip>
+        <ActionButton
+          label="Plan"
+          type="submit"
+          variant="primary"
+          busy={isAsking}
+          may={unless(may, goal.trim() === "" && "Type a goal first.")}
+          hint="Says who would do what, and what it may cost; nothing begins yet"
+        />
       </form>
       <PlanState plans={plans} />
       {reviewed?.isReady === true && (

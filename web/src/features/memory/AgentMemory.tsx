@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useMayAct } from "@/shell/useMayAct";
 import { Link } from "@/shell/Link";
-import { ActionButton } from "@/ui/ActionButton";
+import { ActionButton } from "@/shell/ActionButton";
 import { PlusIcon } from "@/ui/icons/icons";
 import { Tabs } from "@/ui/Tabs";
 import { Changes } from "./Changes";
@@ -23,12 +23,11 @@ export function AgentMemory({ agent }: { readonly agent: string }) {
           {agent}
         </h2>
         <ActionButton
-          why={may.ok ? null : may.why}
+          label="Remember"
+          may={may}
           icon={<PlusIcon size={12} />}
           onClick={() => setAdding(true)}
-        >
-          Remember
-        </ActionButton>
+        />
       </div>
       <Tabs
         label={`Memory of ${agent}`}

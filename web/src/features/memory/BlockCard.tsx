@@ -1,8 +1,9 @@
 import { useState } from "react";
+import { unless } from "@/commands/command";
 import { api, path } from "@/client/http";
-import { useAct } from "@/commands/useAct";
+import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
-import { ActionButton } from "@/ui/ActionButton";
+import { ActionButton } from "@/shell/ActionButton";
 import { whole } from "@/ui/amounts";
 import { Button } from "@/ui/Button";
 import { Meter } from "@/ui/Meter";
@@ -12,21 +13,21 @@ import { readAgain, type Block } from "./useMemory";
 /** One block of core memory: how full it is, and another text for it. */
 export function BlockCard({ agent, block }: { readonly agent: string; readonly block: Block }) {
   const [draft, setDraft] = useState<string | null>(null);
-  const { isBusy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   const may = useMayAct();
   const used = [...(draft ?? block.text)].length;
   const words = `${whole(used)} of ${whole(block.limit_chars)} characters`;
   const isTooLong = used > block.limit_chars;
 
   const save = async () => {
-    const saved = await act(
+    const saved = await attempt(
       () => api.put<Block>(path("memory", agent, "blocks", block.label), { text: draft }),
       () => ({
         title: `${block.label} is saved.`,
         advice: `${agent} sees it in the next prompt that has its memory.`,
       }),
     );
-    if (saved === null) return;
+    if (!saved) return;
     setDraft(null);
     readAgain();
   };
@@ -47,12 +48,11 @@ export function BlockCard({ agent, block }: { readonly agent: string; readonly b
         <span className="flex-1" />
         {draft === null && (
           <ActionButton
+            label="Edit"
             size="small"
-            why={may.ok ? (block.missing === "" ? null : block.missing) : may.why}
+            may={unless(may, block.missing)}
             onClick={() => setDraft(block.text)}
-          >
-            Edit
-          </ActionButton>
+          />
         )}
       </div>
       {draft === null ? (
@@ -72,15 +72,17 @@ export function BlockCard({ agent, block }: { readonly agent: string; readonly b
             <Button size="small" onClick={() => setDraft(null)}>
               Cancel
             </Button>
-            <Button
+            <ActionButton
+              label="Save"
               size="small"
               variant="primary"
-              busy={isBusy}
-              disabled={isTooLong || draft === block.text}
+              busy={busy}
+              may={unless(
+                may,
+                isTooLong ? "It is too long." : draft === block.text && "Nothing was changed.",
+              )}
               onClick={() => void save()}
-            >
-              Save
-            </Button>
+            />
           </div>
         </div>
       )}

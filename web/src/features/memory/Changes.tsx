@@ -1,8 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { api, inWords, path } from "@/client/http";
-import { useAct } from "@/commands/useAct";
+import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
-import { ActionButton } from "@/ui/ActionButton";
+import { ActionButton } from "@/shell/ActionButton";
 import { Button } from "@/ui/Button";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
@@ -54,10 +54,10 @@ export function Changes({ agent }: { readonly agent: string }) {
 }
 
 function ChangeRow({ agent, change }: { readonly agent: string; readonly change: Change }) {
-  const { isBusy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   const may = useMayAct();
   const undo = async () => {
-    await act(
+    await attempt(
       () => api.post(`${path("memory", agent)}/changes/${change.id}/undo`),
       () => ({ title: "It is taken back." }),
     );
@@ -75,14 +75,13 @@ function ChangeRow({ agent, change }: { readonly agent: string; readonly change:
       </div>
       {change.undone_by === null ? (
         <ActionButton
+          label="Undo"
           size="small"
-          busy={isBusy}
-          why={may.ok ? null : may.why}
-          aria-label={`Undo change ${change.id}`}
+          busy={busy}
+          may={may}
+          name={`Undo change ${change.id}`}
           onClick={() => void undo()}
-        >
-          Undo
-        </ActionButton>
+        />
       ) : (
         <span className="text-12 text-ink-3">taken back by {change.undone_by}</span>
       )}

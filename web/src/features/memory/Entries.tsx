@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { useMayAct } from "@/shell/useMayAct";
-import { ActionButton } from "@/ui/ActionButton";
+import { ActionButton } from "@/shell/ActionButton";
 import { Pill } from "@/ui/Badge";
 import { Button } from "@/ui/Button";
 import { dayAndTime } from "@/ui/time";
@@ -37,14 +37,13 @@ export function Entries({ agent, entries, hasMore, isBusy, onMore }: EntriesProp
               </p>
             </div>
             <ActionButton
+              label="Forget"
               size="small"
               variant="danger"
-              why={may.ok ? null : may.why}
-              aria-label={`Forget: ${entry.text.slice(0, 80)}`}
+              may={may}
+              name={`Forget: ${entry.text.slice(0, 80)}`}
               onClick={() => setGoing(entry)}
-            >
-              Forget
-            </ActionButton>
+            />
           </li>
         ))}
       </ul>

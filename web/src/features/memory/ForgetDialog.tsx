@@ -1,5 +1,5 @@
 import { api, path } from "@/client/http";
-import { useAct } from "@/commands/useAct";
+import { useAttempt } from "@/shell/useAttempt";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { readAgain, type Entry } from "./useMemory";
 
@@ -11,9 +11,9 @@ interface ForgetDialogProps {
 
 /** Asks before an entry is taken out. */
 export function ForgetDialog({ agent, entry, onClose }: ForgetDialogProps) {
-  const { isBusy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   const forget = async () => {
-    await act(
+    await attempt(
       () => api.del(path("memory", agent, "entries", entry.id)),
       () => ({ title: "It is forgotten.", advice: "Changes › Undo brings it back." }),
     );
@@ -24,7 +24,7 @@ export function ForgetDialog({ agent, entry, onClose }: ForgetDialogProps) {
     <ConfirmDialog
       title="Forget this entry?"
       label="Forget it"
-      busy={isBusy}
+      busy={busy}
       onConfirm={() => void forget()}
       onClose={onClose}
     >

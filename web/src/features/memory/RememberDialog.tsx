@@ -1,6 +1,9 @@
 import { type FormEvent, useState } from "react";
+import { unless } from "@/commands/command";
 import { api, path } from "@/client/http";
-import { useAct } from "@/commands/useAct";
+import { useAttempt } from "@/shell/useAttempt";
+import { useMayAct } from "@/shell/useMayAct";
+import { ActionButton } from "@/shell/ActionButton";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { Slider } from "@/ui/Slider";
@@ -21,19 +24,20 @@ export function RememberDialog({ agent, onClose }: RememberDialogProps) {
   const [text, setText] = useState("");
   const [tags, setTags] = useState("");
   const [importance, setImportance] = useState(0.5);
-  const { isBusy, act } = useAct();
+  const { busy, attempt } = useAttempt();
+  const may = useMayAct();
 
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     if (text.trim() === "") return;
-    const entry = await act(
+    const isKept = await attempt(
       () => api.post<Entry>(path("memory", agent, "entries"), { text, tags: tagsOf(tags), importance }),
       (kept) =>
         kept.deduplicated
           ? { title: `${agent} knew that already.`, advice: "Nothing was kept twice." }
           : { title: `${agent} remembers it.` },
     );
-    if (entry === null) return;
+    if (!isKept) return;
     readAgain();
     onClose();
   };
@@ -45,9 +49,14 @@ export function RememberDialog({ agent, onClose }: RememberDialogProps) {
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" form="remember" variant="primary" busy={isBusy} disabled={text.trim() === ""}>
-            Remember
-          </Button>
+          <ActionButton
+            label="Remember"
+            type="submit"
+            form="remember"
+            variant="primary"
+            busy={busy}
+            may={unless(may, text.trim() === "" && "Write down what it is first.")}
+          />
         </>
       }
     >

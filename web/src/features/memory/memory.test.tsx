@@ -161,7 +161,7 @@ test("a block is edited within its limit", async () => {
   await user.clear(field);
   await user.type(field, "0123456789012345678901234567890");
   expect(screen.getByText("Shorten it by 1 characters.")).toBeTruthy();
-  expect(screen.getByRole("button", { name: "Save" })).toHaveProperty("disabled", true);
+  expect(screen.getByRole("button", { name: "Save" })).toHaveProperty("ariaDisabled", "true");
 
   await user.type(field, "{Backspace}");
   await user.click(screen.getByRole("button", { name: "Save" }));

@@ -1,11 +1,14 @@
 import { useMutation } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
+import { unless } from "@/commands/command";
 import { inWords } from "@/client/http";
 import { forkRun } from "@/commands/fork";
 import type { Run } from "@/projection/graph";
 import { forkPoints } from "@/projection/timeline";
 import { href, navigate } from "@/shell/route";
 import { useEvents } from "@/state/log";
+import { ActionButton } from "@/shell/ActionButton";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { TextField } from "@/ui/TextField";
@@ -20,6 +23,7 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
   const [at, setAt] = useState(String(newest));
   const [model, setModel] = useState("");
   const [name, setName] = useState("");
+  const may = useMayAct();
   const seq = Number(at);
   const isSeq = Number.isSafeInteger(seq) && seq >= 1 && seq <= newest;
   const fork = useMutation({
@@ -42,9 +46,13 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant="primary" busy={fork.isPending} disabled={!isSeq} onClick={() => fork.mutate()}>
-            Fork
-          </Button>
+          <ActionButton
+            label="Fork"
+            variant="primary"
+            busy={fork.isPending}
+            may={unless(may, !isSeq && "Write a number that the run has.")}
+            onClick={() => fork.mutate()}
+          />
         </>
       }
     >

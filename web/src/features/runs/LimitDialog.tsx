@@ -1,5 +1,8 @@
 import { useState } from "react";
+import { unless } from "@/commands/command";
 import type { Run } from "@/projection/graph";
+import { ActionButton } from "@/shell/ActionButton";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { Select } from "@/ui/Select";
@@ -26,6 +29,7 @@ export function LimitDialog({ run, onClose }: { readonly run: Run; readonly onCl
   const [unit, setUnit] = useState<Unit>("usd");
   const [text, setText] = useState("");
   const action = useVerb(run.id);
+  const may = useMayAct();
   const cap = capOf(unit, text);
   return (
     <Dialog
@@ -35,14 +39,13 @@ export function LimitDialog({ run, onClose }: { readonly run: Run; readonly onCl
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button
+          <ActionButton
+            label={cap === null ? "Lift the limit" : "Set the limit"}
             variant="primary"
             busy={action.isPending}
-            disabled={cap === undefined}
+            may={unless(may, cap === undefined && "Write an amount first.")}
             onClick={() => action.mutate({ verb: "limit", body: { unit, cap } }, { onSuccess: onClose })}
-          >
-            {cap === null ? "Lift the limit" : "Set the limit"}
-          </Button>
+          />
         </>
       }
     >

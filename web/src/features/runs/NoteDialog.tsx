@@ -1,5 +1,8 @@
 import { useState } from "react";
+import { unless } from "@/commands/command";
 import type { Run } from "@/projection/graph";
+import { ActionButton } from "@/shell/ActionButton";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { TextField } from "@/ui/TextField";
@@ -30,6 +33,7 @@ const WORDS = {
 export function NoteDialog({ run, verb, onClose }: NoteDialogProps) {
   const [note, setNote] = useState("");
   const action = useVerb(run.id);
+  const may = useMayAct();
   const words = WORDS[verb];
   const submit = () => action.mutate({ verb, body: { note } }, { onSuccess: onClose });
   return (
@@ -39,14 +43,13 @@ export function NoteDialog({ run, verb, onClose }: NoteDialogProps) {
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button
+          <ActionButton
+            label={words.confirm}
             variant={verb === "cancel" ? "danger" : "primary"}
             busy={action.isPending}
-            disabled={verb === "inject" && note.trim() === ""}
+            may={unless(may, verb === "inject" && note.trim() === "" && "Write the note first.")}
             onClick={submit}
-          >
-            {words.confirm}
-          </Button>
+          />
         </>
       }
     >

@@ -1,7 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { unless } from "@/commands/command";
 import { inWords } from "@/client/http";
 import type { Run } from "@/projection/graph";
+import { ActionButton } from "@/shell/ActionButton";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { ErrorState } from "@/ui/ErrorState";
@@ -43,6 +46,7 @@ export function ReconcileDialog({ run, onClose }: { readonly run: Run; readonly 
   const [answer, setAnswer] = useState<Answer>("probe");
   const [text, setText] = useState("");
   const action = useVerb(run.id);
+  const may = useMayAct();
   const step = steps.includes(chosen) ? chosen : (steps[0] ?? "");
   const result = parsedJson(text);
   const isBroken = answer === "succeeded" && result === null;
@@ -59,14 +63,13 @@ export function ReconcileDialog({ run, onClose }: { readonly run: Run; readonly 
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button
+          <ActionButton
+            label="Settle"
             variant="primary"
             busy={action.isPending}
-            disabled={step === "" || isBroken}
+            may={unless(may, step === "" ? "Choose a step first." : isBroken && "The result is no JSON yet.")}
             onClick={() => action.mutate({ verb: "reconcile", body }, { onSuccess: onClose })}
-          >
-            Settle
-          </Button>
+          />
         </>
       }
     >

@@ -1,9 +1,8 @@
 import { useState } from "react";
 import { address, path } from "@/client/http";
 import type { Run } from "@/projection/graph";
+import { ActionButton } from "@/shell/ActionButton";
 import { useUi } from "@/state/ui";
-import { Button } from "@/ui/Button";
-import { Tooltip } from "@/ui/Tooltip";
 import { ForkDialog } from "./ForkDialog";
 import { LimitDialog } from "./LimitDialog";
 import { NoteDialog } from "./NoteDialog";
@@ -32,19 +31,15 @@ export function RunVerbs({ run }: { readonly run: Run }) {
         if (!enabled.ok && SELDOM.has(which)) return null;
         const isBusy = verb.isPending && verb.variables.verb === which;
         return (
-          <Tooltip key={which} text={enabled.ok ? LABELS[which] : enabled.why}>
-            <Button
-              size="small"
-              variant={which === "cancel" || which === "stop" ? "danger" : "plain"}
-              busy={isBusy}
-              aria-disabled={!enabled.ok || undefined}
-              aria-description={enabled.ok ? undefined : enabled.why}
-              className={enabled.ok ? undefined : "opacity-55"}
-              onClick={() => enabled.ok && press(which)}
-            >
-              {LABELS[which]}
-            </Button>
-          </Tooltip>
+          <ActionButton
+            key={which}
+            label={LABELS[which]}
+            size="small"
+            variant={which === "cancel" || which === "stop" ? "danger" : "plain"}
+            busy={isBusy}
+            may={enabled}
+            onClick={() => press(which)}
+          />
         );
       })}
       <a

@@ -1,9 +1,10 @@
 import { useState } from "react";
 import { api, path } from "@/client/http";
 import { queryClient } from "@/client/queries";
-import { useAct } from "@/commands/useAct";
+import { unless } from "@/commands/command";
+import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
-import { ActionButton } from "@/ui/ActionButton";
+import { ActionButton } from "@/shell/ActionButton";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { TextField } from "@/ui/TextField";
 import { KEY, noApproval, type Skill, type SkillDetail } from "./words";
@@ -12,27 +13,27 @@ import { KEY, noApproval, type Skill, type SkillDetail } from "./words";
 export function Decision({ skill }: { readonly skill: SkillDetail }) {
   const [note, setNote] = useState("");
   const [isRefusing, setRefusing] = useState(false);
-  const { isBusy, act } = useAct();
+  const { busy, attempt } = useAttempt();
   const may = useMayAct();
   const body = { hash: skill.hash, note: note.trim() };
   const verb = (name: "approve" | "refuse") => `${path("skills", skill.id)}/${name}`;
 
   const approve = async () => {
-    const done = await act(
+    const done = await attempt(
       () => api.post<Skill>(verb("approve"), body),
       () => ({ title: `${skill.skill} is approved.`, advice: "It stands in the next listing for agents." }),
     );
-    if (done === null) return;
+    if (!done) return;
     setNote("");
     void queryClient.invalidateQueries({ queryKey: KEY });
   };
   const refuse = async () => {
-    const done = await act(
+    const done = await attempt(
       () => api.post<Skill>(verb("refuse"), body),
       () => ({ title: `${skill.skill} is refused.`, advice: "Its next call is refused as well." }),
     );
     setRefusing(false);
-    if (done === null) return;
+    if (!done) return;
     setNote("");
     void queryClient.invalidateQueries({ queryKey: KEY });
   };
@@ -48,25 +49,23 @@ export function Decision({ skill }: { readonly skill: SkillDetail }) {
         className="min-w-55 flex-1"
       />
       <ActionButton
+        label="Refuse"
         variant="danger"
-        why={may.ok ? (skill.status === "refused" ? "It is refused already." : null) : may.why}
+        may={unless(may, skill.status === "refused" && "It is refused already.")}
         onClick={() => setRefusing(true)}
-      >
-        Refuse
-      </ActionButton>
+      />
       <ActionButton
+        label="Approve"
         variant="primary"
-        busy={isBusy}
-        why={may.ok ? noApproval(skill) : may.why}
+        busy={busy}
+        may={unless(may, noApproval(skill))}
         onClick={() => void approve()}
-      >
-        Approve
-      </ActionButton>
+      />
       {isRefusing && (
         <ConfirmDialog
           title={`Refuse ${skill.skill}?`}
           label="Refuse it"
-          busy={isBusy}
+          busy={busy}
           onConfirm={() => void refuse()}
           onClose={() => setRefusing(false)}
         >

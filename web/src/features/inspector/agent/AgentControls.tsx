@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { Run } from "@/projection/graph";
 import { CommandButton } from "@/shell/CommandButton";
 import { useMayAct } from "@/shell/useMayAct";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { PauseIcon, PlayIcon, StepIcon, StopIcon } from "@/ui/icons/icons";
 import { HeldByGoal } from "./HeldByGoal";
 import { NoteForm } from "./NoteForm";
@@ -29,14 +29,12 @@ export function AgentControls({ agent, runs }: AgentControlsProps) {
         )}
         <CommandButton id="agent.step" label="Step" icon={<StepIcon size={12} />} />
         <CommandButton id="agent.stop" label="Stop" variant="danger" icon={<StopIcon size={10} />} />
-        <Button
+        <ActionButton
+          label="Note"
           aria-expanded={isWriting}
-          disabled={!may.ok}
-          title={may.ok ? undefined : may.why}
+          may={may}
           onClick={() => setWriting(!isWriting)}
-        >
-          Note
-        </Button>
+        />
       </div>
       <HeldByGoal runs={runs} />
       {isWriting && may.ok && <NoteForm agent={agent} onDone={() => setWriting(false)} />}

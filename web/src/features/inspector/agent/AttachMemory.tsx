@@ -6,7 +6,7 @@ import { liveArtifacts } from "@/projection/vitals";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useProjection } from "@/state/log";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Select } from "@/ui/Select";
 
 const CHOICES_MAX = 200;
@@ -51,10 +51,10 @@ export function AttachMemory({ agent }: { readonly agent: Shape<"AgentShown"> })
           onChange={setChosen}
           className="min-w-0 flex-1"
         />
-        <Button
+        <ActionButton
+          label="Attach"
           busy={busy}
-          disabled={!may.ok}
-          title={may.ok ? undefined : may.why}
+          may={may}
           onClick={() =>
             void attempt(
               () =>
@@ -65,11 +65,8 @@ export function AttachMemory({ agent }: { readonly agent: Shape<"AgentShown"> })
               "It is attached.",
             )
           }
-        >
-          Attach
-        </Button>
+        />
       </div>
-      {!may.ok && <p className="text-12 text-ink-2">{may.why}</p>}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Facts } from "../parts/Facts";
 import { Loaded } from "../parts/Loaded";
 import { Part } from "../parts/Part";
@@ -41,9 +41,7 @@ export function AttachedMemory({ agent, artifact }: AttachedMemoryProps) {
     <Part title="Attached memory">
       <div className="flex items-center justify-between gap-2">
         <RefButton kind="artifact" to={artifact} />
-        <Button size="small" busy={busy} disabled={!may.ok} onClick={() => void detach()}>
-          Detach
-        </Button>
+        <ActionButton label="Detach" size="small" busy={busy} may={may} onClick={() => void detach()} />
       </div>
       <Loaded query={query} what="the memory">
         {(memory) =>

@@ -3,7 +3,7 @@ import type { Graph, Run } from "@/projection/graph";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 
 const DEPTH_MAX = 20;
 
@@ -30,15 +30,13 @@ export function HeldByGoal({ runs }: { readonly runs: readonly Run[] }) {
       <p className="min-w-0 flex-1 break-words">
         <span className="num">{goal}</span> is paused, so nothing drives this agent.
       </p>
-      <Button
+      <ActionButton
+        label="Resume goal"
         size="small"
         busy={busy}
-        disabled={!may.ok}
-        title={may.ok ? undefined : may.why}
+        may={may}
         onClick={() => void attempt(() => api.post(`${path("runs", goal)}/resume`))}
-      >
-        Resume goal
-      </Button>
+      />
     </div>
   );
 }

@@ -1,6 +1,9 @@
 import { type FormEvent, useState } from "react";
+import { unless } from "@/commands/command";
 import { api, path } from "@/client/http";
 import { useAttempt } from "@/shell/useAttempt";
+import { ActionButton } from "@/shell/ActionButton";
+import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { TextField } from "@/ui/TextField";
 
@@ -13,6 +16,7 @@ interface NoteFormProps {
 export function NoteForm({ agent, onDone }: NoteFormProps) {
   const [note, setNote] = useState("");
   const { busy, attempt } = useAttempt();
+  const may = useMayAct();
   const send = async (event: FormEvent) => {
     event.preventDefault();
     const ok = await attempt(
@@ -36,9 +40,14 @@ export function NoteForm({ agent, onDone }: NoteFormProps) {
         <Button size="small" onClick={onDone}>
           Cancel
         </Button>
-        <Button size="small" variant="primary" type="submit" busy={busy} disabled={note.trim() === ""}>
-          Send note
-        </Button>
+        <ActionButton
+          label="Send note"
+          size="small"
+          variant="primary"
+          type="submit"
+          busy={busy}
+          may={unless(may, note.trim() === "" && "Write the note first.")}
+        />
       </div>
     </form>
   );

@@ -2,7 +2,7 @@ import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { EmptyState } from "@/ui/EmptyState";
 import { Loaded } from "../parts/Loaded";
 import { useDetail } from "../useDetail";
@@ -39,14 +39,12 @@ export function ReadForPrice({ id, version, reason, onRead }: ReadForPriceProps)
           <EmptyState
             title={`Reading costs ${reading.price} scrip`}
             action={
-              <Button
+              <ActionButton
+                label={`Read for ${reading.price} scrip`}
                 busy={busy}
-                disabled={!may.ok}
-                title={may.ok ? undefined : may.why}
+                may={may}
                 onClick={() => void pay()}
-              >
-                Read for {reading.price} scrip
-              </Button>
+              />
             }
           >
             The price goes to its owner each time that it is read.

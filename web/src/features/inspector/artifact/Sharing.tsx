@@ -4,7 +4,7 @@ import { liveMembranes } from "@/projection/vitals";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useProjection } from "@/state/log";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Select } from "@/ui/Select";
 import { RefButton } from "../parts/RefButton";
 
@@ -23,7 +23,6 @@ export function Sharing({ id, shared }: SharingProps) {
   const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (membrane: string, verb: "share" | "unshare", done: string) =>
     void attempt(() => api.post(`${path("membranes", membrane)}/${verb}`, { artifact: id }), done);
-  const why = may.ok ? undefined : may.why;
   return (
     <div className="flex flex-col gap-2">
       {shared.length === 0 && (
@@ -33,15 +32,13 @@ export function Sharing({ id, shared }: SharingProps) {
         {shared.map((membrane) => (
           <li key={membrane} className="flex items-center justify-between gap-2">
             <RefButton kind="membrane" to={membrane} />
-            <Button
+            <ActionButton
+              label="Unshare"
               size="small"
               busy={busy}
-              disabled={!may.ok}
-              title={why}
+              may={may}
               onClick={() => post(membrane, "unshare", "Its members can no longer read it.")}
-            >
-              Unshare
-            </Button>
+            />
           </li>
         ))}
       </ul>
@@ -54,14 +51,12 @@ export function Sharing({ id, shared }: SharingProps) {
             onChange={setChosen}
             className="min-w-0 flex-1"
           />
-          <Button
+          <ActionButton
+            label="Share"
             busy={busy}
-            disabled={!may.ok}
-            title={why}
+            may={may}
             onClick={() => post(target.id, "share", "Its members can read it from their next step on.")}
-          >
-            Share
-          </Button>
+          />
         </div>
       )}
       {there.length === 0 && <p className="text-ink-2">There is no membrane yet; a goal makes one.</p>}

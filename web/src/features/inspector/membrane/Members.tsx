@@ -5,7 +5,7 @@ import { liveAgents } from "@/projection/vitals";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Select } from "@/ui/Select";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
@@ -25,7 +25,6 @@ export function Members({ id, members }: MembersProps) {
   const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (agent: string, verb: "join" | "leave", done: string) =>
     void attempt(() => api.post(`${path("membranes", id)}/${verb}`, { agent }), done);
-  const why = may.ok ? undefined : may.why;
   return (
     <Part title="Members" aside={String(members.length)}>
       {members.length === 0 && (
@@ -43,16 +42,14 @@ export function Members({ id, members }: MembersProps) {
               />
               <span className="num block break-all text-ink-3">{agent}</span>
             </span>
-            <Button
+            <ActionButton
+              label="Remove"
               size="small"
               busy={busy}
-              disabled={!may.ok}
-              title={why}
-              aria-label={`Remove ${agent}`}
+              may={may}
+              name={`Remove ${agent}`}
               onClick={() => post(agent, "leave", "It can no longer read what is shared here.")}
-            >
-              Remove
-            </Button>
+            />
           </li>
         ))}
       </ul>
@@ -65,14 +62,12 @@ export function Members({ id, members }: MembersProps) {
             onChange={setChosen}
             className="min-w-0 flex-1"
           />
-          <Button
+          <ActionButton
+            label="Add"
             busy={busy}
-            disabled={!may.ok}
-            title={why}
+            may={may}
             onClick={() => post(target.id, "join", "It reads what is shared here from its next step on.")}
-          >
-            Add
-          </Button>
+          />
         </div>
       )}
     </Part>

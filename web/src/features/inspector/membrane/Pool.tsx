@@ -5,7 +5,7 @@ import { madeArtifacts } from "@/projection/vitals";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Select } from "@/ui/Select";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
@@ -32,7 +32,6 @@ export function Pool({ membrane, ids }: PoolProps) {
   const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (artifact: string, verb: "share" | "unshare", done: string) =>
     void attempt(() => api.post(`${path("membranes", membrane.id)}/${verb}`, { artifact }), done);
-  const why = may.ok ? undefined : may.why;
   return (
     <Part title="Shared with all members" aside={String(shared.length)}>
       {shared.length === 0 && (
@@ -55,16 +54,14 @@ export function Pool({ membrane, ids }: PoolProps) {
                   {one !== undefined && ` · v${one.version}`}
                 </span>
               </span>
-              <Button
+              <ActionButton
+                label="Unshare"
                 size="small"
                 busy={busy}
-                disabled={!may.ok}
-                title={why}
-                aria-label={`Unshare ${id}`}
+                may={may}
+                name={`Unshare ${id}`}
                 onClick={() => post(id, "unshare", "Members can no longer read it.")}
-              >
-                Unshare
-              </Button>
+              />
             </li>
           );
         })}
@@ -81,14 +78,12 @@ export function Pool({ membrane, ids }: PoolProps) {
             onChange={setChosen}
             className="min-w-0 flex-1"
           />
-          <Button
+          <ActionButton
+            label="Share"
             busy={busy}
-            disabled={!may.ok}
-            title={why}
+            may={may}
             onClick={() => post(target.id, "share", "Members can read it from their next step on.")}
-          >
-            Share
-          </Button>
+          />
         </div>
       )}
     </Part>

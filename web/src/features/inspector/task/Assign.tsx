@@ -1,11 +1,12 @@
 import { useState } from "react";
+import { unless } from "@/commands/command";
 import { api, path } from "@/client/http";
 import type { Graph, Task } from "@/projection/graph";
 import { liveAgents } from "@/projection/vitals";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { Select } from "@/ui/Select";
 import { RefButton } from "../parts/RefButton";
 
@@ -43,19 +44,17 @@ export function Assign({ task }: { readonly task: Task }) {
             onChange={setChosen}
             className="min-w-0 flex-1"
           />
-          <Button
+          <ActionButton
+            label="Assign"
             busy={busy}
-            disabled={!may.ok || value === task.agent || value === ""}
-            title={may.ok ? undefined : may.why}
+            may={unless(may, (value === task.agent || value === "") && "Choose another agent first.")}
             onClick={() =>
               void attempt(
                 () => api.patch(path("tasks", task.id), { assigned_agent_id: value }),
                 "It is assigned.",
               )
             }
-          >
-            Assign
-          </Button>
+          />
         </div>
       )}
     </div>

@@ -3,7 +3,7 @@ import { api, path } from "@/client/http";
 import type { Run, Task } from "@/projection/graph";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
-import { Button } from "@/ui/Button";
+import { ActionButton } from "@/shell/ActionButton";
 import { taskCan, type TaskVerb } from "../commands";
 import { CancelTask } from "./CancelTask";
 
@@ -20,36 +20,35 @@ export function TaskActions({ task, run }: TaskActionsProps) {
   const can = (verb: TaskVerb) => taskCan(task, verb, run).ok;
   const post = (verb: TaskVerb, done: string) =>
     attempt(() => api.post(`${path("tasks", task.id)}/${verb}`), done);
-  const why = may.ok ? undefined : may.why;
   if (!can("start") && !can("retry") && !can("cancel")) return null;
   return (
     <div role="group" aria-label="Task" className="flex flex-wrap gap-2">
       {can("start") && (
-        <Button
+        <ActionButton
+          label="Start task"
           size="small"
           busy={busy}
-          disabled={!may.ok}
-          title={why}
+          may={may}
           onClick={() => void post("start", "Its agent begins with it.")}
-        >
-          Start task
-        </Button>
+        />
       )}
       {can("retry") && (
-        <Button
+        <ActionButton
+          label="Retry task"
           size="small"
           busy={busy}
-          disabled={!may.ok}
-          title={why}
+          may={may}
           onClick={() => void post("retry", "It will be worked on again.")}
-        >
-          Retry task
-        </Button>
+        />
       )}
       {can("cancel") && (
-        <Button size="small" variant="danger" disabled={!may.ok} title={why} onClick={() => setAsking(true)}>
-          Cancel task
-        </Button>
+        <ActionButton
+          label="Cancel task"
+          size="small"
+          variant="danger"
+          may={may}
+          onClick={() => setAsking(true)}
+        />
       )}
       {isAsking && <CancelTask task={task} onClose={() => setAsking(false)} />}
     </div>
