@@ -11,8 +11,10 @@ import pytest
 from artelier.agents import Worker
 from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, VersionConflict
+from artelier.missions.preview import next_prompt
+from artelier.missions.steering_store import SteeringStore
 from tests.missions.mission_stage import MISSION, Team, launched, opened, planned, replayed
-from tests.missions.task_stage import DONE, THINK, decide, play, reject, write
+from tests.missions.task_stage import DONE, THINK, decide, play, reject, text_of, write
 
 
 async def agent(desk: TenantKernel, id: str = "staff/ana", **more: Any) -> str:
@@ -331,3 +333,41 @@ def test_an_agent_shows_its_tools_and_why_some_are_off(tmp_path: Path) -> None:
                 await agent(desk)
 
     play(scenario())
+
+
+def test_the_tools_of_an_agent_are_those_of_its_next_prompt(tmp_path: Path) -> None:
+    """Those that the loop brings are among them, and one without room to delegate says why it cannot."""
+
+    async def scenario() -> None:
+        team = Team()
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            idle = await tools_of(desk, ana)
+            await desk.tasks.create(**own(), assigned_agent_id=ana)
+
+            assert idle == {"sales_of": None, "read_artifact": None, "delegate_task": None}
+            assert await tools_of(desk, ana) == idle
+            assert set((await next_prompt(desk, ana)).tools) == set(idle)
+
+            patch = {"sliders": {"delegation_depth": 0}, "tools": {"read_artifact": False}}
+            await SteeringStore(desk).change(ana, patch, by="user:kim")
+            found = await tools_of(desk, ana)
+            ahead = await next_prompt(desk, ana)
+            await desk.tasks.start("tasks/own")
+
+            assert found == {
+                "sales_of": None, "read_artifact": "switched off by steering",
+                "delegate_task": "steering allows no more delegation",
+            }  # fmt: skip
+            assert ahead.tools == ("sales_of",)
+            asked = text_of(team.requests[0])
+            assert "### sales_of" in asked
+            assert "### read_artifact" not in asked and "### delegate_task" not in asked
+
+    play(scenario())
+
+
+async def tools_of(desk: Any, agent: str) -> dict[str, str | None]:
+    shown = await desk.mission_agent(agent)
+    return {tool["name"]: tool["why_off"] for tool in shown["tools"]}

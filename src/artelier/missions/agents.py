@@ -10,17 +10,17 @@ from artelier.artifacts import Artifact
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.kernel import AgentResult
 from artelier.kernel.family import totals
-from artelier.kernel.policy import granted
 from artelier.log import Batch
 from artelier.missions.assigning import agent_content
-from artelier.missions.conduct import kit
 from artelier.missions.definition import AgentContent, checked
 from artelier.missions.launching import steering, toggles
 from artelier.missions.membranes import OPERATOR
 from artelier.missions.names import check_name
+from artelier.missions.outlook import upcoming
 from artelier.missions.reading import agent_ids, task_page
 from artelier.missions.steering import AXES, Steering, effective
 from artelier.missions.tasks import worked_on
+from artelier.missions.toolbox import offers, place_of, place_without_task
 
 AT_WORK = {"running": "active", "pending": "active"}
 """Status of an agent by that of the run it works in; others are called as they are."""
@@ -109,7 +109,7 @@ async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
     steered = await _steering(desk, content.steering_artifact_id)
     return shown | {
         "role": content.role, "version": artifact.version,
-        "tools": await _tools(desk, shown["mission"] or "", steered, groups),
+        "tools": await _tools(desk, agent, shown["mission"] or "", steered, groups),
         "steering": steered, "membranes": list(groups), "memory": content.memory_artifact_id,
         "budget": {
             "usd": cap, "used": used["used"],
@@ -216,28 +216,29 @@ async def _steering(desk: Any, id_: str | None) -> dict[str, Any] | None:
 
 
 async def _tools(
-    desk: Any, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
+    desk: Any, agent: str, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The tools that there are, and why some are off for this agent now."""
+    """The tools that its next prompt has, and why others are off for this agent now."""
     own = _parsed(steered)
     pools = [_parsed(await _steering(desk, f"{group}/steering")) for group in groups]
-    rules = effective(own, [one for one in pools if one is not None])
-    state = await desk.state()
+    shared = [one for one in pools if one is not None]
+    place = place_without_task(agent, workspace=await _workspace_of(desk, mission))
+    comes = await upcoming(desk, agent)
+    with suppress(NotFound, InvalidRequest):  # such as a task that its agent has no model for
+        place = place if comes is None else await place_of(desk, comes)
+    is_steered = own is not None or bool(shared) or place.changes.get("steering") is not None
+    rules = effective(own, shared, place.changes) if is_steered else None
     try:
-        there = kit(desk, await _workspace_of(desk, mission))
+        there = await offers(desk, place, rules)
     except NotFound:  # the folder is gone
         return []
-    found: list[dict[str, Any]] = []
-    for tool in sorted(there.values(), key=lambda tool: tool.name):
-        why = None
-        if not granted(state.grants, tool.grant or f"tools:{tool.name}"):
-            why = "not granted to the tenant"
-        why = why or rules.why_off(tool)
-        found.append({
+    return [
+        {
             "name": tool.name, "risk": tool.risk, "side_effect": tool.side_effect,
             "enabled": why is None, "why_off": why,
-        })  # fmt: skip
-    return found
+        }
+        for tool, why in sorted(there, key=lambda one: one.tool.name)
+    ]  # fmt: skip
 
 
 def _parsed(steered: dict[str, Any] | None) -> Steering | None:

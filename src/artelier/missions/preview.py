@@ -5,7 +5,6 @@ The sections are built by what builds them for the loop (`telling.py`), of what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -15,28 +14,23 @@ from artelier.artifacts import Artifact
 from artelier.context import assemble
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import Prompt, RangePart, Renderer
-from artelier.kernel.ancestry import changes_of, grants_of, lineage, newest_state
+from artelier.kernel.ancestry import lineage, newest_state
 from artelier.kernel.events import StepCompleted
 from artelier.kernel.lifecycle import unread_notes
-from artelier.kernel.policy import granted
 from artelier.kernel.queries import blob_json
 from artelier.kernel.scopes import limits_of, scopes_of
 from artelier.log import decode_stored
 from artelier.missions import gathering, telling
-from artelier.missions.delegating import DELEGATE
-from artelier.missions.driving import kit, recorded_job
 from artelier.missions.ending import GOES_ON, begins_anew
 from artelier.missions.events import TaskEnded
 from artelier.missions.guidance import Guidance
-from artelier.missions.job import LOOP, TaskJob
 from artelier.missions.loop import NOTES_MAX
 from artelier.missions.membranes import OPERATOR
 from artelier.missions.outlook import Upcoming, upcoming
-from artelier.missions.standing import standing_of
 from artelier.missions.state import TaskState
 from artelier.missions.steered import guidance, joined, steering_of
 from artelier.missions.steering import Steering
-from artelier.missions.tasks import job_of
+from artelier.missions.toolbox import Place, offers, place_of
 from artelier.missions.wording import template
 from artelier.ports.model import ChatMessage
 
@@ -81,18 +75,13 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stand:
-    """How far the task is."""
+    """How far the task is, and where it is worked on."""
 
-    job: TaskJob
+    place: Place
     state: TaskState
     messages: tuple[ChatMessage, ...] = ()
-    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of forks."""
-    grants: tuple[str, ...] = ("*",)
     scopes: tuple[str, ...] = ("tenant",)
     """Whose caps it counts in."""
-    depth: int = 0
-    """How many tasks above it have handed it on."""
     missing: str | None = None
 
 
@@ -109,8 +98,8 @@ async def next_prompt(desk: Any, agent: str) -> Preview:
             f"agent {agent!r:.140} has no task to decide about", hint="Assign one to it."
         )
     stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
-    reading = await gathering.steering_now(desk, stand.job)
-    steering = steering_of(reading, stand.changes)
+    reading = await gathering.steering_now(desk, stand.place.job)
+    steering = steering_of(reading, stand.place.changes)
     also = dict.fromkeys(scope for scope, _ in joined(reading))
     stand = replace(stand, scopes=(*stand.scopes, *also))
     return await _preview(desk, comes, stand, guidance(reading, steering), steering)
@@ -125,11 +114,11 @@ async def _check_agent(desk: Any, agent: str) -> None:
 async def _preview(
     desk: Any, comes: Upcoming, stand: _Stand, guided: Guidance, steering: Steering | None
 ) -> Preview:
-    job, task = stand.job, stand.job.content()
+    job = stand.place.job
+    task = job.content()
     allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
     state = stand.state.changed(allowed=allowed)
-    may_delegate = guided.delegation_depth > stand.depth
-    seen = await _seen(desk, stand, steering, off=() if may_delegate else (DELEGATE,))
+    seen = await _seen(desk, stand, steering)
     said = stand.messages
     conversation = RangePart(
         conversation=CONVERSATION, start=1, end=len(said), messages=said
@@ -141,7 +130,7 @@ async def _preview(
     number = state.iteration + 1
     return Preview(
         agent=comes.agent, task=comes.task, iteration=number, last_iteration=state.base + allowed,
-        model=stand.changes.get("model") or job.model, temperature=guided.temperature,
+        model=stand.place.changes.get("model") or job.model, temperature=guided.temperature,
         budget_tokens=job.prompt_tokens_max,
         prompt=assemble(sections, budget_tokens=job.prompt_tokens_max),
         tools=tuple(str(one["name"]) for one in listed), steering=guided.refs,
@@ -150,14 +139,10 @@ async def _preview(
     )  # fmt: skip
 
 
-async def _seen(
-    desk: Any, stand: _Stand, steering: Steering | None, *, off: tuple[str, ...]
-) -> _Seen:
-    job, state = stand.job, stand.state
+async def _seen(desk: Any, stand: _Stand, steering: Steering | None) -> _Seen:
+    job, state = stand.place.job, stand.state
     seen = _Seen(memory=cast("Any", await gathering.memory_now(desk, job)))
-    seen.found["tools"] = [
-        one for one in await _tools(desk, stand, steering) if one["name"] not in off
-    ][: gathering.TOOLS_MAX]
+    seen.found["tools"] = (await _tools(desk, stand, steering))[: gathering.TOOLS_MAX]
     seen.found["budget"] = await gathering.budget_now(desk, stand.scopes) or []
     if state.inputs:
         seen.found["inputs"] = await gathering.inputs_now(desk, job, state.inputs)
@@ -167,28 +152,28 @@ async def _seen(
 
 async def _tools(desk: Any, stand: _Stand, steering: Steering | None) -> list[dict[str, Any]]:
     """As the loop's reading of tools tells them."""
-    tenant = await desk.state()
-    found: list[dict[str, Any]] = []
-    for tool in kit(desk, stand.job).values():
-        grant = tool.grant or f"tools:{tool.name}"
-        is_off = steering is not None and steering.why_off(tool) is not None
-        if not is_off and granted(stand.grants, grant) and granted(tenant.grants, grant):
-            schema = tool.schema
-            found.append({
-                "name": schema.name, "description": schema.description,
-                "schema": schema.parameters, "trust": tool.trust,
-            })  # fmt: skip
-    return found
+    schemas = [
+        (one.tool.schema, one.tool.trust)
+        for one in await offers(desk, stand.place, steering)
+        if one.why_off is None
+    ]
+    return [
+        {
+            "name": schema.name, "description": schema.description, "schema": schema.parameters,
+            "trust": trust,
+        }
+        for schema, trust in schemas
+    ]  # fmt: skip
 
 
 async def _fresh(desk: Any, comes: Upcoming) -> _Stand:
     """A task that no run works on yet."""
-    standing = await standing_of(desk, comes.task)
-    job = await job_of(desk, standing)
+    place = await place_of(desk, comes)
+    job = place.job
     refs, missing = await gathering.found_inputs(desk, job)
-    above = (f"run:{standing.mission}",) if standing.mission else ()
+    above = (f"run:{job.mission}",) if job.mission else ()
     return _Stand(
-        job=job, state=TaskState(inputs=tuple(refs)), missing=missing or None,
+        place=place, state=TaskState(inputs=tuple(refs)), missing=missing or None,
         scopes=("tenant", *above, *job.scopes),
     )  # fmt: skip
 
@@ -196,34 +181,20 @@ async def _fresh(desk: Any, comes: Upcoming) -> _Stand:
 async def _begun(desk: Any, comes: Upcoming) -> _Stand:
     """A task whose run is there, as it stood after its newest iteration."""
     services = desk.services
-    job = await recorded_job(desk, comes.task)
-    assert job is not None and comes.run is not None, "the view has its run"
+    place = await place_of(desk, comes)
     places = await lineage(services, desk.id, comes.task)
     newest = await newest_state(services, places)
     state = TaskState.restored(None if newest is None else newest[0])
     missing = ""
     if not state.begun:
-        refs, missing = await gathering.found_inputs(desk, job)
+        refs, missing = await gathering.found_inputs(desk, place.job)
         state = state.changed(inputs=tuple(refs))
     messages, state = await _conversation(desk, comes, state)
     extra = await scopes_of(services, places)
     scopes, _ = await limits_of(services, desk.id, comes.task, extra=extra)
     return _Stand(
-        job=job, state=state, messages=messages,
-        changes=await changes_of(services, places), grants=await grants_of(services, places),
-        scopes=scopes, depth=await _depth(desk, comes.task), missing=missing or None,
-    )  # fmt: skip
-
-
-async def _depth(desk: Any, task: str) -> int:
-    rows = await desk.services.store.query(
-        "WITH RECURSIVE above(run, depth) AS (SELECT parent, 0 FROM runs WHERE tenant = ? AND run = ?"
-        " UNION ALL SELECT r.parent, a.depth + 1 FROM above a"
-        " JOIN runs r ON r.tenant = ? AND r.run = a.run AND r.loop = ? WHERE a.depth < 64)"
-        " SELECT max(depth) FROM above",
-        (desk.id, task, desk.id, LOOP),
+        place=place, state=state, messages=messages, scopes=scopes, missing=missing or None
     )
-    return rows[0][0] or 0
 
 
 async def _conversation(
