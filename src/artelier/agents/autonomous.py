@@ -16,8 +16,8 @@ from artelier.agents.reading import read_artifact_tool
 from artelier.agents.steps import saved
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
+from artelier.cycle.driving import go, has_ended
 from artelier.errors import (
-    ArtelierError,
     Conflict,
     InvalidRequest,
     NotFound,
@@ -180,10 +180,8 @@ class AutonomousAgent:
         services = runs.services
         await runs.state()  # the tenant with its own settings, before anything is recorded of it
         await _check_same(runs, wanted)
-        if not await has_ended(runs, wanted.run_id):
-            services.model(
-                wanted.model
-            )  # a missing key is said at the door, and no run fails of it
+        if not await has_ended(services, runs.id, wanted.run_id):
+            services.model(wanted.model)  # a missing key is said here, and no run fails of it
         profile = await saved(runs, self.profile)
         job = self._job(services, wanted, profile)
         kit = await self.kit(runs)
@@ -200,7 +198,9 @@ class AutonomousAgent:
             grants=wanted.grants,
         )  # fmt: skip
         message, foreign = "", False
-        try:
+
+        async def drive() -> None:
+            nonlocal foreign
             async with opened as run:
                 stored = await settings_of_run(run) or {}
                 foreign = not opened.is_new and not _is_asked(stored, wanted)
@@ -210,13 +210,12 @@ class AutonomousAgent:
                     # What an existing run was asked to do is in its log, whatever is asked for now.
                     own = _recorded_job(stored, job)
                     await self.loop(run, own, kit, sink=sink, desk=runs).drive(opened.snapshot)
+
+        try:
+            message = await go(services, runs.id, wanted.run_id, drive())
         except (RunSuspended, RunStopped) as flow:
             if wanted.parent is not None and isinstance(flow, RunSuspended):
                 raise  # the parent waits with its child
-        except ArtelierError as error:
-            if not await has_ended(runs, wanted.run_id):
-                raise
-            message = str(error)
         if foreign:
             raise _asked_otherwise(wanted)
         return await agent_result(
@@ -265,11 +264,11 @@ class AutonomousAgent:
                     "skills are only shown with progressive_skills=True",
                     hint="Set it on the ContextBuilder, or hand functions over as tools.",
                 )
-            return Kit(ports=_table([*given, *own]))
+            return Kit(ports=by_name([*given, *own]))
         catalog = self._catalog(services, given)
         listing = await catalog.listing(services, runs.id)
         own += catalog.meta_tools(services)
-        ports = _table([*own, *catalog.ports().values()])
+        ports = by_name([*own, *catalog.ports().values()])
         return Kit(ports=ports, native=frozenset(tool.name for tool in own), listing=listing)
 
     def _catalog(self, services: Services, given: Iterable[ToolPort]) -> SkillCatalog:
@@ -360,7 +359,7 @@ def _recorded_job(settings: Mapping[str, Any], job: Job) -> Job:
     return replace(Job.restored(settings), output_schema=job.output_schema)
 
 
-def _table(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
+def by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
     """Tools by name; the first of a name is kept: a developer's own before ours."""
     table: dict[str, ToolPort] = {}
     for tool in tools:
@@ -412,15 +411,6 @@ async def settings_of_run(run: Run) -> dict[str, Any] | None:
     if row["loop"] != LOOP:
         return None
     return await blob_json(run.core.services, run.tenant_id, row["settings"]) or {}
-
-
-async def has_ended(runs: TenantRuns, run_id: str) -> bool:
-    """Whether the log has an end for the run: then the failure is its result, not the caller's."""
-    try:
-        row = await run_row(runs.services, runs.id, run_id)
-    except ArtelierError:
-        return False
-    return is_final(row["status"])
 
 
 def agent_slug(identity: str) -> str:

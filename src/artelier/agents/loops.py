@@ -7,20 +7,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from artelier.agents.autonomous import LOOP, AutonomousAgent, Kernels, TenantRuns, slug
+from artelier.agents.autonomous import (
+    LOOP,
+    AutonomousAgent,
+    Kernels,
+    TenantRuns,
+    by_name,
+    slug,
+)
 from artelier.agents.finish import agent_result
 from artelier.agents.job import Job
 from artelier.agents.loop import AgentLoop
 from artelier.context import CompactionStrategy, ContextBuilder
+from artelier.cycle.driving import check_origin, check_tools
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Run, run_row
-from artelier.kernel.ancestry import changes_of, is_imported, lineage
+from artelier.kernel.ancestry import changes_of, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
-from artelier.operations.needing import check_tools
+from artelier.operations.needing import check_tools as check_tools_of_turn
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 from artelier.tools.workspace import workspace_tools
@@ -65,6 +73,15 @@ def tools_of(services: Services, workspace: str) -> list[ToolPort] | None:
     if not root.is_dir():
         raise NotFound(f"the workspace {workspace!r} is not there", hint="Name an existing folder.")
     return [*workspace_tools(root)]
+
+
+def kit_of(services: Services, workspace: str, *own: ToolPort) -> dict[str, ToolPort]:
+    """The tools of a run by name: the workspace's, else the kernel's, and `own` of its loop.
+
+    Errors: `NotFound` if the workspace is gone.
+    """
+    given = tools_of(services, workspace)
+    return by_name([*(services.tools.values() if given is None else given), *own])
 
 
 def workspace_agent(
@@ -214,7 +231,7 @@ async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidReque
     row = await run_row(runs.services, runs.id, run_id)
     try:
         if job is None:
-            await check_tools(runs, run_id)
+            await check_tools_of_turn(runs, run_id)
         else:
             await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
     except InvalidRequest as error:
@@ -232,8 +249,8 @@ async def _check_here(
             hint="Resume it from the program that started it.",
         )
     await _check_origin(services, tenant, run_id, job)
-    if not job.workspace and tools is not None and not services.tools:
-        await _check_tools(services, tenant, tools, run_id)
+    if not job.workspace:
+        await check_tools(services, tenant, run_id, tools=tools, own=BUILT_IN_TOOLS, what="run")
 
 
 async def _check_origin(services: Services, tenant: str, run_id: str, job: Job) -> None:
@@ -247,12 +264,10 @@ async def _check_origin(services: Services, tenant: str, run_id: str, job: Job) 
     )  # fmt: skip
     if not reaches:
         return
-    for place in await lineage(services, tenant, run_id):
-        if await is_imported(services, tenant, place.run_id):
-            raise InvalidRequest(
-                f"run {run_id!r} comes from an imported file, which names files of this machine",
-                hint="Drive it from a program that says which: AutonomousAgent(...).run(run_id=...).",
-            )
+    await check_origin(
+        services, tenant, run_id, what="run",
+        hint="Drive it from a program that says which: AutonomousAgent(...).run(run_id=...).",
+    )  # fmt: skip
 
 
 BUILT_IN_TOOLS = frozenset((
@@ -261,17 +276,6 @@ BUILT_IN_TOOLS = frozenset((
     "read_skill_file", "search_skills",
 ))  # fmt: skip
 """Tools that the loop brings itself."""
-
-
-async def _check_tools(services: Services, tenant: str, ref: str, run_id: str) -> None:
-    """Errors: `InvalidRequest` if the run saw a tool that only its own program has."""
-    listed: list[dict[str, Any]] = await blob_json(services, tenant, ref) or []
-    missing = [str(item["name"]) for item in listed if item["name"] not in BUILT_IN_TOOLS]
-    if missing:
-        raise InvalidRequest(
-            f"the tools of run {run_id!r} come from code that is not loaded here",
-            got=", ".join(missing)[:300], hint="Resume it from the program that started it.",
-        )  # fmt: skip
 
 
 def memory_of(kernel: Kernels, settings: Mapping[str, Any] | None) -> MemoryStore | None:

@@ -19,15 +19,8 @@ import msgspec
 from artelier.agents.autonomous import AutonomousAgent, Kernels, Wanted
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
-from artelier.errors import (
-    ArtelierError,
-    InvalidRequest,
-    LeaseHeld,
-    NotFound,
-    RunSuspended,
-    StoreUnavailable,
-    ToolFailed,
-)
+from artelier.cycle.driving import go_below
+from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunSuspended, ToolFailed
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
 from artelier.kernel.core import is_final
@@ -51,9 +44,6 @@ AGENT_CHARS_MAX = 480
 
 AGENTS_MAX = 256
 """Parents for which one factory keeps a child ready; the least recently used makes room."""
-
-HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
-"""Another process drives the child: its lease is over after half a minute without a sign of life."""
 
 LINE_CHARS = 60
 """What is surely seen of a description where a list of skills has one line for it."""
@@ -269,30 +259,20 @@ async def _driven(agent: AutonomousAgent, wanted: Wanted, core: RunCore) -> Agen
     Errors: `RunSuspended` if the child has not ended, whatever went wrong: then there is nothing yet that a
     parent could record as the outcome of its call.
     """
-    for _ in range(HELD_LOOKS_MAX):
-        try:
-            return await agent.start(wanted)
-        except LeaseHeld:
-            await core.rest(HELD_LOOK_S)
-        except ArtelierError as error:
-            # A store that fails says nothing of the task, whether the child had begun or not.
-            is_ours = isinstance(error, StoreUnavailable)
-            if not is_ours and not await _is_open(core, wanted.run_id):
-                raise
-            reason = f"{error.code} in {wanted.run_id}"
-            raise RunSuspended(core.run_id, status="pending", reason=reason) from error
-    raise RunSuspended(core.run_id, status="pending", reason=f"held: {wanted.run_id}")
-
-
-async def _is_open(core: RunCore, run_id: str) -> bool:
-    """Whether the child exists and has no end yet; one that never began is counted no more."""
     try:
-        row = await run_row(core.services, core.tenant.id, run_id)
+        return await go_below(core, wanted.run_id, lambda: agent.start(wanted))
+    except ArtelierError:
+        await _check_counted(core, wanted.run_id)
+        raise
+
+
+async def _check_counted(core: RunCore, run_id: str) -> None:
+    """A child that never began is counted no more."""
+    try:
+        await run_row(core.services, core.tenant.id, run_id)
     except NotFound:
         if core.children is not None:
             core.children.discard(run_id)
-        return False
-    return not is_final(row["status"])
 
 
 async def _agent_of(core: RunCore) -> str:

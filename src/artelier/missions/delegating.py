@@ -6,21 +6,14 @@ entered again goes on with the same child.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
 from artelier.artifacts import Artifacts
-from artelier.errors import (
-    ArtelierError,
-    LeaseHeld,
-    NotFound,
-    RunStopped,
-    RunSuspended,
-    StoreUnavailable,
-    ToolFailed,
-)
-from artelier.kernel import Run, RunCore, run_row
-from artelier.kernel.core import is_final
+from artelier.cycle.driving import go_below
+from artelier.errors import NotFound, RunStopped, ToolFailed
+from artelier.kernel import Run, RunCore
 from artelier.log import Batch
 from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, checked
 from artelier.missions.job import TaskJob
@@ -29,9 +22,6 @@ from artelier.ports.tool import ToolContext
 from artelier.tools import Tool
 
 DELEGATE = "delegate_task"
-
-HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
-"""A process that died while it drove the child: its lease is over after half a minute."""
 
 TEXT_CHARS = 4_000
 """Of the child's newest output that the answer holds; the whole of it becomes an input."""
@@ -89,26 +79,18 @@ async def _made(desk: Any, child: TaskJob) -> None:
 
 async def _driven(desk: Any, child: TaskJob, core: RunCore, step: str) -> dict[str, Any]:
     """What came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
-    from artelier.missions.driving import drive_task
+    from artelier.missions.driving import TaskResult, drive_task
 
-    for _ in range(HELD_LOOKS_MAX):
-        try:
-            result = await drive_task(
-                desk, child.task, child, on_wait=core.on_wait, parent=Run(core), parent_step=step
-            )
-            break
-        except LeaseHeld:
-            await core.rest(HELD_LOOK_S)
-        except RunStopped:
-            await core.boundary()  # the task itself was cancelled, or only this part of it
-            raise ToolFailed("the task was cancelled by a person") from None
-        except ArtelierError as error:
-            if not isinstance(error, StoreUnavailable) and not await _is_open(desk, child.task):
-                raise
-            reason = f"{error.code} in {child.task}"
-            raise RunSuspended(core.run_id, status="pending", reason=reason) from error
-    else:
-        raise RunSuspended(core.run_id, status="pending", reason=f"held: {child.task}")
+    def drive() -> Awaitable[TaskResult]:
+        return drive_task(
+            desk, child.task, child, on_wait=core.on_wait, parent=Run(core), parent_step=step
+        )
+
+    try:
+        result = await go_below(core, child.task, drive)
+    except RunStopped:
+        await core.boundary()  # the task itself was cancelled, or only this part of it
+        raise ToolFailed("the task was cancelled by a person") from None
     if result.status != "done":
         raise ToolFailed(
             f"the task is not done: it is {result.status}", got=result.reason or None,
@@ -117,12 +99,3 @@ async def _driven(desk: Any, child: TaskJob, core: RunCore, step: str) -> dict[s
     return {
         "task": child.task, "outputs": list(result.outputs), "text": result.text[:TEXT_CHARS],
     }  # fmt: skip
-
-
-async def _is_open(desk: Any, run_id: str) -> bool:
-    """Whether the child exists and has no end yet."""
-    try:
-        row = await run_row(desk.services, desk.id, run_id)
-    except NotFound:
-        return False
-    return not is_final(row["status"])

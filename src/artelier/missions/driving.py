@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.agents.loops import tools_of
+from artelier.agents.loops import kit_of
 from artelier.agents.reading import read_artifact_tool
 from artelier.artifacts import Provenance
+from artelier.cycle.driving import code_missing, go, has_ended, recorded
 from artelier.errors import (
     AccessDenied,
-    ArtelierError,
     InvalidRequest,
     NotFound,
     RunStopped,
@@ -19,7 +18,6 @@ from artelier.errors import (
 )
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, Run, RunCore, result_id, run_row
-from artelier.kernel.ancestry import is_imported, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.missions.delegating import DELEGATE, delegate_tool
@@ -61,22 +59,20 @@ async def drive_task(
     is not here; `RunSuspended` and `RunStopped` if it has a parent, which waits with it;
     `StoreUnavailable`. What goes wrong with the task is the result's `reason`.
     """
-    recorded = await recorded_job(desk, task_id)
-    if (job := recorded or job) is None:
+    stored = await recorded_job(desk, task_id)
+    if (job := stored or job) is None:
         raise NotFound(f"no run works on task {task_id!r}", hint="Give it to its agent first.")
-    if not await _has_ended(desk, task_id):
-        if recorded is not None and (needed := await code_needed(desk, task_id)) is not None:
+    if not await has_ended(desk.services, desk.id, task_id):
+        if stored is not None and (needed := await code_needed(desk, task_id)) is not None:
             raise needed
+        work = _driven(
+            desk, task_id, job, on_wait=on_wait, parent=parent, parent_step=parent_step,
+            limits=limits, is_new=stored is None,
+        )  # fmt: skip
         try:
-            await _driven(
-                desk, task_id, job, on_wait=on_wait, parent=parent, parent_step=parent_step,
-                limits=limits, is_new=recorded is None,
-            )  # fmt: skip
+            await go(desk.services, desk.id, task_id, work)
         except (RunSuspended, RunStopped):
             if parent is not None:
-                raise
-        except ArtelierError:
-            if not await _has_ended(desk, task_id):
                 raise
     return await result_of(desk, task_id)
 
@@ -107,13 +103,8 @@ def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
 
     Errors: `NotFound` if the workspace is gone.
     """
-    services = desk.services
-    given = tools_of(services, job.workspace)
-    own = [read_artifact_tool(services, principal=job.agent), delegate_tool(desk, job)]
-    table: dict[str, ToolPort] = {}
-    for tool in [*(services.tools.values() if given is None else given), *own]:
-        table.setdefault(tool.name, tool)
-    return table
+    own = read_artifact_tool(desk.services, principal=job.agent), delegate_tool(desk, job)
+    return kit_of(desk.services, job.workspace, *own)
 
 
 def _results_of(desk: Any, job: TaskJob) -> Any:
@@ -140,16 +131,12 @@ def _results_of(desk: Any, job: TaskJob) -> Any:
 
 async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
     """What a task's run was asked to do; None if it never began. Errors: `InvalidRequest` for others."""
-    try:
-        row = await run_row(desk.services, desk.id, run_id)
-    except NotFound:
-        return None
-    if row["loop"] != LOOP:
-        raise InvalidRequest(
-            f"run {run_id!r} works on no task", got=row["loop"] or "a run of own code",
-            hint="Give the task another id.",
-        )  # fmt: skip
-    return TaskJob.restored(await blob_json(desk.services, desk.id, row["settings"]))
+    return await recorded(
+        desk.services, desk.id, run_id, loop=LOOP, job=TaskJob.restored,
+        other=lambda loop: InvalidRequest(
+            f"run {run_id!r} works on no task", got=loop, hint="Give the task another id."
+        ),
+    )  # fmt: skip
 
 
 async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
@@ -157,28 +144,13 @@ async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
 
     Errors: `NotFound`.
     """
-    services = desk.services
     job = await recorded_job(desk, run_id)
     if job is None:
         raise NotFound(f"no run {run_id!r}")
-    if job.workspace:
-        for place in await lineage(services, desk.id, run_id):
-            if await is_imported(services, desk.id, place.run_id):
-                return InvalidRequest(
-                    f"task {run_id!r} comes from an imported file, which names files of this machine",
-                    hint="Make the task anew here, with a workspace of this machine.",
-                )
-        return None
-    row = await run_row(services, desk.id, run_id)
-    listed: list[dict[str, Any]] = await blob_json(services, desk.id, row["tools"]) or []
-    here = {*services.tools, *OWN_TOOLS}
-    missing = [str(item["name"]) for item in listed if item["name"] not in here]
-    if missing and not services.tools:
-        return InvalidRequest(
-            f"the tools of task {run_id!r} come from code that is not loaded here",
-            got=", ".join(missing)[:300], hint="Resume it from the program that started it.",
-        )  # fmt: skip
-    return None
+    return await code_missing(
+        desk.services, desk.id, run_id, what="task", workspace=job.workspace, own=OWN_TOOLS,
+        hint="Make the task anew here, with a workspace of this machine.",
+    )  # fmt: skip
 
 
 async def result_of(desk: Any, task_id: str) -> TaskResult:
@@ -211,9 +183,3 @@ async def replay_task(run: Run, settings: dict[str, Any]) -> None:
     """Drive a replay: every step returns what was recorded, nothing is called."""
     row = await run_row(run.core.services, run.tenant_id, run.id)
     await TaskLoop(run, TaskJob.restored(settings), is_fork=row["origin"] is not None).drive()
-
-
-async def _has_ended(desk: Any, run_id: str) -> bool:
-    with suppress(NotFound):
-        return is_final((await run_row(desk.services, desk.id, run_id))["status"])
-    return False

@@ -7,13 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from artelier.errors import (
-    ArtelierError,
-    InvalidRequest,
-    NotFound,
-    RunStopped,
-    RunSuspended,
-)
+from artelier.cycle import driving
+from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
@@ -72,11 +67,10 @@ async def drive(
     if (job := recorded or job) is None:
         raise NotFound(f"no run {run_id!r} in tenant {tenant!r}")
     if not await has_ended(desk, run_id):
-        if (
-            recorded is not None
-        ):  # it was begun elsewhere: a call without its tool would spend an approval
+        if recorded is not None:  # elsewhere: a call without its tool would spend an approval
             await check_tools(desk, run_id)
-        await _driven(desk, run_id, job, on_wait=on_wait)
+        with suppress(RunSuspended, RunStopped):  # how it stands is in the log
+            await driving.go(services, tenant, run_id, _driven(desk, run_id, job, on_wait=on_wait))
     return await result_of(services, tenant, run_id, job)
 
 
@@ -92,38 +86,27 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
         run_id, loop=LOOP, model=job.model, goal=job.text or None, settings=job.settings(),
         principal=f"chat:{job.chat}", on_wait=on_wait,
     )  # fmt: skip
-    try:
-        async with opened as run:
-            if is_final(run.status):
-                return
-            live.begin(tenant, run_id, step=STEP)
-            try:
-                await drive_turn(run, job, desk=desk, sink=sink)
-            finally:
-                live.end(tenant, run_id)
-    except (RunSuspended, RunStopped):
-        pass  # how it stands is in the log
-    except ArtelierError:
-        if not await has_ended(desk, run_id):
-            raise
+    async with opened as run:
+        if is_final(run.status):
+            return
+        live.begin(tenant, run_id, step=STEP)
+        try:
+            await drive_turn(run, job, desk=desk, sink=sink)
+        finally:
+            live.end(tenant, run_id)
 
 
 async def has_ended(desk: Any, run_id: str) -> bool:
     """Whether a run is over; one that never began is not."""
-    with suppress(NotFound):
-        return is_final((await run_row(desk.services, desk.id, run_id))["status"])
-    return False
+    return await driving.has_ended(desk.services, desk.id, run_id)
 
 
 async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
     """What a run was asked to do; None if it never began. Errors: `InvalidRequest` for another loop's."""
-    try:
-        row = await run_row(desk.services, desk.id, run_id)
-    except NotFound:
-        return None
-    if row["loop"] != LOOP:
-        raise InvalidRequest(f"run {run_id!r} is no turn of a chat", got=row["loop"] or "own code")
-    return TurnJob.restored(await blob_json(desk.services, desk.id, row["settings"]))
+    return await driving.recorded(
+        desk.services, desk.id, run_id, loop=LOOP, job=TurnJob.restored,
+        other=lambda loop: InvalidRequest(f"run {run_id!r} is no turn of a chat", got=loop),
+    )  # fmt: skip
 
 
 async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> TurnResult:
