@@ -465,6 +465,12 @@ def not_done(outcomes: Sequence[Outcome]) -> Outcome | None:
     return None
 
 
+def fault_of(outcome: Outcome) -> tuple[str, str]:
+    """Code and message of what `not_done` has found."""
+    code = outcome.code or outcome.reason or outcome.status
+    return code, f"required operation {outcome.slot.id!r} is {outcome.status} ({code})"
+
+
 def _ancestors(slots: Sequence[Slot]) -> dict[str, tuple[str, ...]]:
     """All that each operation depends on, however far, in the order of commit. `slots` are in that order."""
     found: dict[str, tuple[str, ...]] = {}

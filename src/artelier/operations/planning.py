@@ -113,10 +113,15 @@ def in_commit_order(operations: Iterable[Operation]) -> list[Operation]:
     return ordered
 
 
-def baseline(plan: Plan, *, turn: int, tokens: int, marks: Marks) -> dict[str, tuple[int, int]]:
-    """Marks of operations whose counting begins with this run."""
-    return {
-        slot.id: (turn - 1, tokens)
-        for slot in (*plan.before, *plan.after)
-        if slot.operation.activation is not None and slot.id not in marks
-    }
+def marked(
+    plan: Plan, done: Iterable[Slot], *, turn: int, tokens: int, marks: Marks
+) -> dict[str, tuple[int, int]]:
+    """The marks that change: of what was done now, and of what is counted from now on."""
+    counted = [
+        slot for slot in (*plan.before, *plan.after) if slot.operation.activation is not None
+    ]
+    changed = {slot.id: (turn - 1, tokens) for slot in counted if slot.id not in marks}
+    for slot in done:
+        if slot.operation.activation is not None:
+            changed[slot.id] = (turn, tokens)
+    return changed

@@ -30,6 +30,18 @@ class Situation:
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Names of where the agent lives; they take the place of no other."""
 
+    @classmethod
+    def of(
+        cls, said: Iterable[ChatMessage], *, people: Mapping[str, Any], chat: str, branch: str, run: str,
+        turn: int, trigger: str, **more: Any,
+    ) -> Situation:  # fmt: skip
+        """Of a run that goes on from what was said. `more`: the other fields, as they are."""
+        facts = {"turn": turn, "trigger": trigger}
+        return cls(
+            people=people, chat={"id": chat, "branch": branch, **facts}, run={"id": run, **facts},
+            messages=said_names(said, people), **more,
+        )  # fmt: skip
+
     def names(self) -> dict[str, Any]:
         said = list(self.messages)
         names: dict[str, Any] = {

@@ -14,18 +14,22 @@ from artelier.errors import Conflict, InvalidRequest, RunEnded
 from artelier.kernel import Run, run_row
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
-from artelier.operations.clearance import unseen
 from artelier.operations.commits import changes_of, reports, session_stream
 from artelier.operations.definition import AFTER, BEFORE, Hook, OperationProfile, SystemUpdate
 from artelier.operations.effects import Outcome, Turned, apply
 from artelier.operations.failures import StepFailed
-from artelier.operations.inclusion import Places, included, placed
-from artelier.operations.kinds.contract import Scope
-from artelier.operations.orchestrate import Hooked, Surroundings, not_done, passages_of
-from artelier.operations.planning import Plan, baseline, plan
+from artelier.operations.inclusion import Places, placed
+from artelier.operations.orchestrate import (
+    Hooked,
+    Surroundings,
+    fault_of,
+    not_done,
+    passages_of,
+)
+from artelier.operations.planning import Plan, marked, plan
+from artelier.operations.prompting import inclusions, names_shown
 from artelier.operations.reading import Found, found_from
-from artelier.operations.scope import Situation, said_names
-from artelier.operations.shortening import shortened
+from artelier.operations.scope import Situation
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 
@@ -104,7 +108,6 @@ class Stepping:
         prefix = f"{self._unit}{number}/"
         self._at_us = now_us
         found = await self._found(prefix)
-        facts = {"turn": number, "trigger": trigger}
         planned = plan(
             self.profile, trigger=trigger, turn=_taken(found.marks) + 1, tokens=found.tokens,
             marks=found.marks,
@@ -114,11 +117,10 @@ class Stepping:
             return ev.PhaseChanged(key=full, phase="planning", plan=planned.planned()), []
 
         await self.run.receipt(ev.PhaseChanged, write_down, key=f"{prefix}planning")
-        situation = Situation(
-            people=self._people, chat={"id": self._chat, "branch": "main", **facts},
-            run={"id": self.run.id, **facts},
+        situation = Situation.of(
+            said, people=self._people, chat=self._chat, branch="main", run=self.run.id,
+            turn=number, trigger=trigger, text=text, more=more or {},
             now_us=self.run.core.started_us if now_us is None else now_us,
-            messages=said_names(said, self._people), text=text, more=more or {},
         )  # fmt: skip
         turned = Turned(state=found.state)
         outcomes = await self._hook(prefix, planned, BEFORE, turned, situation, {})
@@ -145,10 +147,8 @@ class Stepping:
         turned = apply(step.turned, outcomes, at_us=situation.now_us, reply=reply)
         found = step.found
         turn = _taken(found.marks) + 1
-        marks = baseline(step.plan, turn=turn, tokens=found.tokens, marks=found.marks)
-        for outcome in (*step.outcomes, *outcomes):
-            if outcome.status == "done" and outcome.slot.operation.activation is not None:
-                marks[outcome.slot.id] = (turn, found.tokens)
+        done = [one.slot for one in (*step.outcomes, *outcomes) if one.status == "done"]
+        marks = marked(step.plan, done, turn=turn, tokens=found.tokens, marks=found.marks)
         if any(one.activation is not None for one in self.profile.operations):
             marks[TAKEN] = (turn, found.tokens)
         tokens = found.tokens + estimate_tokens(reply)
@@ -171,16 +171,11 @@ class Stepping:
     async def _places(
         self, turned: Turned, situation: Situation, trigger: str, prefix: str
     ) -> Places:
-        names = situation.names()
-        names["art"] = turned.state.names()
-        scope = Scope(
-            names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui,
-            unseen=unseen(self.profile, turned.state),
+        items = await inclusions(
+            self.run, self.profile.inclusions, turned.state,
+            names_shown(self.profile, turned.state, situation), trigger=trigger,
+            model=self._model, prefix=prefix,
         )  # fmt: skip
-        items = included(self.profile.inclusions, turned.state, scope.for_prompt(), trigger=trigger)
-        items = [
-            await shortened(self.run, item, model=self._model, prefix=prefix) for item in items
-        ]
         return placed((), turned, items, profile=self._ref)
 
     # The session
@@ -311,8 +306,7 @@ def _taken(marks: Mapping[str, tuple[int, int]]) -> int:
 
 
 def _failure(failed_type: str, outcome: Outcome) -> StepFailed:
-    code = outcome.code or outcome.reason or outcome.status
+    code, message = fault_of(outcome)
     return StepFailed(
-        f"required operation {outcome.slot.id!r} is {outcome.status} ({code})",
-        failed_type=failed_type, operation=outcome.slot.id, operation_code=code,
-    )  # fmt: skip
+        message, failed_type=failed_type, operation=outcome.slot.id, operation_code=code
+    )

@@ -22,26 +22,26 @@ from artelier.kernel import ModelResult, Prompt, Run
 from artelier.kernel.prompts import settle_numbers
 from artelier.log import Blob, decode_stored
 from artelier.operations import events as ev
-from artelier.operations.clearance import unseen
 from artelier.operations.commits import Chronicle, reports
 from artelier.operations.definition import AFTER, BEFORE, OperationProfile
 from artelier.operations.effects import Outcome, Turned, apply
-from artelier.operations.inclusion import (
-    InclusionFailed,
-    around,
-    included,
-    placed,
-)
+from artelier.operations.inclusion import InclusionFailed, around, placed
 from artelier.operations.introduction import afterword, introduction, people_of
 from artelier.operations.job import TurnJob
-from artelier.operations.kinds.contract import Scope
 from artelier.operations.lore import lore_of
 from artelier.operations.main_call import MainCall, Sink, main_call
-from artelier.operations.orchestrate import Hooked, Surroundings, aborted, not_done, passages_of
-from artelier.operations.planning import Plan, Slot, baseline, plan
+from artelier.operations.orchestrate import (
+    Hooked,
+    Surroundings,
+    aborted,
+    fault_of,
+    not_done,
+    passages_of,
+)
+from artelier.operations.planning import Plan, Slot, marked, plan
+from artelier.operations.prompting import inclusions, names_shown
 from artelier.operations.reading import Found, find, found_from
-from artelier.operations.scope import Situation, said_names
-from artelier.operations.shortening import shortened
+from artelier.operations.scope import Situation
 from artelier.operations.wording import wording
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
@@ -172,11 +172,9 @@ class Turn:
         said = [*found.said_before, *found.said]
         if job.trigger != "continue":
             said.append(ChatMessage(role="user", content=text))
-        facts = {"turn": found.turn, "trigger": job.trigger}
-        return Situation(
-            people=self.people, chat={"id": job.chat, "branch": job.branch, **facts},
-            run={"id": self.run.id, **facts}, now_us=self.now_us,
-            messages=said_names(said, self.people), text=text, reply=reply,
+        return Situation.of(
+            said, people=self.people, chat=job.chat, branch=job.branch, run=self.run.id,
+            turn=found.turn, trigger=job.trigger, now_us=self.now_us, text=text, reply=reply,
         )  # fmt: skip
 
     async def _before(self, state: TurnState) -> TurnState:
@@ -238,16 +236,11 @@ class Turn:
             self.run, job, found.settings, situation.messages, desk=self._desk, turn=found.turn,
             user=str(self.people["user"]["name"]), char=str(self.people["char"]["name"]),
         )  # fmt: skip
-        names = dict(situation.names())
-        names["art"], names["rag"] = turned.state.names(), self._rag
-        scope = Scope(
-            names=names, in_prompt=turned.state.in_prompt, in_ui=turned.state.in_ui,
-            unseen=unseen(self.profile, turned.state),
-        )  # fmt: skip
-        shown = scope.for_prompt()
+        shown = names_shown(self.profile, turned.state, situation, self._rag)
         rules = self.profile.inclusions if self.profile is not None and self.profile.enabled else ()
-        items = included(rules, turned.state, shown, trigger=job.trigger)
-        items = [await shortened(self.run, item, model=job.model) for item in items]
+        items = await inclusions(
+            self.run, rules, turned.state, shown, trigger=job.trigger, model=job.model
+        )
         try:
             base = introduction(found.settings, self.people, self.profile, shown, ref=job.profile)
         except ArtelierError as error:
@@ -365,11 +358,8 @@ class Turn:
 
     def _marks(self, state: TurnState) -> dict[str, tuple[int, int]]:
         found = self.found
-        marks = baseline(self._plan, turn=found.turn, tokens=found.tokens, marks=found.marks)
-        for outcome in (*state.before, *state.after):
-            if outcome.status == "done" and outcome.slot.operation.activation is not None:
-                marks[outcome.slot.id] = (found.turn, found.tokens)
-        return marks
+        done = [one.slot for one in (*state.before, *state.after) if one.status == "done"]
+        return marked(self._plan, done, turn=found.turn, tokens=found.tokens, marks=found.marks)
 
     def _tokens(self, turned: Turned, call: MainCall | None) -> int:
         text = turned.user.text if turned.user is not None else self.job.text
@@ -447,11 +437,8 @@ def _never_begun(slot: Slot, key: str, code: str) -> ev.OperationFinished:
 
 
 def _failure(failed_type: str, outcome: Outcome) -> Failed:
-    code = outcome.code or outcome.reason or outcome.status
-    return Failed(
-        failed_type, operation=outcome.slot.id, code=code,
-        message=f"required operation {outcome.slot.id!r} is {outcome.status} ({code})",
-    )  # fmt: skip
+    code, message = fault_of(outcome)
+    return Failed(failed_type, operation=outcome.slot.id, code=code, message=message)
 
 
 async def replay_turn(run: Run, settings: Any) -> None:
