@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -18,15 +17,11 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from artelier.testing.bench.server_browser import ARGUMENTS, chromium
 from tests.browser.served import WAIT_S, Served
 from tests.repository.sources import ROOT
 
 SALES = ROOT / "examples" / "data" / "sales"
-
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--force-color-profile=srgb",
-]  # fmt: skip
 
 
 class SignIn(Protocol):
@@ -41,13 +36,6 @@ class Shot(Protocol):
     """Keeps a picture of a page: in `ARTELIER_SHOTS` if that names a folder, else beside the database."""
 
     def __call__(self, page: Page, name: str) -> Path: ...
-
-
-def chromium() -> str | None:
-    """Where a Chromium is, if there is one."""
-    named = os.environ.get("ARTELIER_CHROMIUM")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return named or next((path for name in names if (path := shutil.which(name))), None)
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +56,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip(told)
     expect.set_options(timeout=WAIT_S * 1_000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS])
         yield browser
         browser.close()
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-from tests.browser.conftest import ARGUMENTS, SALES, chromium
+from artelier.testing.bench.server_browser import ARGUMENTS, chromium
+from tests.browser.conftest import SALES
 from tests.browser.hand import Hand
 from tests.browser.served import WAIT_S, Served
 from tests.repository.sources import ROOT
@@ -24,7 +25,7 @@ def main() -> int:
     expect.set_options(timeout=WAIT_S * 1_000)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         served = Served(Path(folder), "--pace", "1", workspace=SALES)
-        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=[*ARGUMENTS])
         try:
             _take(browser, served.start())
         finally:

@@ -45,6 +45,21 @@ def test_bench_shows_figures_with_bounds_and_judges(
     assert found.json["items"][0]["answer_ms"] == value
 
 
+def test_bench_says_why_a_figure_is_not_there(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(**given: Any) -> dict[str, Any]:
+        return area(1)(**given) | {"paint_ms": None, "missing": {"paint_ms": "there is no brush"}}
+
+    monkeypatch.setitem(AREAS, "thought", measure)
+
+    ran = shell("bench", "thought")
+
+    assert ran.code == 0
+    assert "paint_ms was not measured: there is no brush" in ran.err
+    assert shell("bench", "thought", "--json").json["items"][0]["paint_ms"] is None
+
+
 def test_bench_refuses_what_it_cannot_measure(shell: Shell) -> None:
     assert shell("bench", "patience").code == 2
     assert shell("bench", "kernel", "--directory", "gone").code == 2

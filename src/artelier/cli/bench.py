@@ -74,6 +74,8 @@ def _show(call: Call, result: dict[str, Any]) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
     call.screen.table(("figure", ">value", ">must be", "met", "of what"), rows, empty="no figures")
+    for name, reason in result.get("missing", {}).items():
+        call.screen.note(f"{name} was not measured: {reason}", "yellow")
 
 
 def _judged(target: dict[str, Any] | None) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """A server to measure, in a process of its own: its kernel also holds the writers.
 
 One line of JSON comes in, one goes out: `{"write": {"rate": 500, "events": 5000, "name_chars": 0}}` has so
-many events written, evenly at that rate (0: as fast as they go); the answer comes when all are durable.
+many events written, evenly at that rate (0: as fast as they go); `furnish` and `revise` make and change what
+stands on the canvas (`server_scene.py`). The answer comes when all is durable.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from artelier.server.app import create_app
 from artelier.server.hub import Hub
 from artelier.server.serving import Server, address_of, bind
 from artelier.server.settings import ServerSettings
+from artelier.testing.bench.server_scene import furnish, revise
 
 SEND_BYTES = 64 * 1024
 """Of a socket's buffer: else megabytes of it hide that somebody does not read."""
@@ -61,6 +63,10 @@ class _Desk:
         if (write := asked.get("write")) is not None:
             self._written += 1
             await _write(self._kernel, name=f"w{self._written}", **write)
+        if (rooms := asked.get("furnish")) is not None:
+            await furnish(self._kernel, **rooms)
+        if (documents := asked.get("revise")) is not None:
+            await revise(self._kernel, **documents)
         wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
         head, _ = await self._kernel.store.root()
         return {
