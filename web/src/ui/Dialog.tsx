@@ -96,7 +96,8 @@ export function Dialog({ title, onClose, children, footer, width = "normal", bar
           </h2>
           {!bare && <IconButton label="Close" icon={<CloseIcon />} onClick={onClose} />}
         </div>
-        <div className={cx("min-h-0 overflow-auto scroll-thin", !bare && "p-4")}>{children}</div>
+        {/* Positioned: what is hidden from eyes in it would else lie below the window, and the veil would scroll. */}
+        <div className={cx("relative min-h-0 overflow-auto scroll-thin", !bare && "p-4")}>{children}</div>
         {footer !== undefined && (
           <div className="flex justify-end gap-2 border-t border-line px-4 py-3">{footer}</div>
         )}
