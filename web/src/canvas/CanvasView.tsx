@@ -9,6 +9,7 @@ import { CanvasControls } from "./CanvasControls";
 import { CanvasSearch } from "./CanvasSearch";
 import { EdgeLayer } from "./edges/EdgeLayer";
 import { centre } from "./layout/box";
+import { ZOOM_MAX, ZOOM_MIN } from "./layout/look";
 import { settle } from "./membership";
 import { MiniMap } from "./MiniMap";
 import { AgentNode } from "./nodes/AgentNode";
@@ -20,7 +21,7 @@ import type { AnyNode } from "./nodes/types";
 import { loadPlaces } from "./store";
 import { selectNode, useNodeMoves } from "./useNodeMoves";
 import { useStage } from "./useStage";
-import { useViewport, ZOOM_MAX, ZOOM_MIN } from "./useViewport";
+import { useViewport } from "./useViewport";
 import { setCanvasView } from "./view";
 
 const NODE_TYPES = {
@@ -68,6 +69,7 @@ function Canvas({ graph }: { readonly graph: Graph }) {
       panBy: moves.panBy,
       showBox: (box: Parameters<typeof moves.showBox>[0]) => void moves.showBox(box),
       fit: () => moves.fit(latest.current.bounds),
+      followNewest: moves.followNewest,
       show,
       focusSearch: () => field.current?.focus(),
     };

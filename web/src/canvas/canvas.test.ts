@@ -5,6 +5,7 @@ import { Composer, MOUNTED_MAX } from "./compose";
 import { dropOf } from "./drop";
 import { around, type Box, centre, contains, overlaps } from "./layout/box";
 import { DETAILED_MAX, detailOf } from "./layout/detail";
+import { fitted, resized, seenAt } from "./layout/look";
 import { type Layout, NOTHING_PLACED, place } from "./layout/place";
 import { rooms } from "./layout/rooms";
 import { carrying, crossedSince } from "./live";
@@ -256,4 +257,20 @@ test("places that were kept are read back, and whatever else is there is left ou
   );
   expect(restoredPlaces("no JSON").size).toBe(0);
   expect(restoredPlaces(null).size).toBe(0);
+});
+
+test("a window of another size keeps the middle that somebody chose, and never shows an empty plane", () => {
+  const all: Box = { x: 0, y: 0, width: 600, height: 300 };
+  const [wide, narrow] = [
+    { width: 1440, height: 500 },
+    { width: 390, height: 500 },
+  ];
+  const chosen = { x: 900, y: 40, zoom: 1 };
+
+  const kept = resized(fitted(all, wide), wide, narrow, all);
+  expect(centre(seenAt(kept, narrow))).toEqual(centre(all));
+  expect(resized(chosen, wide, narrow, null)).toEqual({ x: 375, y: 40, zoom: 1 });
+
+  const rescued = resized({ x: 1400, y: 40, zoom: 1 }, wide, narrow, all);
+  expect(contains(seenAt(rescued, narrow), centre(all))).toBe(true);
 });

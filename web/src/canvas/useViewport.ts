@@ -1,21 +1,13 @@
 import { type OnMove, type OnMoveStart, useReactFlow, useStore, type Viewport } from "@xyflow/react";
 import { type RefObject, startTransition, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { type Box, grown } from "./layout/box";
+import { fitted, resized, seenAt, ZOOM_MAX, ZOOM_MIN } from "./layout/look";
+import { leave, leftAt } from "./view";
 
-/** Where one looked when the screen was left; the next visit begins there. */
-let left: Viewport | null = null;
-
-export const ZOOM_MIN = 0.04;
-export const ZOOM_MAX = 2;
-const FIT_ZOOM_MAX = 1;
 const MARGIN = 0.3;
 
 const widthOf = (state: { readonly width: number }) => state.width;
 const heightOf = (state: { readonly height: number }) => state.height;
-
-function seenAt({ x, y, zoom }: Viewport, width: number, height: number): Box {
-  return { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom };
-}
 
 function holds(outer: Box, inner: Box): boolean {
   return (
@@ -24,16 +16,6 @@ function holds(outer: Box, inner: Box): boolean {
     inner.x + inner.width <= outer.x + outer.width &&
     inner.y + inner.height <= outer.y + outer.height
   );
-}
-
-function fitted(box: Box, width: number, height: number): Viewport {
-  const room = grown(box, 40);
-  const zoom = Math.max(ZOOM_MIN, Math.min(FIT_ZOOM_MAX, width / room.width, height / room.height));
-  return {
-    zoom,
-    x: width / 2 - (room.x + room.width / 2) * zoom,
-    y: height / 2 - (room.y + room.height / 2) * zoom,
-  };
 }
 
 /**
@@ -46,14 +28,15 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
   const height = useStore(heightOf);
   const [view, setView] = useState<Box | null>(null);
   const mounted = useRef<{ readonly box: Box; readonly zoom: number } | null>(null);
-  const follows = useRef<"newest" | "all" | "nothing">(left === null ? "newest" : "nothing");
-  const [initial] = useState(() => left ?? { x: 0, y: 0, zoom: 1 });
+  const [before] = useState(leftAt);
+  const follows = useRef<"newest" | "all" | "nothing">(before === null ? "newest" : "nothing");
+  const size = useRef(before?.size ?? null);
 
   const look = useCallback(
     (at: Viewport) => {
       wrapper.current?.style.setProperty("--far", String(Math.max(1, 1 / at.zoom)));
       if (width === 0 || height === 0) return;
-      const seen = seenAt(at, width, height);
+      const seen = seenAt(at, { width, height });
       const known = mounted.current;
       const isNear = known !== null && at.zoom / known.zoom < 1.5 && known.zoom / at.zoom < 1.5;
       if (known !== null && isNear && holds(known.box, seen)) return;
@@ -73,10 +56,10 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
 
   const onMove: OnMove = useCallback(
     (_event, at) => {
-      left = follows.current === "nothing" ? at : null;
+      leave(follows.current === "nothing" ? { at, size: { width, height } } : null);
       look(at);
     },
-    [look],
+    [look, width, height],
   );
   // Without an event it was this page that moved the view, not a person.
   const onMoveStart: OnMoveStart = useCallback((event) => {
@@ -93,13 +76,24 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
       /** Shows all; and from then on whatever comes. */
       fit: (bounds: Box | null) => {
         follows.current = "all";
-        if (bounds !== null && width > 0) go(fitted(bounds, width, height));
+        if (bounds !== null && width > 0) go(fitted(bounds, { width, height }));
+      },
+      /** Shows the newest goal, also when somebody had moved the view. */
+      followNewest: () => {
+        follows.current = "newest";
       },
       follow: (newest: Box | null, all: Box | null) => {
-        const bounds = follows.current === "newest" ? (newest ?? all) : all;
-        if (follows.current !== "nothing" && bounds !== null && width > 0) go(fitted(bounds, width, height));
+        if (width === 0 || height === 0) return;
+        const [was, now] = [size.current, { width, height }];
+        size.current = now;
+        const bounds = follows.current === "all" ? all : (newest ?? all);
+        if (follows.current !== "nothing") {
+          if (bounds !== null) go(fitted(bounds, now));
+        } else if (was !== null && (was.width !== width || was.height !== height)) {
+          go(resized(flow.getViewport(), was, now, all));
+        }
       },
-      showBox: (box: Box) => width > 0 && byHand(fitted(box, width, height)),
+      showBox: (box: Box) => width > 0 && byHand(fitted(box, { width, height })),
       zoomBy: (factor: number) => {
         const { x, y, zoom } = flow.getViewport();
         const next = Math.min(ZOOM_MAX, Math.max(ZOOM_MIN, zoom * factor));
@@ -118,5 +112,5 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
     };
   }, [flow, width, height]);
 
-  return { view, initial, onMove, onMoveStart, moves };
+  return { view, initial: before?.at ?? { x: 0, y: 0, zoom: 1 }, onMove, onMoveStart, moves };
 }

@@ -1,9 +1,11 @@
+import type { Viewport } from "@xyflow/react";
 import type { Box } from "./layout/box";
 
 /** What commands can do with the canvas while it is on the screen. */
 export interface CanvasView {
   zoomBy(factor: number): void;
   fit(): void;
+  followNewest(): void;
   panBy(x: number, y: number): void;
   show(node: string): void;
   showBox(box: Box): void;
@@ -18,4 +20,26 @@ export function canvasView(): CanvasView | null {
 
 export function setCanvasView(view: CanvasView | null): void {
   current = view;
+}
+
+interface Left {
+  readonly at: Viewport;
+  readonly size: { readonly width: number; readonly height: number };
+}
+
+let left: Left | null = null;
+
+/** Where somebody had moved the view to when the canvas was left: the next visit begins there. */
+export function leftAt(): Left | null {
+  return left;
+}
+
+export function leave(at: Left | null): void {
+  left = at;
+}
+
+/** Brings the newest goal into view as soon as it has something to show, wherever one looked before. */
+export function showNewest(): void {
+  left = null;
+  current?.followNewest();
 }

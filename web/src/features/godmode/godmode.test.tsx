@@ -2,6 +2,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { act, render, screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
+import { leave, leftAt, setCanvasView } from "@/canvas/view";
 import { queryClient } from "@/client/queries";
 import { eventLog } from "@/state/log";
 import { resetUi, setUi, useUi } from "@/state/ui";
@@ -171,6 +172,30 @@ test("a goal becomes a plan that is shown when it is ready, and launched as it i
   const posted = sent.filter((one) => one.method === "POST");
   expect(posted.at(-1)).toMatchObject({ url: "/api/v1/god-mode/m1/launch", body: {} });
   expect(screen.queryByRole("dialog")).toBeNull();
+});
+
+test("what was launched is brought into view, wherever one looked before", async () => {
+  const { user, dialog } = await openDialog();
+  const followNewest = vi.fn();
+  const nothing = () => undefined;
+  setCanvasView({
+    followNewest,
+    zoomBy: nothing,
+    fit: nothing,
+    panBy: nothing,
+    show: nothing,
+    showBox: nothing,
+    focusSearch: nothing,
+  });
+  leave({ at: { x: 900, y: 0, zoom: 1 }, size: { width: 800, height: 600 } });
+  act(() => setUi({ mission: "an-older-goal" }));
+
+  await user.click(within(dialog).getByRole("button", { name: "Launch" }));
+
+  expect(useUi.getState().mission).toBe("m1");
+  expect(followNewest).toHaveBeenCalledOnce();
+  expect(leftAt()).toBeNull();
+  setCanvasView(null);
 });
 
 test("while it is made the bar says what happens", () => {

@@ -1,9 +1,10 @@
 import { useState } from "react";
+import { showNewest } from "@/canvas/view";
 import { api, ApiError, inWords, path } from "@/client/http";
 import { canAct, type Enabled } from "@/commands/command";
 import { commandState } from "@/commands/registry";
 import { queryClient } from "@/client/queries";
-import { toast, useUi } from "@/state/ui";
+import { setUi, toast, useUi } from "@/state/ui";
 import { type Draft, type Mistakes, mistakesOf, planOf, refusedOf } from "./draft";
 
 interface Launching {
@@ -15,6 +16,12 @@ interface Launching {
 }
 
 const NONE: Mistakes = new Map();
+
+/** What was launched is what one wants to see, also where another goal was chosen or the view was moved. */
+function bringIntoView(mission: string): void {
+  setUi((state) => (state.mission === "" ? state : { mission }));
+  showNewest();
+}
 
 /** What Launch and Discard do, and what is wrong with the plan as it stands now. */
 export function useLaunch(mission: string, draft: Draft, isChanged: boolean, onDone: () => void): Launching {
@@ -33,6 +40,7 @@ export function useLaunch(mission: string, draft: Draft, isChanged: boolean, onD
     try {
       await api.post(`${path("god-mode", mission)}/launch`, isChanged ? { plan: planOf(draft) } : {});
       void queryClient.invalidateQueries({ queryKey: ["missions"] });
+      bringIntoView(mission);
       toast("Launched", { tone: "good", advice: "Tasks begin as soon as what they depend on is done." });
       onDone();
     } catch (error) {
