@@ -135,3 +135,31 @@ def test_a_task_waits_with_its_part_and_goes_on_with_it(tmp_path: Path) -> None:
             assert (await replayed(desk)).status == "completed"
 
     play(scenario())
+
+
+def test_a_figure_that_a_part_was_told_is_no_finding_of_it(tmp_path: Path) -> None:
+    """Not in what it came to, nor in what it made, whoever reads it."""
+    goal = "Write that Oslo sold 5200."
+    told = decide("use_tool", tool="delegate_task", input={"goal": goal, "success_criteria": "It."})
+    reads = decide("use_tool", tool="read_artifact", input={"ref": f"{CHILD}/part@1"})
+
+    def decided(request: ModelRequest) -> Any:
+        return write("Part") if f"## Task\n\n{goal}" in text_of(request) else script.pop(0)
+
+    script = [told, reads, write("Whole"), THINK]
+
+    async def scenario() -> None:
+        actor = Actor(decided, content="# Oslo\n\nOslo sold 5200.")
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            await deep(desk, 1)
+            result = await work(desk, max_iterations=4)
+
+            assert (await desk.tasks.show(CHILD))["status"] == "done"
+            assert (result.status, result.reason) == ("failed", "max_iterations")
+            iterations = (await desk.tasks.show(TASK))["iterations"]
+            assert [one["is_error"] for one in iterations] == [False] * 4
+            assert iterations[2]["void"] == "unfounded_figure"
+            assert (await replayed(desk)).reason == "max_iterations"
+
+    play(scenario())

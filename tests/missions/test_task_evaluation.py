@@ -9,9 +9,11 @@ import pytest
 
 from artelier import tool
 from artelier.missions.definition import Check
+from artelier.tools.calculator import calculator_tool
 from tests.missions.task_stage import (
     DONE,
     REPORT,
+    TASK,
     Actor,
     approve,
     decide,
@@ -20,6 +22,7 @@ from tests.missions.task_stage import (
     outputs_in,
     play,
     replayed,
+    sales_of,
     text_of,
     verdict,
     work,
@@ -288,5 +291,73 @@ def test_what_a_task_has_written_itself_is_no_source_of_it(tmp_path: Path) -> No
 
             assert (result.status, result.reason) == ("failed", "max_iterations")
             assert actor.requests("Verdict") == []
+
+    play(scenario())
+
+
+# Figures that only the agent's own calls hold
+
+calculator = calculator_tool()
+
+
+@tool(side_effect=False)
+async def say(text: str, factor: int = 1) -> dict[str, Any]:
+    "Says it."
+    return {"said": text, "factor": factor}
+
+
+def use(name: str, **given: Any) -> dict[str, Any]:
+    return decide("use_tool", tool=name, input=given)
+
+
+@pytest.mark.parametrize(
+    "laundered",
+    [
+        use("calculator", expression="5200*1"),
+        use("calculator", expression="4000+1200"),
+        use("say", text="It will be 5,200."),
+        use("say", text="nothing", factor=5200),
+    ],
+)
+def test_a_figure_that_only_the_call_of_a_tool_held_is_no_finding(
+    tmp_path: Path, laundered: dict[str, Any]
+) -> None:
+    invented = "# Oslo\n\nOslo sold 4711 and will sell 5200 next year."
+
+    async def scenario() -> None:
+        actor = Actor(look(), laundered, write(), DONE, content=invented)
+        with opened(tmp_path, actor, tools=[sales_of, calculator, say]) as kernel:
+            desk = kernel.for_tenant()
+            result = await work(desk, max_iterations=4)
+
+            assert (result.status, result.reason) == ("failed", "max_iterations")
+            last = (await desk.tasks.show(TASK))["iterations"][2]
+            assert last["void"] == "unfounded_figure"
+            assert "5200" in str(last["verdict"]["faults"])
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        ([use("calculator", expression="4711 + 4711")], "Twice that is 9422."),
+        ([use("calculator", expression="round(4711 / 365, 2)")], "That is 12.91 a day."),
+        ([use("calculator", expression="4711*1")], "It is 4711."),
+        ([use("calculator", expression="4711*3"), use("calculator", expression="14133*2")],
+         "In the end 28266."),
+        ([use("say", text="Oslo sold 4711")], "It sold 4711."),
+    ],
+)  # fmt: skip
+def test_what_is_worked_out_from_known_figures_is_a_finding(
+    tmp_path: Path, calls: list[Any], text: str
+) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), *calls, write(), content=f"# Oslo\n\n{text}")
+        with opened(tmp_path, actor, tools=[sales_of, calculator, say]) as kernel:
+            result = await work(kernel.for_tenant())
+
+            assert (result.status, result.reason) == ("done", "")
+            assert (await replayed(kernel.for_tenant())).status == "completed"
 
     play(scenario())

@@ -34,8 +34,6 @@ class Acted:
     code: str = ""
     source: Source | None = None
     output: Output | None = None
-    made: tuple[str, ...] = ()
-    """Refs of what a task that was delegated has made."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -76,20 +74,28 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
     shown = (result.shown or result.content).decode("utf-8", "replace")
     told = template("tool-failed-1" if result.is_error else "tool-said-1")
     source = None
+    made = () if result.is_error else _made(name, result.value)
     if not result.is_error:
-        source = Source(name[:200], result.key, run.core.keep(result.content)[0])
+        given, _ = run.core.keep_json(decision.input or {})  # stored with the call
+        content = run.core.keep(result.content)[0]
+        source = Source(name[:200], result.key, content, given, made)
     return Acted(
         said=(told, fenced(shown, source=name, trust=trust)), led_to=digest(name, result.content),
         step=result.key, is_error=result.is_error, code=_code(result) if result.is_error else "",
-        source=source, made=() if result.is_error else _made(name, result.value),
+        source=source,
     )  # fmt: skip
 
 
 def reads_own(decision: Decision, own: Collection[str]) -> bool:
     """Whether a call reads on in what the task itself has made."""
+    return read_id(decision) in own
+
+
+def read_id(decision: Decision) -> str:
+    """Id of the artifact that a call reads on in; empty for any other call."""
     if decision.tool != READ or not decision.input:
-        return False
-    return str(decision.input.get("ref", "")).partition("@")[0].partition("#")[0] in own
+        return ""
+    return str(decision.input.get("ref", "")).partition("@")[0].partition("#")[0]
 
 
 def _made(name: str, value: Any) -> tuple[str, ...]:

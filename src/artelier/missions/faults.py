@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.missions.figures import Found, unfounded
+from artelier.missions.figures import Found, Told, unfounded
 
 TEXT_CHARS_MAX = 400_000
 SHOWN = 5
@@ -105,11 +105,13 @@ class Fault:
 class Grounds:
     """What outputs may lean on: the task's own words, and what it was shown."""
 
-    def __init__(self, *, asked: Iterable[str], shown: Iterable[str]) -> None:
-        """`asked`: goal, criteria, notes; `shown`: inputs, results of tools, artifacts."""
+    def __init__(
+        self, *, asked: Iterable[str], shown: Iterable[str], told: Sequence[Told] = ()
+    ) -> None:
+        """`asked`: goal, criteria, notes; `shown`: inputs, artifacts; `told`: by tools, in their order."""
         texts = [*asked, *shown]
-        self.found = Found(texts)
-        self._known = "\n".join(texts).casefold()
+        self.found = Found(texts, told)
+        self._known = "\n".join([*texts, *(one.text for one in told)]).casefold()
 
     def unknown(self, words: Iterable[str]) -> list[str]:
         """Those of some words that stand nowhere in the grounds; no more than are shown.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import islice, permutations
 from typing import NamedTuple
@@ -31,6 +31,11 @@ WORKED_OUT_MAX = 500
 
 VALUES_MAX = 100_000
 """Worked out for one text; for what is beyond them, its evidence must stand in the sources."""
+
+_SCALES = frozenset(
+    Decimal(scale) for scale in (24, 52, 60, 100, 365, 366, 1_000, 3_600, 10_000, 1_000_000, 10**9)
+)
+"""To which units are converted."""
 
 _NUMBER = re.compile(
     r"(?<![\w.,#@/-])[-+\u2212]?\$?(?P<digits>\d{1,3}(?:[,\u202f\u00a0' ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
@@ -64,29 +69,63 @@ class Figure(NamedTuple):
         return self.text.endswith(("%", "cent"))
 
 
+class Told(NamedTuple):
+    """What a tool has said, and what it was called with."""
+
+    text: str
+    given: str
+    """The arguments: what stands in them is no finding, though the tool says it again."""
+    computes: bool = False
+    """Whether it knows nothing but its arguments, as a calculator does."""
+
+
 class Found:
     """The figures of all sources, ready to be looked up."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], told: Iterable[Told] = ()) -> None:
+        """`told`: in the order of the calls; a figure of an earlier one may be used in a later one."""
         values: set[Decimal] = set()
         for text in texts:
-            for value in _loose(text[:CHARS_MAX]):
-                values.add(value)
-                if len(values) >= FIGURES_MAX:
-                    break
+            _add(values, text)
+        for one in told:
+            made_up = set(_loose(one.given[:CHARS_MAX])) - values
+            if one.computes and not _are_known(made_up, sorted(values)):
+                continue  # what is worked out from figures of nowhere is from nowhere
+            _add(values, one.text, but=made_up)
         self._values = sorted(values)
 
     def has(self, figure: Figure) -> bool:
         """Whether some source figure is this one, to the places that it shows."""
         half = Decimal(1).scaleb(-figure.places) / 2
-        at = bisect_left(self._values, figure.value - half)
-        if at < len(self._values) and self._values[at] <= figure.value + half:
+        if _is_near(self._values, figure.value, half):
             return True
-        share = figure.value / 100  # a share of 0.125 that is shown as 12.5 %
-        at = bisect_left(self._values, share - half / 100)
-        return (
-            figure.is_percent and at < len(self._values) and self._values[at] <= share + half / 100
-        )
+        # A share of 0.125 that is shown as 12.5 %.
+        return figure.is_percent and _is_near(self._values, figure.value / 100, half / 100)
+
+
+def _add(values: set[Decimal], text: str, *, but: Collection[Decimal] = ()) -> None:
+    for value in _loose(text[:CHARS_MAX]):
+        if value not in but:
+            values.add(value)
+        if len(values) >= FIGURES_MAX:
+            break
+
+
+def _are_known(figures: Collection[Decimal], values: Sequence[Decimal]) -> bool:
+    """Whether those of a calculation are of some sorted values, to their places, or count or scale."""
+    for figure in figures:
+        exponent = figure.as_tuple().exponent
+        half = Decimal(1).scaleb(min(exponent, 0) if isinstance(exponent, int) else 0) / 2
+        is_own = figure > SMALL_MAX and figure not in _SCALES
+        if is_own and not _is_near(values, figure, half):
+            return False
+    return True
+
+
+def _is_near(values: Sequence[Decimal], value: Decimal, half: Decimal) -> bool:
+    """Whether one of some sorted values is this one, give or take."""
+    at = bisect_left(values, value - half)
+    return at < len(values) and values[at] <= value + half
 
 
 def unfounded(text: str, found: Found) -> list[str]:

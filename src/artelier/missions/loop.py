@@ -14,7 +14,7 @@ from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.manifest import decode_reply
-from artelier.log import Blob
+from artelier.log import Blob, BlobRef
 from artelier.missions import acting, content, gathering, prompts, telling
 from artelier.missions import events as ev
 from artelier.missions.acting import Acted
@@ -24,10 +24,11 @@ from artelier.missions.delegating import DELEGATE
 from artelier.missions.ending import Ended, Endings, failed_by
 from artelier.missions.evaluate import Judgement, evaluate
 from artelier.missions.faults import RULES, Grounds, Judged
+from artelier.missions.figures import Told
 from artelier.missions.guidance import Guidance
 from artelier.missions.job import TaskJob
 from artelier.missions.sight import Sight
-from artelier.missions.state import STUCK_AFTER, Output, TaskState
+from artelier.missions.state import STUCK_AFTER, Output, TaskState, id_of
 from artelier.missions.steered import guidance_of
 from artelier.missions.wording import template
 from artelier.ports.model import ModelReply
@@ -35,6 +36,9 @@ from artelier.ports.model import ModelReply
 DECISION_TOKENS_MAX = 8_000
 INPUTS_MAX = 300
 """Those of a task, and what it had others make."""
+
+COMPUTING = frozenset(("calculator",))
+"""Tools that know nothing but their arguments."""
 
 NOTES_MAX = 20
 """Notes of people shown of one iteration; of more, the newest."""
@@ -396,8 +400,8 @@ class TaskLoop:
         sources, tools = state.sources, state.tools
         inputs = state.inputs
         if acted.source is not None and not acting.reads_own(decision, state.own):
-            sources = (*sources, acted.source)
-            inputs = tuple(dict.fromkeys((*inputs, *acted.made)))[:INPUTS_MAX]
+            sources = (*sources, state.of_made(acted.source, acting.read_id(decision)))
+            inputs = tuple(dict.fromkeys((*inputs, *acted.source.made)))[:INPUTS_MAX]
             tools = tuple(dict.fromkeys((*tools, acted.source.name)))
         return state.changed(
             decided=mark, led_to=acted.led_to, repeats=repeats, sources=sources, tools=tools,
@@ -449,11 +453,14 @@ class TaskLoop:
 
     async def _grounds(self, state: TaskState) -> Grounds:
         """All that the task was asked, and all that it was shown."""
-        core = self.run.core
-        shown = self.sight.texts(but=state.own)
-        shown += [
-            (await core.load(one.content)).decode("utf-8", "replace") for one in state.sources
-        ]
+        made = {id_of(ref) for one in state.sources for ref in one.made}
+        shown = self.sight.texts(own=state.own, made=made)
+        told: list[Told] = []
+        for one in state.sources:
+            given = "" if one.given is None else await self._stored(one.given)
+            said = [await self._stored(one.content), *self.sight.inputs_at(one.made)]
+            computes = one.name in COMPUTING
+            told += [Told(text=text, given=given, computes=computes) for text in said]
         asked = [self.task.goal, self.task.success_criteria, self.job.role]
         asked += [str(block["text"]) for block in self.sight.memory or []]
         count = len(self.conversation)
@@ -462,7 +469,10 @@ class TaskLoop:
         asked += [
             one.text for one in messages if one.role == "user" and one.text.startswith(marker)
         ]
-        return Grounds(asked=asked, shown=shown)
+        return Grounds(asked=asked, shown=shown, told=told)
+
+    async def _stored(self, ref: BlobRef) -> str:
+        return (await self.run.core.load(ref)).decode("utf-8", "replace")
 
     async def _text(self, output: Output) -> str:
         if output.reply not in self._texts:

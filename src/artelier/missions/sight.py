@@ -5,13 +5,13 @@ A reading is recorded only when it has changed; a replay gives what was seen the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, cast
 
 from artelier.kernel import Run
 from artelier.missions import gathering
 from artelier.missions.job import TaskJob
-from artelier.missions.state import TaskState
+from artelier.missions.state import TaskState, id_of
 
 Items = list[dict[str, Any]]
 
@@ -126,11 +126,20 @@ class Sight:
         items = [*self._before.get("artifacts", ()), *self.items("artifacts")]
         return list(dict.fromkeys([*self.shown(), *(str(one["ref"]) for one in items)]))
 
-    def texts(self, *, but: Collection[str]) -> list[str]:
-        """All that was shown of inputs and artifacts, some apart, which are named by their ids."""
-        texts = [str(one.get("text", "")) for one in self.items("inputs")]
-        return texts + [
+    def texts(self, *, own: Collection[str], made: Collection[str]) -> list[str]:
+        """All that was shown of inputs and artifacts, but of those (by id) that the task, or one that it
+        handed a part to, has made."""
+        inputs = [str(one.get("text", "")) for one in self.items("inputs") if _id(one) not in made]
+        return inputs + [
             str(one["first"])
             for one in self.items("artifacts")
-            if str(one["ref"]).partition("@")[0] not in but
+            if _id(one) not in own and _id(one) not in made
         ]
+
+    def inputs_at(self, refs: Collection[str]) -> list[str]:
+        """What was shown of some inputs."""
+        return [str(one.get("text", "")) for one in self.items("inputs") if one["ref"] in refs]
+
+
+def _id(item: Mapping[str, Any]) -> str:
+    return id_of(str(item["ref"]))

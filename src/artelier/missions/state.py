@@ -37,6 +37,15 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     name: str
     key: str
     content: BlobRef
+    given: BlobRef | None = None
+    """JSON of the arguments that the model gave: figures that stand there are not learned from the result."""
+    made: tuple[str, ...] = ()
+    """Refs of what a task that was delegated has made, from these arguments."""
+
+
+def id_of(ref: str) -> str:
+    """Of the artifact that a reference names."""
+    return ref.partition("@")[0]
 
 
 class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,6 +100,13 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def changed(self, **fields: Any) -> TaskState:
         return msgspec.structs.replace(self, **fields)
+
+    def of_made(self, source: Source, read: str) -> Source:
+        """A source that is the reading of what a delegated task made: from the arguments of that."""
+        for one in self.sources:
+            if read and read in map(id_of, one.made):
+                return Source(source.name, source.key, source.content, one.given)
+        return source
 
     @property
     def own(self) -> frozenset[str]:
