@@ -90,10 +90,11 @@ def test_a_replay_calls_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_cpu_of_a_process_is_its_own() -> None:
-    idle = child_cpu_ms(("-c", "import time; time.sleep(0.2)"))
+    idle = child_cpu_ms(("-c", "import time; time.sleep(1)"))
     busy = child_cpu_ms(("-c", "import time\nwhile time.process_time() < 0.3: pass"))
 
-    assert idle < 200 <= busy
+    assert idle < 1_000, "its start, not its sleep"
+    assert busy >= 300
 
 
 def test_a_process_that_fails_is_no_measurement() -> None:
