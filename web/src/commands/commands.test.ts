@@ -7,7 +7,7 @@ import { resetUi, useUi } from "@/state/ui";
 import type { CommandState } from "./command";
 import { isTyping, Keyboard, type KeyPress, SEQUENCE_MS } from "./keyboard";
 import { allCommands, commandOf, commandState, keyboard, runCommand } from "./registry";
-import { targets } from "./runs";
+import { steered, targets } from "./runs";
 import { search } from "./search";
 
 const ME = {
@@ -128,6 +128,25 @@ describe("commands about runs", () => {
     expect(why("run.pause_all", state({ travel: 3 }))).toMatch(/past/);
     expect(why("run.pause_all", state({ live: "offline" }))).toMatch(/offline/);
     expect(why("run.stop_all", state({}, new History()))).toBe("Nothing is running.");
+  });
+
+  test("know a goal of which all that works is paused: it goes on where it was paused", () => {
+    const held = new History()
+      .add("run:m", "run.started", { loop: "mission" })
+      .add("run:m/a", "run.started", { parent: "m" })
+      .add("run:m", "run.suspended", { status: "waiting" })
+      .add("run:m/a", "run.paused", {});
+    const ids = (events: History) => {
+      const { open, going, paused } = steered(state({}, events));
+      return [open, going, paused].map((runs) => runs.map((run) => run.id));
+    };
+
+    expect(ids(held)).toEqual([["m"], [], ["m/a"]]);
+    expect(commandOf("run.pause_all")?.enabled(state({}, held)).ok).toBe(false);
+    expect(commandOf("run.stop_all")?.enabled(state({}, held)).ok).toBe(true);
+
+    held.add("run:m/b", "run.started", { parent: "m" });
+    expect(ids(held)).toEqual([["m"], ["m"], ["m/a"]]);
   });
 });
 

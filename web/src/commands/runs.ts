@@ -1,5 +1,6 @@
 import { ApiError, api, path } from "@/client/http";
-import type { Run } from "@/projection/graph";
+import { isFinal } from "@/projection/foldRuns";
+import type { Graph, Run } from "@/projection/graph";
 import { openRoots } from "@/projection/vitals";
 import { toast } from "@/state/ui";
 import { canAct, type Command, type CommandState, no, YES } from "./command";
@@ -12,8 +13,36 @@ export function targets({ ui, graph }: CommandState): readonly Run[] {
   return ui.mission === "" ? roots : roots.filter((run) => run.id === ui.mission);
 }
 
-const isPaused = (run: Run): boolean => run.status === "paused";
-const isGoing = (run: Run): boolean => run.status !== "paused";
+const DEPTH_MAX = 20;
+
+function openChildren(graph: Graph, run: Run): readonly Run[] {
+  return [...graph.runs.values()].filter((one) => one.parent === run.id && !isFinal(one.status));
+}
+
+/** Whether a person holds all of a tree: its root, or everything that the root waits for. */
+function isHeld(graph: Graph, run: Run, depth = 0): boolean {
+  if (run.status === "paused") return true;
+  if (run.status !== "waiting" || depth > DEPTH_MAX) return false;
+  const children = openChildren(graph, run);
+  return children.length > 0 && children.every((one) => isHeld(graph, one, depth + 1));
+}
+
+/** The topmost paused runs of a tree: what is below them goes on with them. */
+function pausedIn(graph: Graph, run: Run, depth = 0): readonly Run[] {
+  if (run.status === "paused") return [run];
+  if (depth > DEPTH_MAX) return [];
+  return openChildren(graph, run).flatMap((one) => pausedIn(graph, one, depth + 1));
+}
+
+/** What of the targets works, what a person holds, and all that can still go on. */
+export function steered(state: CommandState) {
+  const open = targets(state);
+  return {
+    open,
+    going: open.filter((run) => !isHeld(state.graph, run)),
+    paused: open.flatMap((run) => pausedIn(state.graph, run)),
+  };
+}
 
 /** Asks for each; the effect arrives as an event. What is refused is told, by name. */
 export async function forEachRun(runs: readonly Run[], verb: RunVerb): Promise<void> {
@@ -31,11 +60,11 @@ export async function forEachRun(runs: readonly Run[], verb: RunVerb): Promise<v
 
 function onRuns(
   verb: RunVerb,
-  which: (run: Run) => boolean,
+  which: "open" | "going" | "paused",
   nothing: string,
   rest: Pick<Command, "id" | "label" | "words"> & { readonly shortcut?: string },
 ): Command {
-  const chosen = (state: CommandState) => targets(state).filter(which);
+  const chosen = (state: CommandState) => steered(state)[which];
   return {
     group: "Runs",
     ...rest,
@@ -49,23 +78,23 @@ function onRuns(
 }
 
 export const runCommands: readonly Command[] = [
-  onRuns("pause", isGoing, "Nothing is running.", {
+  onRuns("pause", "going", "Nothing is running.", {
     id: "run.pause_all",
     label: "Pause all",
     words: "hold wait",
     shortcut: "alt+shift+p",
   }),
-  onRuns("resume", isPaused, "Nothing is paused.", {
+  onRuns("resume", "paused", "Nothing is paused.", {
     id: "run.resume_all",
     label: "Resume all",
     words: "go on continue",
   }),
-  onRuns("step", isPaused, "Pause first: a step takes one paused run one cycle further.", {
+  onRuns("step", "paused", "Pause first: a step takes what is paused one iteration further.", {
     id: "run.step",
     label: "Step",
-    words: "one cycle",
+    words: "one cycle iteration",
   }),
-  onRuns("stop", isGoing, "Nothing is running.", {
+  onRuns("stop", "open", "Nothing is running.", {
     id: "run.stop_all",
     label: "Stop",
     words: "interrupt call in flight",

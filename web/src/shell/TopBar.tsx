@@ -1,6 +1,6 @@
 import { Suspense } from "react";
 import { runCommand } from "@/commands/registry";
-import { missions, openRoots } from "@/projection/vitals";
+import { missions } from "@/projection/vitals";
 import type { Graph } from "@/projection/graph";
 import { useProjection } from "@/state/log";
 import { setUi, useUi } from "@/state/ui";
@@ -9,13 +9,14 @@ import { Kbd } from "@/ui/Kbd";
 import { Select } from "@/ui/Select";
 import { CommandButton } from "./CommandButton";
 import { panels } from "./panels";
+import { useCommand } from "./useCommand";
 import { Vitals } from "./Vitals";
 
 /** The God Mode bar: the goal, the controls of all that runs, and the vitals. */
 export function TopBar() {
   const Goal = panels.godmode;
-  const anyGoing = useProjection(isAnyGoing);
-  const anyPaused = useProjection(isAnyPaused);
+  const canPause = useCommand("run.pause_all").enabled.ok;
+  const canResume = useCommand("run.resume_all").enabled.ok;
   return (
     <header className="flex min-h-14 flex-wrap items-center gap-x-3 gap-y-2 border-b border-line bg-panel px-4 py-2 [grid-area:top]">
       <div className="flex min-w-60 flex-1 items-center gap-2">
@@ -29,23 +30,14 @@ export function TopBar() {
       </div>
       <MissionChoice />
       <div role="group" aria-label="All runs" className="flex gap-2">
-        {anyGoing && <CommandButton id="run.pause_all" icon={<PauseIcon size={12} />} />}
-        {anyPaused && <CommandButton id="run.resume_all" icon={<PlayIcon size={12} />} />}
+        {(canPause || !canResume) && <CommandButton id="run.pause_all" icon={<PauseIcon size={12} />} />}
+        {canResume && <CommandButton id="run.resume_all" icon={<PlayIcon size={12} />} />}
         <CommandButton id="run.step" icon={<StepIcon size={12} />} />
         <CommandButton id="run.stop_all" variant="danger" icon={<StopIcon size={10} />} />
       </div>
       <Vitals />
     </header>
   );
-}
-
-function isAnyGoing(graph: Graph): boolean {
-  const roots = openRoots(graph);
-  return roots.length === 0 || roots.some((run) => run.status !== "paused");
-}
-
-function isAnyPaused(graph: Graph): boolean {
-  return openRoots(graph).some((run) => run.status === "paused");
 }
 
 function SearchButton() {

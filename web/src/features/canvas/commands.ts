@@ -77,6 +77,7 @@ function onAgent(
 }
 
 const isPaused = (run: Run): boolean => run.status === "paused";
+const isOpen = (run: Run): boolean => !isFinal(run.status);
 const isGoing = (run: Run): boolean => run.status !== "paused";
 
 const agents: readonly Command[] = [
@@ -88,7 +89,7 @@ const agents: readonly Command[] = [
     isPaused,
     "Pause it first: a step takes it one iteration further.",
   ),
-  onAgent("stop", "Stop the selected agent", isGoing, "It is paused."),
+  onAgent("stop", "Stop the selected agent", isOpen, "It has ended."),
   {
     id: "agent.membership",
     label: "Join or leave a membrane",

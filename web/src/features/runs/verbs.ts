@@ -40,7 +40,8 @@ export function allowed(verb: Verb, run: Run, state: Pick<CommandState, "ui">): 
 function suits(verb: Verb, run: Run): Enabled {
   if (verb === "retry") return run.status === "failed" ? YES : no("Only a failed run is tried again.");
   if (isFinal(run.status)) return no("The run has ended. Fork it to go another way.");
-  if (verb === "pause" || verb === "stop") return run.status === "paused" ? no("It is paused already.") : YES;
+  if (verb === "stop") return YES;
+  if (verb === "pause") return run.status === "paused" ? no("It is paused already.") : YES;
   if (verb === "step") return run.status === "paused" ? YES : no("Pause it first.");
   if (verb === "resume")
     return run.status === "paused" || run.status === "budget_exhausted"

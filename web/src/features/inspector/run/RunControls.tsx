@@ -26,22 +26,15 @@ export function RunControls({ run }: { readonly run: Run }) {
           <ActionButton {...rest} label="Step" icon={<StepIcon size={12} />} onClick={() => tell("step")} />
         </>
       ) : (
-        <>
-          <ActionButton
-            {...rest}
-            label="Pause"
-            icon={<PauseIcon size={12} />}
-            onClick={() => tell("pause")}
-          />
-          <ActionButton
-            {...rest}
-            label="Stop"
-            variant="danger"
-            icon={<StopIcon size={10} />}
-            onClick={() => tell("stop")}
-          />
-        </>
+        <ActionButton {...rest} label="Pause" icon={<PauseIcon size={12} />} onClick={() => tell("pause")} />
       )}
+      <ActionButton
+        {...rest}
+        label="Stop"
+        variant="danger"
+        icon={<StopIcon size={10} />}
+        onClick={() => tell("stop")}
+      />
     </div>
   );
 }
