@@ -5,13 +5,14 @@
     │   ├── InvalidArguments  InvalidArtifact  InvalidConfig  InvalidEvent  InvalidExport  InvalidImport
     │   ├── AmbiguousStepKey  OutputInvalid  UnknownModel
     ├── NotFound          the thing named is not there (or not there for this tenant)
+    │   ├── Erased
     ├── Conflict          somebody else changed it first, or the past differs from the present
     │   ├── SequenceConflict  VersionConflict  TenantConflict  StepConflict
     │   ├── LeaseHeld  LeaseLost  ReplayMismatch  RunEnded
     ├── Refused           policy says no
     │   ├── AccessDenied  NotGranted  PriceUnknown
     ├── Exhausted         a bound was reached
-    │   ├── InsufficientFunds  LimitReached  QueueFull
+    │   ├── InsufficientFunds  LimitReached  PatternTimeout  QueueFull
     ├── External          something outside failed
     │   ├── TransientError (RateLimited, ProviderUnavailable, ModelTimeout)
     │   ├── ModelRefusedCall  ContextTooLong  ModelReplyBroken  MissingKey
@@ -138,6 +139,12 @@ class NotFound(ArtelierError):
     code = "not_found"
 
 
+class Erased(NotFound):
+    """Content whose key was destroyed, or is not here: it is shown as `[erased]`."""
+
+    code = "erased"
+
+
 class Conflict(ArtelierError):
     code = "conflict"
 
@@ -224,6 +231,12 @@ class LimitReached(Exhausted):
     """A counter of a scope would pass its cap: facts `scope`, `unit`, `cap`, `used`, `asked`."""
 
     code = "limit_reached"
+
+
+class PatternTimeout(Exhausted):
+    """A tenant's pattern took too long over a text: fact `kind`. The text was not searched and goes nowhere."""
+
+    code = "pattern_timeout"
 
 
 class QueueFull(Exhausted):

@@ -15,6 +15,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "errors money ids clock process",
         "ports",
         "log",
+        "pii",
         "ledger",
         "sandbox",
         "artifacts",

@@ -187,14 +187,11 @@ async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
     names = ", ".join("?" * len(places))
     tenant = places[0].stream.tenant
     rows = await services.store.query(
-        "SELECT i.key_id, k.secret FROM imports i LEFT JOIN keys k ON k.key_id = i.key_id"
-        f" WHERE i.tenant = ? AND i.run IN ({names}) LIMIT 1",
+        f"SELECT key_id FROM imports WHERE tenant = ? AND run IN ({names}) LIMIT 1",
         (tenant, *(place.run_id for place in places)),
     )
-    key_id, secret = rows[0] if rows else (0, None)
-    if key_id is not None and secret is None:
-        return await services.store.data_key(tenant)
-    return DataKey(key_id, secret or b"")
+    key = await services.store.key_by_id(tenant, rows[0][0]) if rows else None
+    return key or await services.store.data_key(tenant)
 
 
 async def is_imported(services: Services, tenant: str, run_id: str) -> bool:

@@ -144,19 +144,13 @@ class Packer:
         return bool(rows)
 
     async def _blob(self, name: bytes) -> bytes:
-        rows = await self._services.store.query(
-            "SELECT b.key_id, k.secret FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
-            " WHERE b.name = ? AND b.tenant = ?",
-            (name, self._tenant),
-        )
-        key_id, secret = rows[0] if rows else (None, None)
-        if not rows or (key_id is not None and secret is None):
+        key = await self._services.store.key_of(self._tenant, name)
+        if key is None:
             raise CorruptStore(
                 "content that the run needs is gone, or its key is", got=blob_ref(name),
                 hint="What was erased cannot be exported.",
             )  # fmt: skip
         content = await self._services.store.blob(self._tenant, name)
-        key = DataKey(key_id, secret or b"")
         if name_blob(key, content) != name:
             raise CorruptStore(
                 f"content {blob_ref(name)} is not what was written", hint="Run `artelier verify`."

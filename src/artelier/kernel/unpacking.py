@@ -159,4 +159,5 @@ class Contents:
                 key = DataKey(None, b"") if line.key is None else self._ids[line.key]
                 if name_blob(key, content) != line.name:
                     raise InvalidExport("the file was changed while it was imported")
-                yield Blob(self._tenant, line.name, key.key_id, content)
+                secret = key.secret if key.is_sealing else b""
+                yield Blob(self._tenant, line.name, key.key_id, content, secret)

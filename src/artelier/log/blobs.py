@@ -1,13 +1,15 @@
 """Content, stored once: a blob is named by a keyed hash of its bytes and compressed where that pays.
 
 The key makes a name useless for guessing content once the key is gone. `key_id` says which row of `keys`
-named a blob; without one the name is a plain SHA-256.
+named a blob; without one the name is a plain SHA-256. With a vault key the content is sealed as well, and
+what personal data it holds is replaced before it is named (see `keyring.py`).
 """
 
 from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -23,13 +25,36 @@ _COMPRESS_FROM_BYTES = 1024
 
 PLAIN = 0
 ZLIB = 1
+SEALED = 2
+"""Set in the codec of what is encrypted, after it was compressed."""
+ERASED = 4
+"""The codec of a blob whose key is gone and whose content was taken away; name and size stay."""
+
+
+class Secret(NamedTuple):
+    """A row of the table `vault`: what a placeholder stands for, sealed."""
+
+    tenant: str
+    placeholder: str
+    digest: bytes
+    """Of kind and normalised value, keyed: the same for all spellings of one value."""
+    generation: int
+    """How often this value was erased before."""
+    key_id: int | None
+    sealed: bytes
+
+
+Scrub = Callable[[bytes], tuple[bytes, tuple[Secret, ...]]]
+"""Content without personal data, and what its placeholders stand for as far as that is not stored yet."""
 
 
 class DataKey(NamedTuple):
-    """A key of the table `keys`."""
+    """A key of the table `keys`, and what it demands of content."""
 
     key_id: int | None
     secret: bytes
+    is_sealing: bool = False
+    scrub: Scrub | None = None
 
 
 class Blob(NamedTuple):
@@ -39,6 +64,10 @@ class Blob(NamedTuple):
     name: bytes
     key_id: int | None
     content: bytes
+    secret: bytes = b""
+    """What seals it; empty for plain content."""
+    vault: tuple[Secret, ...] = ()
+    """What rides with it."""
 
 
 def name_blob(key: DataKey, content: bytes) -> bytes:
@@ -83,8 +112,15 @@ def make_blob(tenant: str, key: DataKey, content: bytes) -> tuple[BlobRef, Blob]
         raise InvalidRequest(
             "content too large", expected=f"at most {BLOB_BYTES_MAX} bytes", got=len(content)
         )
+    if key.scrub is None and not key.is_sealing:
+        name = name_blob(key, content)
+        return blob_ref(name), Blob(tenant, name, key.key_id, content)
+    vault: tuple[Secret, ...] = ()
+    if key.scrub is not None:
+        content, vault = key.scrub(content)
     name = name_blob(key, content)
-    return blob_ref(name), Blob(tenant, name, key.key_id, content)
+    secret = key.secret if key.is_sealing else b""
+    return blob_ref(name), Blob(tenant, name, key.key_id, content, secret, vault)
 
 
 def pack(content: bytes) -> tuple[int, bytes]:

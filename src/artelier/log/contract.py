@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from artelier.log.blobs import Blob, DataKey
 from artelier.log.event import Draft, Event, EventData, RawDraft, Stream
+from artelier.log.rates import Asked, Change, Taken
 
 Row = tuple[Any, ...]
 
@@ -169,8 +170,23 @@ class Store(Protocol):
         """Content of a blob. Errors: `NotFound` (also for another tenant's), `CorruptStore`."""
         ...
 
-    async def data_key(self, tenant: str) -> DataKey:
-        """The key that names this tenant's blobs; made durable on first use."""
+    async def blobs(self, tenant: str, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Content of several blobs (at most 500) by name; what is missing, erased or damaged is left out."""
+        ...
+
+    async def data_key(self, tenant: str, subject: str | None = None) -> DataKey:
+        """The key that names (and seals) content of a tenant, or of one subject; durable on first use.
+
+        Errors: `MissingKey` if it is wrapped and the vault key is not here.
+        """
+        ...
+
+    async def key_of(self, tenant: str, name: bytes) -> DataKey | None:
+        """The key that a stored blob was named with; None if blob or key is not there."""
+        ...
+
+    async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
+        """A key by its row in `keys`; None if that is gone. `key_id` None is the key of plain names."""
         ...
 
     async def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -185,6 +201,14 @@ class Store(Protocol):
 
     async def root(self) -> tuple[int, bytes]:
         """Last position and newest commit root."""
+        ...
+
+    async def take_turns(self, asked: Sequence[Asked], *, now_us: int, holder: str) -> list[Taken]:
+        """Take of the windows of this minute what calls ask for, in that order, over all processes."""
+        ...
+
+    def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
+        """Correct what was taken; queued now, nobody need wait for it."""
         ...
 
     def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:

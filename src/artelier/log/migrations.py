@@ -44,7 +44,26 @@ def create_the_log(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (create_the_log,)
+def create_what_is_no_view(db: sqlite3.Connection) -> None:
+    """Secrets that placeholders stand for, and windows of rate limits: neither is a fold of the log."""
+    for statement in (
+        """CREATE TABLE vault(
+            tenant TEXT NOT NULL, placeholder TEXT NOT NULL, digest BLOB NOT NULL,
+            generation INTEGER NOT NULL, key_id INTEGER, sealed BLOB) STRICT""",
+        "CREATE UNIQUE INDEX vault_by_placeholder ON vault(placeholder, tenant)",
+        "CREATE UNIQUE INDEX vault_by_digest ON vault(digest, generation, tenant)",
+        """CREATE TABLE rates(
+            scope TEXT NOT NULL, unit TEXT NOT NULL, at_us INTEGER NOT NULL,
+            used INTEGER NOT NULL) STRICT""",
+        "CREATE INDEX rates_by_scope ON rates(scope, unit, at_us)",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    create_the_log,
+    create_what_is_no_view,
+)
 
 SCHEMA_VERSION = len(MIGRATIONS)
 

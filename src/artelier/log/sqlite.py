@@ -15,16 +15,19 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from artelier.errors import CorruptStore, NotFound, StoreClosed, StoreUnavailable
+from artelier.errors import CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
-from artelier.log.blobs import DataKey, blob_ref, unpack
+from artelier.log.blobs import DataKey, blob_ref
 from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, Receipt, Row, View
 from artelier.log.event import Event, Stream
 from artelier.log.identity import FileIdentity
+from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
 from artelier.log.migrations import migrate, schema_version
+from artelier.log.rates import Asked, Change, Taken, change_turns, take_turns
 from artelier.log.views import dispatch, install
 from artelier.log.writer import FaultHook, Writer, another_process, store_error
 
@@ -38,6 +41,11 @@ _EVENT = (
     " FROM events e JOIN streams s ON s.id = e.stream"
 )
 
+
+_CONTENT = (
+    "SELECT b.name, b.key_id, k.secret, b.codec, b.content, b.size"
+    " FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
+)
 
 _opened: Counter[str] = Counter()
 """Files that stores of this process have open, by real path."""
@@ -142,8 +150,11 @@ class SqliteStore:
         *,
         entropy: Callable[[int], bytes] = fresh_secret,
         fault: FaultHook | None = None,
+        sealer: Sealer | None = None,
     ) -> None:
+        """`sealer`: the cipher under the vault key; without one, content is stored as it is."""
         self._entropy = entropy
+        self.keyring = Keyring(sealer)
         self._scratch: Callable[[], object] = bool
         """Removes the folder of a temporary store."""
         is_scratch = str(path) == ":memory:"
@@ -167,6 +178,9 @@ class SqliteStore:
                 db.execute("PRAGMA synchronous = OFF")  # no crash leaves anybody who could read it
             migrate(db)
             install(db, self.views)
+            if sealer is not None:
+                db.execute("PRAGMA secure_delete = ON")
+                self.keyring.adopt(db)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             db.close()
             raise store_error(error) from error
@@ -179,10 +193,11 @@ class SqliteStore:
         self._read_db = connect(str(self.path), read_only=True)
         self._read_lock = threading.Lock()
         self._listeners: list[Callable[[int, bool], None]] = []
-        self._keys: dict[str, DataKey] = {}
+        self._keys: dict[tuple[str, str | None], DataKey] = {}
         self._writer = Writer(
-            db, dispatch(self.views), on_commit=self._tell, identity=identity, fault=fault
-        )
+            db, dispatch(self.views), on_commit=self._tell, identity=identity, fault=fault,
+            keyring=self.keyring,
+        )  # fmt: skip
         self._closed = False
 
     def _tell(self, position: int, abroad: bool) -> None:
@@ -251,56 +266,78 @@ class SqliteStore:
         return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
 
     async def blob(self, tenant: str, name: bytes) -> bytes:
-        rows = self._rows(
-            "SELECT codec, content, size FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)
-        )
+        rows = self._rows(f"{_CONTENT} WHERE b.name = ? AND b.tenant = ?", (name, tenant))
         if not rows:
             raise NotFound("no such content", got=blob_ref(name))
-        return unpack(*rows[0])
+        return self.keyring.opened(*rows[0])
 
-    async def data_key(self, tenant: str) -> DataKey:
-        if (key := self._keys.get(tenant)) is not None:
+    async def blobs(self, tenant: str, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        marks = ",".join("?" * len(names))
+        found: dict[bytes, bytes] = {}
+        for row in self._rows(
+            f"{_CONTENT} WHERE b.name IN ({marks}) AND b.tenant = ?", (*names, tenant)
+        ):
+            with suppress(CorruptStore, Erased):
+                found[row[0]] = self.keyring.opened(*row)
+        return found
+
+    async def data_key(self, tenant: str, subject: str | None = None) -> DataKey:
+        if (key := self._keys.get((tenant, subject))) is not None:
             return key
-
-        def find_or_make(db: sqlite3.Connection) -> DataKey:
-            row = db.execute(
-                "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
-                " ORDER BY key_id LIMIT 1",
-                (tenant,),
-            ).fetchone()
-            if row is not None:
-                return DataKey(*row)
-            secret = self._entropy(32)
-            key_id = db.execute(
-                "INSERT INTO keys(tenant, secret) VALUES (?, ?)", (tenant, secret)
-            ).lastrowid
-            return DataKey(int(key_id or 0), secret)
-
-        rows = self._rows(
-            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
-            " ORDER BY key_id LIMIT 1",
-            (tenant,),
+        find = (
+            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS ?"
+            " ORDER BY key_id LIMIT 1"
         )
-        key = DataKey(*rows[0]) if rows else await self._writer.call(find_or_make)
-        self._keys[tenant] = key
+
+        def find_or_make(db: sqlite3.Connection) -> Row:
+            row = db.execute(find, (tenant, subject)).fetchone()
+            if row is not None:
+                return row
+            stored = self.keyring.stored(self._entropy(SECRET_BYTES))
+            key_id = db.execute(
+                "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?)",
+                (tenant, subject, stored),
+            ).lastrowid
+            return int(key_id or 0), stored
+
+        rows = self._rows(find, (tenant, subject))
+        row = rows[0] if rows else await self._writer.call(find_or_make)
+        key = self._keys[tenant, subject] = self.keyring.key(tenant, *row)
         return key
+
+    async def key_of(self, tenant: str, name: bytes) -> DataKey | None:
+        rows = self._rows(
+            "SELECT b.key_id, k.secret FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
+            " WHERE b.name = ? AND b.tenant = ?",
+            (name, tenant),
+        )
+        if not rows or (rows[0][0] is not None and rows[0][1] is None):
+            return None
+        return self.keyring.key(tenant, *rows[0])
+
+    async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
+        if key_id is None:
+            return DataKey(None, b"")
+        rows = self._rows("SELECT secret FROM keys WHERE key_id = ?", (key_id,))
+        return self.keyring.key(tenant, key_id, rows[0][0]) if rows else None
 
     async def add_key(self, tenant: str, secret: bytes) -> DataKey:
         """Keep the key that names imported content; the same secret is kept once."""
+        stored = self.keyring.stored(secret)
 
-        def add(db: sqlite3.Connection) -> DataKey:
+        def add(db: sqlite3.Connection) -> int:
             row = db.execute(
-                "SELECT key_id FROM keys WHERE tenant = ? AND secret = ?", (tenant, secret)
+                "SELECT key_id FROM keys WHERE tenant = ? AND secret = ?", (tenant, stored)
             ).fetchone()
             if row is None:
                 row = db.execute(
                     "INSERT INTO keys(tenant, subject, secret) VALUES (?, 'import', ?)"
                     " RETURNING key_id",
-                    (tenant, secret),
+                    (tenant, stored),
                 ).fetchone()
-            return DataKey(row[0], secret)
+            return row[0]
 
-        return await self._writer.call(add)
+        return self.keyring.key(tenant, await self._writer.call(add), stored)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         return self._rows(sql, parameters)
@@ -324,6 +361,14 @@ class SqliteStore:
             "SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1"
         )
         return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
+
+    async def take_turns(self, asked: Sequence[Asked], *, now_us: int, holder: str) -> list[Taken]:
+        return await self._writer.call(
+            lambda db: take_turns(db, asked, now_us=now_us, holder=holder)
+        )
+
+    def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
+        return self._writer.call(lambda db: change_turns(db, changes))
 
     def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:
         self._listeners.append(listener)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.errors import CorruptStore, Erased, InvalidRequest, NotFound
 from artelier.log.blobs import blob_name
 from artelier.log.contract import Store
 
@@ -44,9 +44,11 @@ def stored_name(ref: str) -> bytes:
 
 
 async def stored_blob(store: Store, tenant: str, ref: str) -> bytes:
-    """Content that a row refers to. Errors: `CorruptStore`, also if it is not there."""
+    """Content that a row refers to. Errors: `CorruptStore`, also if it is not there; `Erased`."""
     try:
         return await store.blob(tenant, stored_name(ref))
+    except Erased:
+        raise
     except NotFound as error:
         raise CorruptStore(
             "content that a row refers to is missing", got=error.got, hint=RESTORE

@@ -15,10 +15,18 @@ from typing import Any
 
 import msgspec
 
-from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, UnknownEvent
-from artelier.log.blobs import DataKey, blob_ref, name_blob, unpack
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    Erased,
+    InvalidRequest,
+    MissingKey,
+    UnknownEvent,
+)
+from artelier.log.blobs import blob_ref, name_blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import View
+from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
 from artelier.log.migrations import MIGRATIONS
 from artelier.log.sqlite import open_read_only
 from artelier.log.stored import RESTORE
@@ -55,8 +63,16 @@ class Report(msgspec.Struct, kw_only=True):
             self.findings.append(text)
 
 
-def verify_store(path: str | Path, views: Sequence[View], *, head: str | None = None) -> Report:
+def verify_store(
+    path: str | Path,
+    views: Sequence[View],
+    *,
+    head: str | None = None,
+    sealer: Sealer | None = None,
+) -> Report:
     """Check a whole store. `head` is a root printed earlier by `artelier head`.
+
+    Sealed content is held against its name only with a `sealer` that has its vault key.
 
     Errors: `NotFound` if there is no file; `CorruptStore` or `NewerSchema` if it cannot be read as a
     store at all. Damage inside is in the report.
@@ -66,7 +82,7 @@ def verify_store(path: str | Path, views: Sequence[View], *, head: str | None = 
     db.text_factory = _text
     try:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
-            _check_all(db, fresh, report, views, head)
+            _check_all(db, fresh, report, views, head, Keyring(sealer))
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise store_error(error) from error
     finally:
@@ -80,6 +96,7 @@ def _check_all(
     report: Report,
     views: Sequence[View],
     head: str | None,
+    keyring: Keyring,
 ) -> None:
     """`fresh` is an empty database: it gets the tables as this code makes them, then their rows."""
     db.execute("BEGIN")  # one snapshot, whoever writes meanwhile
@@ -94,7 +111,7 @@ def _check_all(
     with _damage(report, "the commits"):
         _check_commits(db, report, names, head)
     with _damage(report, "the content"):
-        _check_blobs(db, report)
+        _check_blobs(db, report, keyring)
     with _damage(report, "the views"):
         _check_views(db, fresh, report, views)
 
@@ -240,12 +257,13 @@ def _check_commits(
             report.found(f"the given head {head} is not in this database: its end was cut off")
 
 
-def _check_blobs(db: sqlite3.Connection, report: Report) -> None:
+def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> None:
     """Every blob against its name, and every reference of an event against the blobs."""
     keys = {row[0]: row[1] for row in db.execute("SELECT key_id, secret FROM keys")}
     made = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
     newest_key = made[0] if made else 0
     have: set[tuple[str, bytes]] = set()
+    sealed = 0
     for tenant, name, key_id, codec, size, stored in db.execute(
         "SELECT tenant, name, key_id, codec, size, content FROM blobs"
     ):
@@ -256,12 +274,18 @@ def _check_blobs(db: sqlite3.Connection, report: Report) -> None:
             if not 0 < key_id <= newest_key:
                 report.found(f"blob {blob_ref(name)} of {tenant}: there never was a key {key_id}")
             continue
-        key = DataKey(key_id, keys[key_id] if key_id is not None else b"")
+        secret = keys[key_id] if key_id is not None else b""
+        if len(secret) > SECRET_BYTES and not keyring.is_sealing:
+            sealed += 1
+            continue
         try:
-            if name_blob(key, unpack(codec, stored, size)) != name:
+            content = keyring.opened(name, key_id, secret, codec, stored, size)
+            if name_blob(keyring.key(tenant, key_id, secret), content) != name:
                 report.found(f"blob {blob_ref(name)} of {tenant} is not what was written")
-        except CorruptStore as error:
+        except (CorruptStore, Erased, MissingKey) as error:
             report.found(f"blob {blob_ref(name)} of {tenant}: {error.message}")
+    if sealed:
+        report.unchecked.append(f"{sealed} sealed contents: the vault key is not here")
     for tenant, space, name, seq, data in db.execute(
         "SELECT s.tenant, s.space, s.name, e.seq, e.data FROM events e"
         " JOIN streams s ON s.id = e.stream WHERE instr(e.data, '\"b:')"
@@ -296,9 +320,11 @@ def _check_views(
     db: sqlite3.Connection, fresh: sqlite3.Connection, report: Report, views: Sequence[View]
 ) -> None:
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    own = {"streams", "events", "blobs", "commits", "keys", "leases", "view_versions"}
+    own = {
+        "streams", "events", "blobs", "commits", "keys", "leases", "view_versions", "vault", "rates",
+    }  # fmt: skip
     owned = own | {table for view in views for table in view.tables}
-    report.unchecked = sorted(t for t in tables - owned if not t.startswith("sqlite_"))
+    report.unchecked.extend(sorted(t for t in tables - owned if not t.startswith("sqlite_")))
     try:
         fold(db, fresh, views)
     except (ArtelierError, sqlite3.Error) as error:

@@ -30,11 +30,11 @@ from artelier.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from artelier.log.blobs import Blob, pack
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.event import Draft, Stream, decode_import, encode_data
 from artelier.log.identity import FileIdentity
+from artelier.log.keyring import Keyring
 from artelier.log.stored import RESTORE
 from artelier.log.views import Dispatch, SqliteTx
 
@@ -149,11 +149,6 @@ def _batch_error(error: Exception) -> Exception:
     return error
 
 
-def _blob_row(blob: Blob) -> tuple[Any, ...]:
-    codec, stored = pack(blob.content)
-    return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored
-
-
 class Writer:
     """Commits batches in the order they were submitted. `stop()` finishes what is queued."""
 
@@ -165,8 +160,10 @@ class Writer:
         on_commit: Callable[[int, bool], None],
         identity: FileIdentity | None = None,
         fault: FaultHook | None = None,
+        keyring: Keyring | None = None,
     ) -> None:
         self._db = db
+        self._keyring = keyring or Keyring()
         self._identity = identity
         """None for a file that nobody else knows."""
         self._tx = SqliteTx(db)
@@ -396,8 +393,12 @@ class Writer:
         if batch.blobs:
             self._db.executemany(
                 "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                [_blob_row(blob) for blob in batch.blobs],
+                [self._keyring.row(blob) for blob in batch.blobs],
             )
+            if vault := [secret for blob in batch.blobs for secret in blob.vault]:
+                self._db.executemany(
+                    "INSERT INTO vault VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", vault
+                )
         seqs = tuple(self._append(append, hashes) for append in batch.appends)
         if batch.release is not None:
             self._release(batch.release, token)

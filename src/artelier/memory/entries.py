@@ -22,7 +22,7 @@ from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.likeness import said
 from artelier.memory.scope import ATTEMPTS_MAX, Opened, Scope, checked_key, too_busy
-from artelier.memory.shelf import CARDS, Card, Shelf, card_from
+from artelier.memory.shelf import CARDS, Card, Shelf, cards_from
 from artelier.memory.vectors import as_vector, to_blob
 from artelier.memory.view import IdTaken, KeyApplied, TextKnown
 from artelier.ports.embedder import Embedder
@@ -132,9 +132,10 @@ class Entries:
         rows = await self._scope.store.query(
             f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ?"
             " ORDER BY e.position LIMIT ?",
-            (self._scope.tenant, self._scope.tenant, opened.id, position, limit),
+            (opened.id, position, limit),
         )
-        return [card_from(row).entry(with_embedding=with_embedding) for row in rows]
+        cards = await cards_from(self._scope.store, self._scope.tenant, rows)
+        return [card.entry(with_embedding=with_embedding) for card in cards]
 
     async def cards(self) -> list[Card]:
         """All living entries in the order of adding, as this process holds them."""
@@ -154,10 +155,10 @@ class Entries:
 
     async def _card(self, id: str) -> Card | None:
         rows = await self._scope.store.query(
-            f"{CARDS} WHERE e.store = ? AND e.id = ?",
-            (self._scope.tenant, self._scope.tenant, await self._scope.row_id(), id),
+            f"{CARDS} WHERE e.store = ? AND e.id = ?", (await self._scope.row_id(), id)
         )
-        return card_from(rows[0]) if rows else None
+        cards = await cards_from(self._scope.store, self._scope.tenant, rows)
+        return cards[0] if cards else None
 
     async def config(self, opened: Opened) -> Config:
         """What its artifact says now."""

@@ -174,16 +174,11 @@ class Scope:
             " WHERE tenant = ? AND space = ? AND id = ? AND version = 1",
             (self.tenant, MAIN_SPACE, self.artifact),
         )
-        named = await self.store.query(
-            "SELECT b.key_id, k.secret FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
-            " WHERE b.tenant = ? AND b.name = ?",
-            (self.tenant, blob_name(rows[0][0]) if rows else b""),
-        )
-        key_id, secret = named[0] if named else (0, None)
-        if key_id is not None and secret is None:
+        found = await self.store.key_of(self.tenant, blob_name(rows[0][0])) if rows else None
+        if found is None:
             return await self.store.data_key(self.tenant)
-        self._key = DataKey(key_id, secret or b"")
-        return self._key
+        self._key = found
+        return found
 
     async def mark(self, what: bytes) -> int:
         """A keyed number below 2**56: it tells nothing of the text once the tenant's key is gone."""

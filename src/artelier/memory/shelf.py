@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from artelier.log.blobs import unpack
+from artelier.log import Store
 from artelier.memory.scope import Opened, Scope
 from artelier.memory.vectors import as_list
 from artelier.ports.memory import Entry, Recalled
@@ -20,12 +21,8 @@ PAGE = 2_000
 
 CARDS = (
     "SELECT e.id, e.embedder, e.importance, e.trust, e.run, e.at_us, e.position, e.gone, e.moved,"
-    " c.codec, c.content, c.size, v.codec, v.content, v.size"
-    " FROM memory_entries e"
-    " LEFT JOIN blobs c ON c.name = e.content AND c.tenant = ?"
-    " LEFT JOIN blobs v ON v.name = e.vector AND v.tenant = ?"
+    " e.content, e.vector FROM memory_entries e"
 )
-"""Parameters begin with the tenant, twice."""
 
 
 class Card(NamedTuple):
@@ -71,16 +68,22 @@ class _Content(msgspec.Struct, frozen=True):
 _content = msgspec.json.Decoder(_Content)
 
 
-def card_from(row: tuple[Any, ...]) -> Card:
-    """A row of `CARDS`. Errors: `CorruptStore`."""
-    (id_, embedder, importance, trust, run_id, at_us, position, gone, moved,
-     codec, stored, size, vector_codec, vector, vector_size) = row  # fmt: skip
-    content = _Content() if stored is None else _content.decode(unpack(codec, stored, size))
-    return Card(
-        id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
-        content.text, content.tags, content.speaker, content.date,
-        None if vector is None else unpack(vector_codec, vector, vector_size),
-    )  # fmt: skip
+async def cards_from(store: Store, tenant: str, rows: Sequence[tuple[Any, ...]]) -> list[Card]:
+    """Rows of `CARDS` with their content. Errors: `CorruptStore`."""
+    names = list({name for row in rows for name in row[-2:] if name is not None})
+    found: dict[bytes, bytes] = {}
+    for start in range(0, len(names), 500):
+        found.update(await store.blobs(tenant, names[start : start + 500]))
+    cards: list[Card] = []
+    for *head, name, vector in rows:
+        id_, embedder, importance, trust, run_id, at_us, position, gone, moved = head
+        content = _content.decode(found[name]) if name in found else _Content()
+        card = Card(
+            id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
+            content.text, content.tags, content.speaker, content.date, found.get(vector),
+        )  # fmt: skip
+        cards.append(card)
+    return cards
 
 
 class Shelf:
@@ -141,11 +144,11 @@ class Shelf:
             rows = await self._scope.store.query(
                 f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ?"
                 " ORDER BY e.position LIMIT ?",
-                (tenant, tenant, opened.id, position, PAGE),
+                (opened.id, position, PAGE),
             )
+            cards = await cards_from(self._scope.store, tenant, rows)
             with self.lock:
-                for row in rows:
-                    card = card_from(row)
+                for card in cards:
                     position = card.position
                     if card.id not in self._cards:  # else another task was faster
                         self._put(index, card)

@@ -7,7 +7,6 @@ somebody else has written, the stream's head says so and everything is read agai
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from artelier.artifacts import (
@@ -20,9 +19,7 @@ from artelier.artifacts import (
     principal_of,
 )
 from artelier.artifacts.rows import COLUMNS, Standing, standing_from
-from artelier.errors import CorruptStore
 from artelier.log import DataKey, Store, blob_name, blob_ref
-from artelier.log.blobs import unpack
 from artelier.money import SCRIP
 from artelier.world.events import OfferAccepted
 from artelier.world.stores.entries import whole as with_entries
@@ -83,13 +80,7 @@ class WorldStage(StoreStage):
             "SELECT config FROM worlds WHERE tenant = ? AND id = ?",
             (self.tenant, self.space.partition(":")[2]),
         )
-        if rows:
-            rows = await self._store.query(
-                "SELECT k.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-                " WHERE b.name = ? AND b.tenant = ?",
-                (blob_name(rows[0][0]), self.tenant),
-            )
-        return DataKey(*rows[0]) if rows else None
+        return await self._store.key_of(self.tenant, blob_name(rows[0][0])) if rows else None
 
     async def load(self) -> None:
         """Read all balances and who owns what in two queries."""
@@ -167,15 +158,9 @@ class WorldStage(StoreStage):
         """Read many contents at once that will be asked for; what cannot be read is left out."""
         wanted = list({ref for ref in refs if ref is not None})
         for start in range(0, len(wanted), 500):
-            some = wanted[start : start + 500]
-            marks = ",".join("?" * len(some))
-            rows = await self._store.query(
-                f"SELECT name, codec, content, size FROM blobs WHERE name IN ({marks}) AND tenant = ?",
-                (*map(blob_name, some), self.tenant),
-            )
-            for name, *packed in rows:
-                with suppress(CorruptStore):  # who asks for it is told
-                    self._contents[blob_ref(name)] = unpack(*packed)
+            some = [blob_name(ref) for ref in wanted[start : start + 500]]
+            found = await self._store.blobs(self.tenant, some)
+            self._contents.update({blob_ref(name): content for name, content in found.items()})
 
     def forget_contents(self) -> None:
         """Give back the memory of `preload_contents`."""

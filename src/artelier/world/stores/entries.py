@@ -11,7 +11,6 @@ from artelier.artifacts.rows import Standing
 from artelier.artifacts.stage import PENDING
 from artelier.errors import CorruptStore, InvalidArtifact, NotFound
 from artelier.log import Blob, BlobRef, Store, blob_name, blob_ref
-from artelier.log.blobs import unpack
 from artelier.world.events import EntryAdded, EntryRemoved
 from artelier.world.stores.embedding import as_numbers, from_bytes
 from artelier.world.stores.kind import MEMORY_STORE
@@ -168,12 +167,8 @@ async def contents(stage: Stage, refs: Iterable[str]) -> dict[str, bytes]:
     wanted, found = list(dict.fromkeys(refs)), dict[str, bytes]()
     for start in range(0, len(wanted), _AT_ONCE):
         names = [blob_name(ref) for ref in wanted[start : start + _AT_ONCE]]
-        marks = ",".join("?" * len(names))
-        rows = await store_of(stage).query(
-            f"SELECT name, codec, content, size FROM blobs WHERE name IN ({marks}) AND tenant = ?",
-            (*names, stage.tenant),
-        )
-        found.update({blob_ref(name): unpack(*packed) for name, *packed in rows})
+        stored = await store_of(stage).blobs(stage.tenant, names)
+        found.update({blob_ref(name): content for name, content in stored.items()})
     for ref in wanted:
         if ref not in found:
             try:

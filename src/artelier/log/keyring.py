@@ -1,0 +1,149 @@
+"""Keys as a store keeps them: wrapped by the vault key if there is one, and what they seal.
+
+Without a vault key a data key only names content. With one its row in `keys` is wrapped, content is sealed
+under it, and dropping the row (or losing the vault key) leaves names, sizes and chains, and no content.
+The cipher is handed in; this package knows none.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from artelier.errors import CorruptStore, Erased, InvalidConfig, MissingKey
+from artelier.log.blobs import (
+    SEALED,
+    Blob,
+    DataKey,
+    Scrub,
+    blob_ref,
+    pack,
+    unpack,
+)
+
+SECRET_BYTES = 32
+"""A data key as it is used. Its wrapped form is longer."""
+
+
+class Sealer(Protocol):
+    """A cipher under the vault key. Equal input gives equal output."""
+
+    def wrap(self, secret: bytes) -> bytes:
+        """A data key as it is stored; longer than `SECRET_BYTES`."""
+        ...
+
+    def unwrap(self, stored: bytes) -> bytes | None:
+        """The data key; None if another vault key wrapped it."""
+        ...
+
+    def seal(self, secret: bytes, name: bytes, content: bytes) -> bytes:
+        """Content under a data key; no two contents of one key have one `name`."""
+        ...
+
+    def unseal(self, secret: bytes, name: bytes, sealed: bytes) -> bytes | None:
+        """The content; None if it is not what was sealed under that key and name."""
+        ...
+
+
+ScrubOf = Callable[[str, DataKey], Scrub | None]
+"""What replaces personal data of a tenant; None where nothing does."""
+
+
+class Keyring:
+    """Between the table `keys` and those who store content."""
+
+    def __init__(self, sealer: Sealer | None = None) -> None:
+        self._sealer = sealer
+        self._opened: dict[bytes, bytes] = {}
+        """Data keys by their wrapped form."""
+        self.scrub_of: ScrubOf | None = None
+        """Set by who opens the store, before the first key is asked for."""
+
+    @property
+    def is_sealing(self) -> bool:
+        return self._sealer is not None
+
+    def stored(self, secret: bytes) -> bytes:
+        """The form of a data key in its row."""
+        return secret if self._sealer is None else self._sealer.wrap(secret)
+
+    def adopt(self, db: sqlite3.Connection) -> None:
+        """Wrap keys from before there was a vault key.
+
+        Errors: `InvalidConfig` if another vault key wrapped some.
+        """
+        if self._sealer is None:
+            return
+        rows = db.execute("SELECT key_id, secret FROM keys").fetchall()
+        if any(self._secret(stored) is None for _, stored in rows):
+            raise InvalidConfig(
+                "the vault key is not the one that this database was written with",
+                expected="the same ARTELIER_VAULT_KEY as before",
+                hint="Nothing was changed. Without any vault key the database opens, and shows [erased].",
+            )
+        plain = [
+            (self.stored(bytes(row[1])), row[0]) for row in rows if len(row[1]) <= SECRET_BYTES
+        ]
+        if plain:
+            db.executemany("UPDATE keys SET secret = ? WHERE key_id = ?", plain)
+
+    def key(self, tenant: str, key_id: int | None, stored: bytes) -> DataKey:
+        """A key to store content with.
+
+        Errors: `MissingKey` if its row is wrapped and the vault key is not here.
+        """
+        if key_id is None:
+            return DataKey(None, b"")
+        secret = self._secret(stored)
+        if secret is None:
+            raise MissingKey(
+                f"the content of tenant {tenant!r} is encrypted, and its vault key is not here",
+                expected="ARTELIER_VAULT_KEY in the environment",
+            )
+        key = DataKey(key_id, secret, self._sealer is not None)
+        if self.scrub_of is not None:
+            key = key._replace(scrub=self.scrub_of(tenant, key))
+        return key
+
+    def _secret(self, stored: bytes) -> bytes | None:
+        if len(stored) <= SECRET_BYTES:
+            return stored
+        if self._sealer is None:
+            return None
+        if (known := self._opened.get(stored)) is None:
+            known = self._sealer.unwrap(stored)
+            if known is not None:
+                self._opened[stored] = known
+        return known
+
+    def row(self, blob: Blob) -> tuple[Any, ...]:
+        """A blob as a row of `blobs`."""
+        codec, stored = pack(blob.content)
+        if blob.secret:
+            assert self._sealer is not None
+            codec, stored = codec | SEALED, self._sealer.seal(blob.secret, blob.name, stored)
+        return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored
+
+    def opened(
+        self, name: bytes, key_id: int | None, secret: bytes | None, codec: int, stored: bytes,
+        size: int,
+    ) -> bytes:  # fmt: skip
+        """The content of a row, with `secret` as its key's row has it; None if that row is gone.
+
+        Errors: `Erased`, `CorruptStore`.
+        """
+        if key_id is not None and secret is None:
+            raise Erased("this content was erased", got=blob_ref(name))
+        if codec & ~1 != SEALED:
+            return unpack(codec, stored, size)
+        key = None if secret is None else self._secret(secret)
+        if key is None or self._sealer is None:
+            raise Erased(
+                "this content is sealed, and the vault key is not here", got=blob_ref(name),
+                hint="Set ARTELIER_VAULT_KEY.",
+            )  # fmt: skip
+        packed = self._sealer.unseal(key, name, stored)
+        if packed is None:
+            raise CorruptStore("a sealed blob is not what was written", got=blob_ref(name))
+        return unpack(codec & ~SEALED, packed, size)
