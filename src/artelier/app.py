@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artelier.agents.handle import AgentsHandle
+from artelier.agents.results import keep_result
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
-from artelier.artifacts import Artifacts, Provenance, Space, artifacts_view
+from artelier.artifacts import Artifacts, Space, artifacts_view
 from artelier.clock import Clock, SystemClock
-from artelier.errors import AccessDenied, InvalidRequest, NotFound, StoreClosed, StoreUnavailable
-from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id, fresh_secret
+from artelier.errors import InvalidRequest, StoreClosed, StoreUnavailable
+from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id
 from artelier.kernel import (
     CAPPING,
     COUNTING,
@@ -47,8 +48,8 @@ from artelier.kernel import (
     import_run,
     kernel_view,
     queries,
+    rates_view,
     read_header,
-    result_id,
     run_row,
 )
 from artelier.kernel import replay as replay_run
@@ -63,6 +64,7 @@ from artelier.models.registry import ModelRegistry
 from artelier.operations.commands_handle import CommandsHandle
 from artelier.operations.handle import ChatsHandle
 from artelier.operations.view import operations_view
+from artelier.pii.sealing import sealer_from
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
@@ -83,7 +85,7 @@ if TYPE_CHECKING:
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING, COUNTING),
-    kernel_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
+    kernel_view, rates_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
 
@@ -141,7 +143,8 @@ class Kernel:
             from artelier.telemetry.choice import telemetry_of
 
             watcher = telemetry_of(telemetry, environ=os.environ if environ is None else environ)
-        store = SqliteStore(_file_of(path), VIEWS, fault=fault)
+        sealer = sealer_from(os.environ if environ is None else environ)
+        store = SqliteStore(_file_of(path), VIEWS, fault=fault, sealer=sealer)
         services = Services(
             store=store,
             clock=clock,
@@ -267,7 +270,8 @@ class Kernel:
 
     def verify(self, *, head: str | None = None) -> Report:
         """Check every chain, commit, blob and view of this store."""
-        return verify_store(self._store.path, VIEWS, head=head)
+        sealer = self._store.keyring.sealer
+        return verify_store(self._store.path, VIEWS, head=head, sealer=sealer)
 
     # Housekeeping
 
@@ -396,19 +400,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
     async def _store_result(self, core: RunCore, key: str, content: bytes) -> str:
         """A large tool result as an artifact of the run, in the batch of its event."""
-        space = self._artifacts(f"run:{core.run_id}")
-        id_ = result_id(core.run_id, key)
-        wish: dict[str, Any] = {
-            "kind": "document", "content": content.decode(),
-            "provenance": Provenance(run_id=core.run_id, step=key),
-        }  # fmt: skip
-        try:
-            append, blobs, artifact = await space.plan_write(id_, **wish)
-        except (AccessDenied, NotFound):  # somebody else has or had the name: take another
-            id_ = f"{id_}.{fresh_secret(6).hex()}"
-            append, blobs, artifact = await space.plan_write(id_, **wish)
-        core.writer.note_aside(append, blobs)
-        return f"{artifact.id}@{artifact.version}"
+        return await keep_result(self._artifacts(f"run:{core.run_id}"), core, key, content)
 
     # Artifacts
 
@@ -423,9 +415,11 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return self._kernel.memory
 
     def _artifacts(self, principal: str) -> Artifacts:
+        from artelier.missions.holding import HeldStage
+
         return Artifacts(
             self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,
-            interpreter=self._kernel.sandbox,
+            interpreter=self._kernel.sandbox, stages=HeldStage,
         )  # fmt: skip
 
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:

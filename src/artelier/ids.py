@@ -17,6 +17,9 @@ TenantId = NewType("TenantId", str)
 DEFAULT_TENANT = TenantId("default")
 MAIN_SPACE = "main"
 
+OPERATOR = "operator"
+"""The principal that people act as with artifacts, and the actor where nobody says which person it was."""
+
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SPACE = re.compile(r"main|world:[A-Za-z0-9._:-]{1,128}")
 # What looks like a reference to content (`b:` and 43 characters) is none: events name both inline.

@@ -7,23 +7,21 @@ from typing import Any, cast
 
 from artelier.agents.loops import kit_of
 from artelier.agents.reading import read_artifact_tool
-from artelier.artifacts import Provenance
+from artelier.agents.results import keep_result
 from artelier.cycle.driving import code_missing, go, has_ended, recorded
 from artelier.errors import (
-    AccessDenied,
     InvalidRequest,
     NotFound,
     RunStopped,
     RunSuspended,
 )
-from artelier.ids import fresh_secret
-from artelier.kernel import Limits, Run, RunCore, result_id, run_row
+from artelier.ids import OPERATOR
+from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.missions.delegating import DELEGATE, delegate_tool
 from artelier.missions.job import LOOP, TaskJob
 from artelier.missions.loop import TaskLoop
-from artelier.missions.membranes import OPERATOR
 from artelier.missions.view import status_of
 from artelier.ports.tool import ToolPort
 
@@ -112,19 +110,8 @@ def _results_of(desk: Any, job: TaskJob) -> Any:
 
     async def store(core: RunCore, key: str, content: bytes) -> str:
         artifacts = desk.as_principal(job.agent).artifacts
-        id_ = result_id(core.run_id, key)
-        wish: dict[str, Any] = {
-            "kind": "document", "content": content.decode(),
-            "access": {"allow": {"read": [OPERATOR]}},
-            "provenance": Provenance(run_id=core.run_id, step=key),
-        }  # fmt: skip
-        try:
-            append, blobs, artifact = await artifacts.plan_write(id_, **wish)
-        except (AccessDenied, NotFound):  # somebody else has or had the name: take another
-            id_ = f"{id_}.{fresh_secret(6).hex()}"
-            append, blobs, artifact = await artifacts.plan_write(id_, **wish)
-        core.writer.note_aside(append, blobs)
-        return f"{artifact.id}@{artifact.version}"
+        access = {"allow": {"read": [OPERATOR]}}
+        return await keep_result(artifacts, core, key, content, access=access)
 
     return store
 
