@@ -11,6 +11,7 @@ from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.cli.command import command, group
 from artelier.errors import AccessDenied, InvalidRequest
+from artelier.ids import OPERATOR
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 app = group("artifacts", help="Look at artifacts: what runs wrote, version by version.")
 
 ArtifactId = Annotated[str, typer.Argument(metavar="ID", help="Id of the artifact.")]
-OPERATOR = "operator"
-"""Whom people act as in the main space."""
 
 As = Annotated[
     str | None,

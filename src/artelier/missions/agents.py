@@ -8,13 +8,13 @@ from typing import Any
 
 from artelier.artifacts import Artifact
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
+from artelier.ids import OPERATOR
 from artelier.kernel import AgentResult
 from artelier.kernel.family import totals
 from artelier.log import Batch
 from artelier.missions.assigning import agent_content
 from artelier.missions.definition import AgentContent, checked
 from artelier.missions.launching import steering, toggles
-from artelier.missions.membranes import OPERATOR
 from artelier.missions.names import check_name
 from artelier.missions.outlook import upcoming
 from artelier.missions.reading import agent_ids, task_page

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 from artelier.artifacts import Artifact
 from artelier.errors import InvalidRequest, SequenceConflict, VersionConflict
+from artelier.ids import OPERATOR
 from artelier.kernel.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, checked
-from artelier.missions.membranes import OPERATOR, checked_budget, checked_name
+from artelier.missions.membranes import checked_budget, checked_name
 from artelier.money import parse_usd
 
 ATTEMPTS_MAX = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from artelier.errors import InvalidRequest, NotFound
+from artelier.ids import OPERATOR
 from artelier.missions.definition import AgentContent, TaskContent, checked
 from artelier.missions.job import TaskJob
-from artelier.missions.membranes import OPERATOR
 from artelier.missions.names import check_name
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from artelier.artifacts import Artifacts
 from artelier.cycle.driving import go_below
 from artelier.errors import NotFound, RunStopped, ToolFailed
+from artelier.ids import OPERATOR
 from artelier.kernel import Run, RunCore
 from artelier.log import Batch
 from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, checked
@@ -67,7 +68,7 @@ async def _made(desk: Any, child: TaskJob) -> None:
     """The child's artifact, unless an earlier entry has made it."""
     from artelier.missions.launching import task_made
 
-    artifacts: Artifacts = desk.as_principal("operator").artifacts
+    artifacts: Artifacts = desk.as_principal(OPERATOR).artifacts
     try:
         await artifacts.read(child.task)
     except NotFound:

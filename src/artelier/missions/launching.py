@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from artelier.artifacts import Provenance
+from artelier.ids import OPERATOR
 from artelier.kernel.manifest import encoded
 from artelier.log import Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.missions import events as ev
@@ -20,7 +21,7 @@ from artelier.missions.definition import (
     PlannedTask,
     TaskContent,
 )
-from artelier.missions.membranes import OPERATOR, Membranes
+from artelier.missions.membranes import Membranes
 from artelier.missions.names import check_name
 from artelier.missions.steering import AXES, Steering
 from artelier.money import parse_usd

@@ -21,16 +21,13 @@ from artelier.errors import (
     NotFound,
     VersionConflict,
 )
-from artelier.ids import MAIN_SPACE, check_artifact_id
+from artelier.ids import MAIN_SPACE, OPERATOR, check_artifact_id
 from artelier.money import format_usd, parse_usd
 
 if TYPE_CHECKING:
     from artelier.artifacts import Space
     from artelier.kernel import Services
     from artelier.log import Blob, StreamAppend
-
-OPERATOR = "operator"
-"""Whom people act as with artifacts; which person it was is the actor of the event."""
 
 KIND = "membrane"
 

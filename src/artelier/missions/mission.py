@@ -19,6 +19,7 @@ from artelier.errors import (
     RunStopped,
     RunSuspended,
 )
+from artelier.ids import OPERATOR
 from artelier.kernel import Approval, Run
 from artelier.kernel.core import RunCore, is_final
 from artelier.kernel.manifest import encoded
@@ -30,7 +31,7 @@ from artelier.missions.definition import Plan
 from artelier.missions.driving import drive_task
 from artelier.missions.estimate import estimated
 from artelier.missions.launching import launched
-from artelier.missions.membranes import OPERATOR, Membranes
+from artelier.missions.membranes import Membranes
 from artelier.missions.plan import MissionJob, PlanInvalid, mistakes_of, planned
 from artelier.missions.report import report_of
 from artelier.missions.standing import Standing, fresh_tasks, standing_of

@@ -13,6 +13,7 @@ import msgspec
 from artelier.artifacts import Artifact
 from artelier.context import assemble
 from artelier.errors import Conflict, NotFound
+from artelier.ids import OPERATOR
 from artelier.kernel import Prompt, RangePart, Renderer
 from artelier.kernel.ancestry import lineage, newest_state
 from artelier.kernel.events import StepCompleted
@@ -25,7 +26,6 @@ from artelier.missions.ending import GOES_ON, begins_anew
 from artelier.missions.events import TaskEnded
 from artelier.missions.guidance import Guidance
 from artelier.missions.loop import NOTES_MAX
-from artelier.missions.membranes import OPERATOR
 from artelier.missions.outlook import Upcoming, upcoming
 from artelier.missions.state import TaskState
 from artelier.missions.steered import guidance, joined, steering_of

@@ -9,11 +9,12 @@ import msgspec
 
 from artelier.artifacts.artifact import Artifact
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
+from artelier.ids import OPERATOR
 from artelier.kernel import run_row
 from artelier.kernel.family import asked_below, totals
 from artelier.kernel.queries import approvals, blob_json
 from artelier.missions.definition import checked
-from artelier.missions.membranes import OPERATOR, Membranes
+from artelier.missions.membranes import Membranes
 from artelier.missions.plan import LOOP
 from artelier.missions.standing import reason_of
 from artelier.missions.view import status_of

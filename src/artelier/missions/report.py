@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from artelier.errors import ArtelierError
-from artelier.missions.membranes import OPERATOR
+from artelier.ids import OPERATOR
 
 TEXT_CHARS_MAX = 1_000_000
 """Of one report; the outputs themselves are whole."""

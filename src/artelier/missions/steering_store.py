@@ -13,13 +13,12 @@ from artelier.errors import (
     SequenceConflict,
     VersionConflict,
 )
-from artelier.ids import MAIN_SPACE
+from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
 from artelier.missions.policy import bias
 from artelier.missions.steering import Steering, effective
 
-OPERATOR = "operator"
 SUFFIX = "/steering"
 KINDS = ("agent", "membrane")
 

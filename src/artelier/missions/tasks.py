@@ -10,7 +10,7 @@ from typing import Any, cast
 from artelier.agents.finish import agent_result
 from artelier.artifacts import Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
-from artelier.ids import fresh_secret
+from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row
 from artelier.kernel.core import is_final
 from artelier.log import Batch, StreamAppend, Tx
@@ -19,7 +19,6 @@ from artelier.missions.assigning import agent_content, task_job
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checked
 from artelier.missions.job import TaskJob
 from artelier.missions.launching import task_made, with_event
-from artelier.missions.membranes import OPERATOR
 from artelier.missions.names import check_name
 from artelier.missions.standing import Standing, needed_by, standing_of
 

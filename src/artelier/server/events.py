@@ -20,7 +20,7 @@ import msgspec
 from artelier.artifacts.access import Access
 from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError
-from artelier.ids import MAIN_SPACE
+from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.log import Event, registered, stored_blob
 from artelier.log.contract import Store
 from artelier.operations.definition import HOOKS
@@ -233,7 +233,7 @@ def _may_be_told(data: dict[str, Any], field: str) -> bool:
         written = msgspec.convert(data, ArtifactWritten)
     except msgspec.ValidationError:
         return False
-    return Access.check("read", "operator", written).allowed
+    return Access.check("read", OPERATOR, written).allowed
 
 
 def of_operation(key: Any) -> bool:

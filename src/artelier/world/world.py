@@ -17,7 +17,7 @@ from artelier.artifacts import Service, account_of
 from artelier.artifacts.bill import PRICE_MAX
 from artelier.artifacts.content import canonical_json
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
-from artelier.ids import check_space
+from artelier.ids import OPERATOR, check_space
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.money import SCRIP
@@ -38,8 +38,6 @@ from artelier.world.stage import WorldStage
 from artelier.world.stores import register_stores
 from artelier.world.tick import Cast, Passed, pass_tick
 from artelier.world.transfer import CarriedWorld, export_world, import_world
-
-OPERATOR = "operator"
 
 
 class World:

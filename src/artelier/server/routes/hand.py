@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from artelier.artifacts import Artifacts, Space
-
-OPERATOR = "operator"
+from artelier.ids import OPERATOR
 
 
 class Acting(Protocol):

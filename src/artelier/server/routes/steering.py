@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
+from artelier.ids import OPERATOR
 from artelier.missions.outlook import upcoming, written
 from artelier.missions.policy import bias
 from artelier.missions.steering import Steering
-from artelier.missions.steering_store import OPERATOR, SUFFIX, SteeringStore
+from artelier.missions.steering_store import SUFFIX, SteeringStore
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.wire import steering as wire

@@ -10,6 +10,7 @@ import msgspec
 from artelier.artifacts import account_of
 from artelier.artifacts.content import canonical_json
 from artelier.errors import ArtelierError, Conflict, InvalidConfig, SequenceConflict
+from artelier.ids import OPERATOR
 from artelier.ledger import Posting
 from artelier.log import make_blob
 from artelier.money import SCRIP
@@ -22,7 +23,7 @@ from artelier.world.genesis.made import Beginning, Made, append, decide
 from artelier.world.genesis.settling import shipped_artifacts
 from artelier.world.policies import Policy
 from artelier.world.shocks import SOURCE
-from artelier.world.world import OPERATOR, World
+from artelier.world.world import World
 
 _FIELD: Mapping[str, str] = dict(zip(INLINE, REFERENCES, strict=False))
 """The field of an agent artifact that names what an entry holds inline: the first five, in order."""
