@@ -1,12 +1,10 @@
-"""The shipped texts of the loop: files with a version."""
+"""The shipped texts of this package's prompts: files with a version."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.resources import files
+from functools import partial
 
+from artelier.context.wording import shipped_text
 
-@lru_cache(maxsize=32)
-def template(name: str) -> str:
-    """The text of a shipped template, such as `repair-1`."""
-    return (files("artelier.agents") / "templates" / f"{name}.md").read_text("utf-8").strip()
+template = partial(shipped_text, "artelier.agents")
+"""The text of a template of this package, by its name."""

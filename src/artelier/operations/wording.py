@@ -1,12 +1,10 @@
-"""The shipped texts of this package's prompts: files with a version, loaded once."""
+"""The shipped texts of this package's prompts: files with a version."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.resources import files
+from functools import partial
 
+from artelier.context.wording import shipped_text
 
-@lru_cache(maxsize=32)
-def wording(name: str) -> str:
-    """The text of a shipped prompt, such as `continue-1`."""
-    return (files("artelier.operations") / "prompts" / f"{name}.md").read_text("utf-8").strip()
+wording = partial(shipped_text, "artelier.operations", folder="prompts")
+"""The text of a prompt of this package, by its name."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
 
 from artelier.agents.minds import PromptArtifact, read_prompt
+from artelier.context.wording import shipped_text
 
 
 @lru_cache(maxsize=32)
 def template(name: str) -> PromptArtifact:
     """A shipped template, such as `now-1`."""
-    path = files("artelier.world.mind") / "templates" / f"{name}.md"
-    return read_prompt(path.read_text("utf-8").strip())
+    return read_prompt(shipped_text("artelier.world.mind", name))
