@@ -86,6 +86,30 @@ def _text(values: Sequence[str]) -> str:
     return _json.encode(list(values)).decode()
 
 
+def _set(
+    event: Applied, tx: Tx, task: str, *, only: str = "1", given: tuple[str, ...] = (),
+    **values: str | int | None,
+) -> None:  # fmt: skip
+    """Change columns of a task where `only` holds, a condition of this file over `given`."""
+    changes = ", ".join(f"{column} = ?" for column in values)
+    tx.execute(
+        f"UPDATE tasks SET {changes}, changed_us = ? WHERE tenant = ? AND task = ? AND {only}",
+        (*values.values(), event.at_us, event.stream.tenant, task, *given),
+    )
+
+
+def _reopen(event: Applied, tx: Tx, task: str, *, only: str = "1") -> None:
+    _set(event, tx, task, only=only, ended="", reason="", blocked_by="", alone=1)
+
+
+def _set_iteration(event: Applied, tx: Tx, iteration: int, **values: str | int | None) -> None:
+    changes = ", ".join(f"{column} = ?" for column in values)
+    tx.execute(
+        f"UPDATE task_iterations SET {changes} WHERE tenant = ? AND task = ? AND iteration = ?",
+        (*values.values(), event.stream.tenant, event.stream.id, iteration),
+    )
+
+
 # Missions
 
 
@@ -135,11 +159,9 @@ def _created(event: Applied, tx: Tx) -> None:
 def _changed(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskChanged, event.data)
     _check_own(event, data.task)
-    tx.execute(
-        "UPDATE tasks SET agent = ?, inputs = ?, max_iterations = ?, changed_us = ?"
-        " WHERE tenant = ? AND task = ?",
-        (data.agent, _text(data.inputs), data.max_iterations, event.at_us,
-         event.stream.tenant, data.task),
+    _set(
+        event, tx, data.task, agent=data.agent, inputs=_text(data.inputs),
+        max_iterations=data.max_iterations,
     )  # fmt: skip
     tx.execute(
         "DELETE FROM task_dependencies WHERE tenant = ? AND task = ?",
@@ -152,10 +174,8 @@ def _changed(event: Applied, tx: Tx) -> None:
 def _cancelled(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskCancelled, event.data)
     _check_own(event, data.task)
-    tx.execute(
-        "UPDATE tasks SET ended = 'cancelled', reason = 'cancelled', changed_us = ?"
-        " WHERE tenant = ? AND task = ? AND ended IN ('', 'blocked')",
-        (event.at_us, event.stream.tenant, data.task),
+    _set(
+        event, tx, data.task, only="ended IN ('', 'blocked')", ended="cancelled", reason="cancelled"
     )
 
 
@@ -163,11 +183,7 @@ def _cancelled(event: Applied, tx: Tx) -> None:
 def _wanted_again(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskReopened, event.data)
     _check_own(event, data.task)
-    tx.execute(
-        "UPDATE tasks SET ended = '', reason = '', blocked_by = '', alone = 1, changed_us = ?"
-        " WHERE tenant = ? AND task = ? AND ended IN ('cancelled', 'blocked')",
-        (event.at_us, event.stream.tenant, data.task),
-    )
+    _reopen(event, tx, data.task, only="ended IN ('cancelled', 'blocked')")
 
 
 def _check_own(event: Applied, task: str) -> None:
@@ -185,11 +201,10 @@ def _depend(tx: Tx, tenant: str, task: str, before: Sequence[str]) -> None:
 @missions_view.on(ev.TaskBlocked)
 def _blocked(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskBlocked, event.data)
-    tx.execute(
-        "UPDATE tasks SET ended = 'blocked', reason = ?, blocked_by = ?, changed_us = ?"
-        " WHERE tenant = ? AND task = ? AND mission = ? AND ended = ''",
-        (data.reason, data.by, event.at_us, event.stream.tenant, data.task, event.stream.id),
-    )
+    _set(
+        event, tx, data.task, only="mission = ? AND ended = ''", given=(event.stream.id,),
+        ended="blocked", reason=data.reason, blocked_by=data.by,
+    )  # fmt: skip
 
 
 @missions_view.on(ev.TaskBegun)
@@ -224,33 +239,26 @@ def _not_decided(event: Applied, tx: Tx) -> None:
 @missions_view.on(ev.DecisionExecuted)
 def _acted(event: Applied, tx: Tx) -> None:
     data = cast(ev.DecisionExecuted, event.data)
-    tx.execute(
-        "UPDATE task_iterations SET step = ?, artifact = ?, is_error = ?, code = ?"
-        " WHERE tenant = ? AND task = ? AND iteration = ?",
-        (data.step, data.artifact, int(data.is_error), data.code,
-         event.stream.tenant, event.stream.id, data.iteration),
+    _set_iteration(
+        event, tx, data.iteration, step=data.step, artifact=data.artifact,
+        is_error=int(data.is_error), code=data.code,
     )  # fmt: skip
 
 
 @missions_view.on(ev.TaskEvaluated)
 def _evaluated(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEvaluated, event.data)
-    tx.execute(
-        "UPDATE task_iterations SET passed = ?, verdict = ?, void = ?"
-        " WHERE tenant = ? AND task = ? AND iteration = ?",
-        (int(data.passed), data.verdict, data.void, event.stream.tenant, event.stream.id,
-         data.iteration),
-    )  # fmt: skip
+    _set_iteration(
+        event, tx, data.iteration, passed=int(data.passed), verdict=data.verdict, void=data.void
+    )
 
 
 @missions_view.on(ev.TaskEnded)
 def _ended(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEnded, event.data)
-    tx.execute(
-        "UPDATE tasks SET ended = ?, reason = ?, blocked_by = ?, outputs = ?, iterations = ?,"
-        " changed_us = ? WHERE tenant = ? AND task = ?",
-        (data.status, data.reason, data.by, _text(data.outputs), data.iterations, event.at_us,
-         event.stream.tenant, event.stream.id),
+    _set(
+        event, tx, event.stream.id, ended=data.status, reason=data.reason, blocked_by=data.by,
+        outputs=_text(data.outputs), iterations=data.iterations,
     )  # fmt: skip
 
 
@@ -267,11 +275,7 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
 
 @missions_view.on(kernel_events.RunReopened)
 def _reopened(event: Applied, tx: Tx) -> None:
-    tx.execute(
-        "UPDATE tasks SET ended = '', reason = '', blocked_by = '', alone = 1, changed_us = ?"
-        " WHERE tenant = ? AND task = ?",
-        (event.at_us, event.stream.tenant, event.stream.id),
-    )
+    _reopen(event, tx, event.stream.id)
 
 
 @missions_view.on(kernel_events.RunForked)
