@@ -1,11 +1,10 @@
-import { useState } from "react";
 import { api, path } from "@/client/http";
 import { liveMembranes } from "@/projection/vitals";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useProjection } from "@/state/log";
 import { ActionButton } from "@/shell/ActionButton";
-import { Select } from "@/ui/Select";
+import { Choice } from "../parts/Choice";
 import { RefButton } from "../parts/RefButton";
 
 interface SharingProps {
@@ -16,11 +15,9 @@ interface SharingProps {
 /** The membranes whose members may read it: more of them, or fewer. */
 export function Sharing({ id, shared }: SharingProps) {
   const there = useProjection(liveMembranes);
-  const [chosen, setChosen] = useState("");
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
   const others = there.filter((one) => !shared.includes(one.id));
-  const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (membrane: string, verb: "share" | "unshare", done: string) =>
     void attempt(() => api.post(`${path("membranes", membrane)}/${verb}`, { artifact: id }), done);
   return (
@@ -42,23 +39,14 @@ export function Sharing({ id, shared }: SharingProps) {
           </li>
         ))}
       </ul>
-      {target !== undefined && (
-        <div className="flex items-end gap-2">
-          <Select
-            label="Share in membrane"
-            value={target.id}
-            options={others.map((one) => ({ value: one.id, label: `${one.name} · ${one.id}` }))}
-            onChange={setChosen}
-            className="min-w-0 flex-1"
-          />
-          <ActionButton
-            label="Share"
-            busy={busy}
-            may={may}
-            onClick={() => post(target.id, "share", "Its members can read it from their next step on.")}
-          />
-        </div>
-      )}
+      <Choice
+        label="Share in membrane"
+        options={others.map((one) => ({ value: one.id, label: `${one.name} · ${one.id}` }))}
+        verb="Share"
+        busy={busy}
+        may={may}
+        onChoose={(id) => post(id, "share", "Its members can read it from their next step on.")}
+      />
       {there.length === 0 && <p className="text-ink-2">There is no membrane yet; a goal makes one.</p>}
     </div>
   );

@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { api, path } from "@/client/http";
 import { shortName } from "@/projection/event";
 import { liveAgents } from "@/projection/vitals";
@@ -6,7 +5,7 @@ import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
 import { ActionButton } from "@/shell/ActionButton";
-import { Select } from "@/ui/Select";
+import { Choice } from "../parts/Choice";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
 
@@ -18,11 +17,9 @@ interface MembersProps {
 /** Agents that read what is shared; who leaves loses the right at once. */
 export function Members({ id, members }: MembersProps) {
   const graph = useGraph();
-  const [chosen, setChosen] = useState("");
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
   const others = liveAgents(graph).filter((one) => one.version > 0 && !members.includes(one.id));
-  const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (agent: string, verb: "join" | "leave", done: string) =>
     void attempt(() => api.post(`${path("membranes", id)}/${verb}`, { agent }), done);
   return (
@@ -53,23 +50,14 @@ export function Members({ id, members }: MembersProps) {
           </li>
         ))}
       </ul>
-      {target !== undefined && (
-        <div className="flex items-end gap-2">
-          <Select
-            label="Add an agent"
-            value={target.id}
-            options={others.map((one) => ({ value: one.id, label: `${one.name} · ${one.id}` }))}
-            onChange={setChosen}
-            className="min-w-0 flex-1"
-          />
-          <ActionButton
-            label="Add"
-            busy={busy}
-            may={may}
-            onClick={() => post(target.id, "join", "It reads what is shared here from its next step on.")}
-          />
-        </div>
-      )}
+      <Choice
+        label="Add an agent"
+        options={others.map((one) => ({ value: one.id, label: `${one.name} · ${one.id}` }))}
+        verb="Add"
+        busy={busy}
+        may={may}
+        onChoose={(id) => post(id, "join", "It reads what is shared here from its next step on.")}
+      />
     </Part>
   );
 }

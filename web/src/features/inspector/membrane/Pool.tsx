@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { madeArtifacts } from "@/projection/vitals";
@@ -6,7 +5,7 @@ import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { useGraph } from "@/state/log";
 import { ActionButton } from "@/shell/ActionButton";
-import { Select } from "@/ui/Select";
+import { Choice } from "../parts/Choice";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
 
@@ -21,7 +20,6 @@ const ROWS_MAX = 200;
 /** What the members may read: more of it, or less. */
 export function Pool({ membrane, ids }: PoolProps) {
   const graph = useGraph();
-  const [chosen, setChosen] = useState("");
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
   const titles = new Map(membrane.shared.map((one) => [one.id, one.title]));
@@ -29,7 +27,6 @@ export function Pool({ membrane, ids }: PoolProps) {
   const others = madeArtifacts(graph)
     .filter((one) => !shared.includes(one.id))
     .slice(0, ROWS_MAX);
-  const target = others.find((one) => one.id === chosen) ?? others[0];
   const post = (artifact: string, verb: "share" | "unshare", done: string) =>
     void attempt(() => api.post(`${path("membranes", membrane.id)}/${verb}`, { artifact }), done);
   return (
@@ -69,23 +66,14 @@ export function Pool({ membrane, ids }: PoolProps) {
       {shared.length > ROWS_MAX && (
         <p className="text-12 text-ink-2">{shared.length - ROWS_MAX} more are shared.</p>
       )}
-      {target !== undefined && (
-        <div className="flex items-end gap-2">
-          <Select
-            label="Share an artifact"
-            value={target.id}
-            options={others.map((one) => ({ value: one.id, label: `${one.title} · ${one.id}` }))}
-            onChange={setChosen}
-            className="min-w-0 flex-1"
-          />
-          <ActionButton
-            label="Share"
-            busy={busy}
-            may={may}
-            onClick={() => post(target.id, "share", "Members can read it from their next step on.")}
-          />
-        </div>
-      )}
+      <Choice
+        label="Share an artifact"
+        options={others.map((one) => ({ value: one.id, label: `${one.title} · ${one.id}` }))}
+        verb="Share"
+        busy={busy}
+        may={may}
+        onChoose={(id) => post(id, "share", "Members can read it from their next step on.")}
+      />
     </Part>
   );
 }
