@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING, COUNTING),
-    kernel_view, rates_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
+    kernel_view, schedules_view, rates_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +36,7 @@ def verify(
     """
     from artelier.app import VIEWS
     from artelier.log import verify_store
+    from artelier.pii.sealing import sealer_from
 
     if head is not None and not _HEAD.fullmatch(head):
         raise InvalidRequest(
@@ -43,7 +45,7 @@ def verify(
         )  # fmt: skip
     path = call.existing()
     with call.screen.working(f"verifying {path}"):
-        report = verify_store(path, VIEWS, head=head)
+        report = verify_store(path, VIEWS, head=head, sealer=sealer_from(os.environ))
     if call.as_json:
         import msgspec
 

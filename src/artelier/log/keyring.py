@@ -61,6 +61,11 @@ class Keyring:
         """Set by who opens the store, before the first key is asked for."""
 
     @property
+    def sealer(self) -> Sealer | None:
+        """The cipher, if there is a vault key."""
+        return self._sealer
+
+    @property
     def is_sealing(self) -> bool:
         return self._sealer is not None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import scrypt
 from hmac import digest
@@ -18,6 +19,7 @@ from artelier.errors import InvalidConfig
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+VARIABLE = "ARTELIER_VAULT_KEY"
 KEY_BYTES = 32
 WORDS_MIN = 16
 """Characters of a vault key that is no 32 bytes in hex or base64."""
@@ -65,6 +67,12 @@ class VaultCipher:
 
     def unseal(self, secret: bytes, name: bytes, sealed: bytes) -> bytes | None:
         return _opened(_sealing(secret), name[:_NONCE_BYTES], sealed, name)
+
+
+def sealer_from(environ: Mapping[str, str]) -> VaultCipher | None:
+    """The cipher of ARTELIER_VAULT_KEY; None if it is not set. Errors: `InvalidConfig`."""
+    text = environ.get(VARIABLE, "")
+    return VaultCipher.of(text) if text else None
 
 
 def _bytes_of(text: str) -> bytes | None:
