@@ -371,3 +371,53 @@ def test_the_tools_of_an_agent_are_those_of_its_next_prompt(tmp_path: Path) -> N
 async def tools_of(desk: Any, agent: str) -> dict[str, str | None]:
     shown = await desk.mission_agent(agent)
     return {tool["name"]: tool["why_off"] for tool in shown["tools"]}
+
+
+def test_what_work_stands_on_is_not_deleted_before_it_is_over(tmp_path: Path) -> None:
+    """Whoever asks and by which door; an idle agent, a task that has ended and an idle membrane go."""
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            artifacts = desk.as_principal("operator").artifacts
+            ana = await agent(desk)
+            await desk.membranes.create("lab", name="Lab", members=[ana])
+            await desk.tasks.create(**own(), assigned_agent_id=ana)
+
+            said: list[str] = []
+            for id in ("lab", ana, "tasks/own"):
+                with pytest.raises(Conflict) as refused:
+                    await artifacts.delete(id)
+                said.append(str(refused.value))
+
+            assert "its member staff/ana works on task tasks/own" in said[0]
+            assert "task tasks/own is assigned to it" in said[1]
+            assert "artelier tasks cancel tasks/own" in said[2]
+            assert (await desk.tasks.start("tasks/own")).status == "completed"
+            for id in ("lab", ana, "tasks/own"):
+                await artifacts.delete(id)
+            with pytest.raises(NotFound):
+                await artifacts.read("lab")
+
+    play(scenario())
+
+
+def test_an_idle_member_and_a_cancelled_task_hold_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            artifacts = desk.as_principal("operator").artifacts
+            ana, bob = await agent(desk), await agent(desk, "staff/bob")
+            await desk.membranes.create("lab", name="Lab", members=[ana, bob])
+            await desk.tasks.create(**own(), assigned_agent_id=ana)
+
+            await artifacts.delete(bob)
+            await desk.membranes.leave("lab", ana)
+            await artifacts.delete("lab")
+            await desk.tasks.cancel("tasks/own")
+            await artifacts.delete("tasks/own")
+            await artifacts.delete(ana)
+
+            assert await desk.membranes.list() == []
+
+    play(scenario())

@@ -154,7 +154,8 @@ class Door(NamedTuple):
                 return
             draft = Draft(data, self.clock.now_us(), self.actor)
             batch = Batch(
-                appends=(StreamAppend(stream, (draft,), seq),), guard=stage.guard_beyond_one()
+                appends=(StreamAppend(stream, (draft,), seq),),
+                guard=stage.guard_for(action, verdict.granted()),
             )
             try:
                 await self.store.append(batch)

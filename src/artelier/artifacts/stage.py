@@ -219,6 +219,10 @@ class StoreStage:
 
         return guard
 
+    def guard_for(self, action: str, standing: Standing) -> Callable[[Tx], None] | None:
+        """A guard for a batch with what was decided about one artifact; what others stand on is refused."""
+        return self.guard_beyond_one()
+
     def guard_beyond_one(self) -> Callable[[Tx], None] | None:
         """A guard for a batch that expects the head of one artifact's stream.
 

@@ -310,7 +310,8 @@ class Artifacts:
     async def delete(self, id: str) -> None:
         """Leave a tombstone: no version is readable, and the id stays taken. Its scrip goes to its owner.
 
-        Errors: `NotFound`, `AccessDenied`; `Conflict` for a kind of which none can be deleted.
+        Errors: `NotFound`, `AccessDenied`; `Conflict` for a kind of which none can be deleted, and for what
+        work that is not over stands on.
         """
         door = self._door
 
