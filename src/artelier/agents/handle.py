@@ -15,6 +15,7 @@ from artelier.kernel.queries import blob_json
 
 if TYPE_CHECKING:
     from artelier.agents.carrying import Carried, KeepsMemory
+    from artelier.agents.schedules import Schedules
     from artelier.context import CompactionStrategy
     from artelier.kernel import Services, TenantState
     from artelier.kernel.transfer import Keys
@@ -108,6 +109,13 @@ class AgentsHandle:
         return await import_agent(
             self.services, self.keys, self.id, path, size_max_bytes=size_max_bytes, by=by
         )
+
+    @property
+    def schedules(self: Desk) -> Schedules:
+        """What is started again and again: `desk.schedules.add(...)`."""
+        from artelier.agents.schedules import Schedules
+
+        return Schedules(self)
 
     # Compactions of their conversations
 

@@ -1,4 +1,4 @@
-"""A worker: takes due timers and runs that nobody drives any more, and drives them to their end."""
+"""A worker: takes due timers, due schedules and runs that nobody drives any more, and drives them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from artelier.agents.autonomous import Kernels
 from artelier.agents.loops import registered_loops, resume_run
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
+from artelier.kernel.schedules.firing import fire_due, waiting
 from artelier.kernel.services import Services
 
 LOOK_S = 0.5
@@ -59,7 +60,8 @@ class Worker:
         """Runs that somebody should drive now, as (tenant, run id), oldest first.
 
         A child is its parent's to drive: for one that could go on, the run at the top of its tree is due.
-        Other packages know of more: tasks that wait to be begun, children of runs that have ended.
+        Other packages know of more: tasks that wait to be begun, children of runs that have ended. So do
+        schedules: what they have fired and nobody has started.
         """
         now_us = self._services.clock.now_us()
         rows = await self._services.store.query(DUE, (now_us,))
@@ -71,6 +73,7 @@ class Worker:
         for loop in registered_loops().values():
             if loop.due is not None:
                 found += await loop.due(self._services, DUE_MAX)
+        found += await waiting(self._services, DUE_MAX, tenant=self._tenant)
         return [key for key in found if self._tenant is None or key[0] == self._tenant]
 
     async def once(self) -> int:
@@ -94,6 +97,7 @@ class Worker:
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     async def _start(self) -> None:
+        await fire_due(self._services, tenant=self._tenant)
         for key in await self.due():
             if key in self._busy or len(self._busy) >= AT_ONCE_MAX:
                 continue

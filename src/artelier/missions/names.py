@@ -13,7 +13,7 @@ _PEOPLE = ("operator", "system", "kernel", "host", "world")
 
 _PREFIXES = (
     "user:", "system:", "tenant:", "membrane:", "main:", "mission:", "chat:", "run:",
-    "artifact:", "session:", "world:",
+    "artifact:", "session:", "world:", "schedule:",
 )  # fmt: skip
 """With which actors, groups and streams begin."""
 

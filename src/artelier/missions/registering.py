@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from artelier.agents.launching import (
+    GOAL_CHARS_MAX,
+    Launch,
+    check_text,
+    checked_settings,
+    register_launch,
+)
 from artelier.agents.loops import BuiltIn, register_loop
 from artelier.errors import InvalidRequest, NotFound
-from artelier.kernel import AgentResult, Run
+from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.services import Services
 
 MISSION, TASK = "mission", "task"
@@ -93,8 +100,40 @@ async def _replay_task(run: Run, settings: dict[str, Any]) -> None:
     await replay_task(run, settings)
 
 
+def _check_mission(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    from artelier.missions.planning import mission_job
+
+    given = checked_settings(
+        settings, loop=MISSION, needed={"goal": str, "model": str},
+        free={"workspace": str, "plan": dict},
+    )  # fmt: skip
+    check_text(given["goal"], what="goal", chars_max=GOAL_CHARS_MAX)
+    desk.services.model(given["model"])
+    job = mission_job(
+        desk, given["goal"], model=given["model"], workspace=given.get("workspace", ""),
+        auto_launch=True, plan=given.get("plan"),
+    )  # fmt: skip
+    return {name: value for name, value in job.settings().items() if name != "auto_launch"}
+
+
+async def _start_mission(
+    kernel: Any, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
+    on_wait: str,
+) -> AgentResult:  # fmt: skip
+    from artelier.missions.conduct import conduct
+    from artelier.missions.planning import mission_job
+
+    desk = kernel.for_tenant(tenant)
+    job = mission_job(
+        desk, settings["goal"], model=settings["model"], workspace=settings.get("workspace", ""),
+        auto_launch=True, plan=settings.get("plan"),
+    )  # fmt: skip
+    return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits)
+
+
 def register() -> None:
     """Twice is as once."""
+    register_launch(MISSION, Launch(check=_check_mission, start=_start_mission))
     register_loop(
         MISSION,
         BuiltIn(resume=_resume_mission, replay=_replay_mission, needs=_mission_needs),

@@ -1,0 +1,116 @@
+"""Starting runs of built-in loops from data alone, as schedules do.
+
+A package that brings a loop registers how its settings are checked and how a run of it starts. The
+loop `agent` is registered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from os.path import realpath
+from typing import Any, cast
+
+from artelier.agents.autonomous import LOOP, Kernels, TenantRuns
+from artelier.errors import InvalidRequest
+from artelier.kernel import AgentResult, Limits
+
+GOAL_CHARS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a run of one loop is started by somebody who knows only its settings."""
+
+    check: Callable[[TenantRuns, dict[str, Any]], dict[str, Any]]
+    """`(desk, settings)`: them, complete, as JSON data. Errors: what would keep a run from starting."""
+    start: Callable[[Kernels, Any, str, dict[str, Any], Limits | None, str], Awaitable[AgentResult]]
+    """`(kernel, tenant, run_id, settings, limits, on_wait)`: start the run, or go on with it."""
+
+
+_LAUNCHES: dict[str, Launch] = {}
+
+
+def register_launch(loop: str, launch: Launch) -> None:
+    """Make a loop one that schedules can start."""
+    _LAUNCHES[loop] = launch
+
+
+def launch_of(loop: str) -> Launch:
+    """Errors: `InvalidRequest` for a loop that only code can start."""
+    found = _LAUNCHES.get(loop)
+    if found is None:
+        raise InvalidRequest(
+            "no loop of this name can be started from settings alone", got=repr(loop)[:80],
+            expected=" or ".join(sorted(_LAUNCHES)),
+        )  # fmt: skip
+    return found
+
+
+def checked_settings(
+    settings: Mapping[str, Any], *, loop: str, needed: Mapping[str, type], free: Mapping[str, type]
+) -> dict[str, Any]:
+    """Settings of the right types, and no others. Errors: `InvalidRequest` that names the first wrong one."""
+    known = {**needed, **free}
+    for name in (*needed, *settings):
+        kind = known.get(name)
+        value = settings.get(name)
+        if kind is None or not isinstance(value, kind) or isinstance(value, bool):
+            wanted = "nothing of this name" if kind is None else f"a value of type {kind.__name__}"
+            raise InvalidRequest(
+                f"settings of loop {loop}: {str(name)[:80]}", expected=wanted, got=repr(value)[:80]
+            )
+    return dict(settings)
+
+
+def check_text(text: str, *, what: str, chars_max: int) -> str:
+    """Errors: `InvalidRequest` for a text that is empty, too long or cannot be stored."""
+    if not text.strip():
+        raise InvalidRequest(f"the {what} is empty", expected="what to find out or make")
+    if len(text) > chars_max:
+        raise InvalidRequest(
+            f"the {what} is too long", expected=f"at most {chars_max:,} characters",
+            got=f"{len(text):,}", hint="Put it into a file of the workspace and refer to it.",
+        )  # fmt: skip
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise InvalidRequest(f"the {what} is not UTF-8 text", got=ascii(text)[:80])
+    return text
+
+
+# One agent, without a plan
+
+
+def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
+    from artelier.agents.loops import tools_of
+
+    given = checked_settings(
+        settings, loop=LOOP, needed={"prompt": str, "model": str},
+        free={"workspace": str, "max_iterations": int},
+    )  # fmt: skip
+    check_text(given["prompt"], what="goal", chars_max=GOAL_CHARS_MAX)
+    desk.services.model(given["model"])
+    if given.get("workspace"):
+        given["workspace"] = realpath(given["workspace"])
+        tools_of(desk.services, given["workspace"])
+    if given.get("max_iterations", 1) < 1:
+        raise InvalidRequest(
+            "max_iterations", expected="a whole number from 1", got=given["max_iterations"]
+        )
+    return given
+
+
+async def _start_agent(
+    kernel: Kernels, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
+    on_wait: str,
+) -> AgentResult:  # fmt: skip
+    from artelier.agents.loops import workspace_agent
+
+    workspace = cast(str, settings.get("workspace", ""))
+    agent = workspace_agent(kernel, workspace, max_iterations=settings.get("max_iterations", 20))
+    return await agent.run(
+        run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
+        on_wait=on_wait, limits=limits, artifact=f"reports/{run_id}", workspace=workspace,
+    )  # fmt: skip
+
+
+register_launch(LOOP, Launch(check=_check_agent, start=_start_agent))

@@ -1,0 +1,81 @@
+"""From a firing to its run: what a worker does with a schedule whose time has come.
+
+`kernel/schedules/firing.py` writes the firing; this starts the run of it, under the id that the firing names.
+A crash between the two, or in the middle of this, leads here again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from artelier.agents.autonomous import Kernels
+from artelier.agents.launching import launch_of
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    Corrupt,
+    LeaseHeld,
+    NotFound,
+    SequenceConflict,
+    StoreUnavailable,
+)
+from artelier.kernel import AgentResult, Limits, Services, run_row
+from artelier.kernel.manifest import encoded
+from artelier.kernel.queries import blob_json
+from artelier.kernel.schedules import events as ev
+from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
+
+_WAITING = (
+    "SELECT schedule, job, cancels FROM schedule_firings"
+    " WHERE tenant = ? AND run = ? AND open = 1 AND begun = 0"
+)
+
+PASSING = (LeaseHeld, SequenceConflict, StoreUnavailable, Corrupt)
+"""What says nothing of the firing: it is tried again, or somebody else has it."""
+
+
+async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
+    """Start the run of a firing that waits for it; None if there is none of that id.
+
+    Errors: whatever keeps the run from starting. It is recorded, and the firing is over.
+    """
+    desk: Any = kernel.for_tenant(tenant)
+    rows = await desk.services.store.query(_WAITING, (desk.id, run_id))
+    if not rows:
+        return None
+    schedule, job_ref, cancels = rows[0]
+    for earlier in cancels.split():
+        with suppress(Conflict, NotFound):  # it has ended meanwhile
+            await desk.cancel(earlier, by=f"schedule:{schedule}", note=f"replaced by {run_id}")
+    desk.services.at("schedule.begin")
+    try:
+        job: dict[str, Any] = await blob_json(desk.services, desk.id, job_ref)
+        launch = launch_of(job["loop"])
+        limits = Limits(**job["limits"]) if job["limits"] else None
+        return await launch.start(kernel, tenant, run_id, job["settings"], limits, on_wait)
+    except PASSING:
+        raise
+    except ArtelierError as error:
+        await _failed(desk, schedule, run_id, error)
+        raise
+
+
+async def _failed(desk: Any, schedule: str, run_id: str, error: ArtelierError) -> None:
+    """Record that a run could not be started; one that has begun says itself what became of it."""
+    services: Services = desk.services
+    with suppress(NotFound):
+        await run_row(services, desk.id, run_id)
+        return
+    state = await desk.state()
+    ref, blob = make_blob(desk.id, state.key, encoded(str(error)))
+    data = ev.ScheduleFailed(run=run_id, code=error.code, message=ref)
+    draft = Draft(data, services.clock.now_us(), f"schedule:{schedule}")
+    append = StreamAppend(ev.schedule_stream(desk.id, schedule), [draft])
+
+    def still_waits(tx: Tx) -> None:
+        if tx.one(_WAITING, (desk.id, run_id)) is None:
+            raise Conflict(f"the firing of {run_id!r} waits no more")
+
+    with suppress(Conflict):
+        await services.store.append(Batch(appends=[append], blobs=[blob], guard=still_waits))

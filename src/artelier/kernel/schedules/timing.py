@@ -1,0 +1,194 @@
+"""When a schedule is due: a cron line in a time zone, or an interval from an anchor. Pure; times are UTC.
+
+A cron line means the clock on the wall. Where that jumps forward, a fixed time that does not exist is due
+right after the jump; where it goes back, a fixed time is due once. Lines with `*` in minute or hour go on
+through both, as Debian's cron does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from artelier.errors import InvalidRequest
+
+SECOND_US = 1_000_000
+EVERY_S_MAX = 10 * 366 * 86_400
+"""Ten years."""
+MISSED_MAX = 1_000
+"""Times that passed unused are counted up to here."""
+CRON_CHARS_MAX = 200
+
+_UNITS_S = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:\d{1,9}[wdhms])+", re.ASCII)
+_PART = re.compile(r"(\d+)([wdhms])", re.ASCII)
+_WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=40), timedelta(days=400))
+
+
+class Due(NamedTuple):
+    """What has come due by some time."""
+
+    due_us: int
+    """The newest time that has come."""
+    missed: int
+    """Times before it that have come too, at most `MISSED_MAX`."""
+    next_us: int | None
+    """The first time that has not come; None if there is none in fifty years."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Either a cron line or an interval."""
+
+    cron: str = ""
+    zone: str = "UTC"
+    every_s: int = 0
+    anchor_us: int = 0
+    """From where intervals are counted, so that none of them drifts; whole seconds."""
+
+    def after(self, us: int) -> int | None:
+        """The first time after `us`; None if there is none in fifty years."""
+        if not self.cron:
+            step = self.every_s * SECOND_US
+            return self.anchor_us + max(1, (us - self.anchor_us) // step + 1) * step
+        return next(self._times(us), None)
+
+    def due(self, first_us: int, now_us: int) -> Due:
+        """What has come by `now_us`; `first_us` has. Cost: bounded, however long ago that was."""
+        if not self.cron:
+            step = self.every_s * SECOND_US
+            missed = (now_us - first_us) // step
+            due_us = first_us + missed * step
+            return Due(due_us, min(missed, MISSED_MAX), due_us + step)
+        due_us, missed = first_us, 0
+        for time_us in self._times(first_us):
+            if time_us > now_us:
+                return Due(due_us, missed, time_us)
+            if missed == MISSED_MAX:
+                due_us = self._newest(now_us) or time_us
+                return Due(due_us, missed, self.after(max(due_us, now_us)))
+            due_us, missed = time_us, missed + 1
+        return Due(due_us, missed, None)
+
+    def _newest(self, now_us: int) -> int | None:
+        """The last time up to `now_us`, found by going through more and more of what is past."""
+        for window in _WINDOWS:
+            found = None
+            for time_us in self._times(now_us - int(window.total_seconds()) * SECOND_US):
+                if time_us > now_us:
+                    break
+                found = time_us
+            if found is not None:
+                return found
+        return None
+
+    def _times(self, after_us: int) -> Iterator[int]:
+        """Ascending, each once: in the second pass of an hour, the library may name a time of the first."""
+        from cronsim import CronSim
+
+        start = _moment(after_us).astimezone(_zone(self.zone))
+        for moment in CronSim(self.cron, start):
+            time_us = int(moment.timestamp()) * SECOND_US
+            if time_us > after_us:
+                after_us = time_us
+                yield time_us
+
+
+def checked_timing(*, cron: object, every: object, zone: object, now_us: int) -> Timing:
+    """A schedule's times from now on. `every`: seconds, or a text such as `30m` or `1h30m`.
+
+    Errors: `InvalidRequest` that says which part is wrong.
+    """
+    if (cron is None) == (every is None):
+        raise InvalidRequest(
+            "a schedule has either a cron line or an interval", expected="cron=... or every=...",
+            got="neither" if cron is None else "both",
+        )  # fmt: skip
+    if every is not None:
+        if zone is not None and zone != "UTC":
+            raise InvalidRequest(
+                "an interval knows no time zone", expected="a zone only with a cron line",
+                got=repr(zone)[:80],
+            )  # fmt: skip
+        anchor_us = now_us // SECOND_US * SECOND_US
+        return Timing(every_s=seconds_of(every), anchor_us=anchor_us)
+    timing = Timing(cron=_checked_cron(cron), zone=_checked_zone("UTC" if zone is None else zone))
+    if timing.after(now_us) is None:
+        raise InvalidRequest(
+            "this cron line is never due", expected="a day that comes within fifty years",
+            got=repr(timing.cron),
+        )  # fmt: skip
+    return timing
+
+
+def seconds_of(every: object) -> int:
+    """Errors: `InvalidRequest` for what is no interval of at least a second."""
+    seconds = 0
+    if isinstance(every, int) and not isinstance(every, bool):
+        seconds = every
+    elif isinstance(every, str) and _DURATION.fullmatch(every):
+        seconds = sum(int(number) * _UNITS_S[unit] for number, unit in _PART.findall(every))
+    if not 1 <= seconds <= EVERY_S_MAX:
+        raise InvalidRequest(
+            "not an interval", expected="whole seconds, or 30s, 5m, 2h, 1d, 1w or 1h30m; at most ten years",
+            got=repr(every)[:80],
+        )  # fmt: skip
+    return seconds
+
+
+def interval(seconds: int) -> str:
+    """Seconds as `seconds_of` reads them: `5400` is `1h30m`."""
+    parts: list[str] = []
+    for unit, size in _UNITS_S.items():
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def compact(us: int) -> str:
+    """A time as ids hold it: `20261122T180000Z`."""
+    return _moment(us).strftime("%Y%m%dT%H%M%SZ")
+
+
+def _moment(us: int) -> datetime:
+    return datetime.fromtimestamp(us // SECOND_US, UTC)
+
+
+def _checked_cron(cron: object) -> str:
+    from cronsim import CronSim, CronSimError
+
+    expected = "five fields: minute hour day month weekday, such as */5 * * * *"
+    if not isinstance(cron, str) or len(cron) > CRON_CHARS_MAX or not cron.isascii():
+        raise InvalidRequest("not a cron line", expected=expected, got=repr(cron)[:200])
+    line = " ".join(cron.split())
+    if line.count(" ") != 4:
+        raise InvalidRequest("not a cron line", expected=expected, got=repr(line))
+    try:
+        CronSim(line, datetime(2020, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        raise InvalidRequest(
+            f"not a cron line: {error}", expected=expected, got=repr(line)
+        ) from None
+    return line
+
+
+def _checked_zone(zone: object) -> str:
+    try:
+        if isinstance(zone, str) and zone:
+            _zone(zone)
+            return zone
+    except (KeyError, ValueError, OSError):
+        pass
+    raise InvalidRequest(
+        "unknown time zone", expected="a name such as Europe/Berlin or UTC", got=repr(zone)[:80]
+    )
+
+
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    return UTC if name == "UTC" else ZoneInfo(name)
