@@ -54,6 +54,7 @@ from artelier.kernel import (
 )
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
+from artelier.kernel.schedules.view import schedules_view
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
@@ -85,7 +86,8 @@ if TYPE_CHECKING:
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING, COUNTING),
-    kernel_view, schedules_view, rates_view, artifacts_view, skills_view, memory_view, operations_view, missions_view, world_view,
+    kernel_view, schedules_view, rates_view, artifacts_view, skills_view, memory_view,
+    operations_view, missions_view, world_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
 
