@@ -27,6 +27,7 @@ from artelier.log.event import (
     tenant_stream,
     upcaster,
 )
+from artelier.log.rates import Asked, Claim, Taken
 from artelier.log.sqlite import SqliteStore
 from artelier.log.stored import decode_stored, stored_blob
 from artelier.log.verify import Report, verify_store
@@ -34,9 +35,11 @@ from artelier.log.verify import Report, verify_store
 __all__ = [
     "GENESIS",
     "Applied",
+    "Asked",
     "Batch",
     "Blob",
     "BlobRef",
+    "Claim",
     "DataKey",
     "Draft",
     "Event",
@@ -50,6 +53,7 @@ __all__ = [
     "Store",
     "Stream",
     "StreamAppend",
+    "Taken",
     "Tx",
     "View",
     "blob_name",
