@@ -1,0 +1,104 @@
+"""Numbers that states give to people: found by their shape, proved by their check digits.
+
+What is bare digits, or a shape without a check, counts only behind a word that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from artelier.pii.detectors.national_forms import (
+    BY_SHAPE,
+    GROUPS_MAX,
+    MIXED_SHAPES,
+    Form,
+    is_valid,
+)
+from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
+from artelier.pii.detectors.words import near
+from artelier.ports.pii import Found
+
+_SIGNS = re.compile("[A-Za-z0-9]+")
+
+
+class NationalIds(Shipped):
+    """`NATIONAL_ID`; normal: letters and digits alone, in upper case."""
+
+    def __init__(self) -> None:
+        super().__init__("NATIONAL_ID")
+
+    def read(self, reading: Reading) -> Iterator[Found]:
+        for run in reading.runs:
+            at = 0
+            while at < len(run.groups):
+                size = _groups_of_id(reading, run, at)
+                if size:
+                    yield self._found(reading, run.starts[at], run.ends_at(at + size - 1))
+                at += size or 1
+        if reading.mixed:
+            yield from self._mixed(reading)
+
+    def _mixed(self, reading: Reading) -> Iterator[Found]:
+        """Shapes with letters: each is looked for on its own, which costs little where it does not stand."""
+        for shape in MIXED_SHAPES:
+            start = reading.shape.find(shape)
+            while start >= 0:
+                end = start + len(shape)
+                if _stands_free(reading, start, end) and _fits(reading, shape, start, end):
+                    yield self._found(reading, start, end)
+                    start = end - 1
+                start = reading.shape.find(shape, start + 1)
+
+    def _found(self, reading: Reading, start: int, end: int) -> Found:
+        normal = "".join(_SIGNS.findall(reading.text[start:end])).upper()
+        return reading.found(start, end, self.kind, normal)
+
+
+def _groups_of_id(reading: Reading, run: Run, at: int) -> int:
+    start = run.starts[at]
+    for size in range(min(GROUPS_MAX, len(run.groups) - at), 0, -1):
+        end = run.ends_at(at + size - 1)
+        shape = reading.shape[start:end]
+        if shape not in BY_SHAPE or not _parted(run, at, size):
+            continue
+        if _stands_free(reading, start, end) and _fits(reading, shape, start, end):
+            return size
+    return 0
+
+
+def _parted(run: Run, at: int, size: int) -> bool:
+    """Whether the groups around are no more of the same row: parted otherwise, or of another length."""
+    inner = run.gaps[at : at + size - 1]
+    before = run.gaps[at - 1] if at else None
+    behind = run.gaps[at + size - 1] if at + size < len(run.groups) else None
+    if size == 1:
+        return all(gap is None or gap.isspace() for gap in (before, behind))
+    first, last = len(run.groups[at]), len(run.groups[at + size - 1])
+    return not (
+        (before in inner and (before != " " or len(run.groups[at - 1]) == first))
+        or (behind in inner and (behind != " " or len(run.groups[at + size]) == last))
+    )
+
+
+def _stands_free(reading: Reading, start: int, end: int) -> bool:
+    before, after = reading.before(start), reading.after(end)
+    if joins(before) or joins(after) or before == "+":
+        return False
+    if before and before in "-./" and start > 1 and joins(reading.text[start - 2]):
+        return False
+    return not (after and after in "-./" and joins(reading.text[end + 1 : end + 2]))
+
+
+def _fits(reading: Reading, shape: bytes, start: int, end: int) -> bool:
+    written = reading.text[start:end]
+    return any(_is(form, reading, written, start) for form in BY_SHAPE[shape])
+
+
+def _is(form: Form, reading: Reading, written: str, start: int) -> bool:
+    if form.word_needed and not near(reading.text, start, form.words):
+        return False
+    compact = "".join(_SIGNS.findall(written)).upper()
+    if not is_valid(form.check, compact, written):
+        return False
+    return not form.doubtful(written) or near(reading.text, start, form.words)

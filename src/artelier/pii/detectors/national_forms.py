@@ -1,0 +1,203 @@
+"""The table of national numbers: how they are written, what proves them, which words name them.
+
+A shape is the writing with `0` for a digit and `a` for a letter, as in `Reading.shape`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from artelier.pii.detectors.words import words
+
+GROUPS_MAX = 7
+"""Of digits in one number: the seven of the French one."""
+
+_GENERAL = (
+    "national id", "national_id", "national number", "id number", "id no", "tax id", "tax_id", "tin(?![a-z])",
+    "personal id", "identity number", "identity card",
+)  # fmt: skip
+
+
+def _never(written: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One way of writing one country's number."""
+
+    check: str
+    """A module of `stdnum`, or the name of a check in this module that begins with `own:`."""
+
+    words: re.Pattern[str]
+    word_needed: bool
+    doubtful: Callable[[str], bool] = _never
+    """Of this one writing: whether it needs a word although its shape does not."""
+
+
+def _lower(written: str) -> bool:
+    return written != written.upper()
+
+
+def _dated(written: str) -> bool:
+    """Eight digits that are a day, before a letter: a batch rather than a Spanish identity."""
+    return (
+        _lower(written)
+        or re.match(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])[0-3][0-9]", written) is not None
+    )
+
+
+def _yearly(written: str) -> bool:
+    """Groups of four that are all years or round: a row of figures."""
+    groups = re.findall("[0-9]{4}", written)
+    return all(1900 <= int(group) <= 2100 or group.endswith("00") for group in groups)
+
+
+_TABLE: tuple[tuple[str, str, str, str, Callable[[str], bool]], ...] = (
+    # check, words, shapes that suffice, shapes that need a word, doubt
+    ("own:ssn", "ssn|social.?sec|social_sec", "000-00-0000", "000 00 0000|000000000", _never),
+    ("us.itin", "itin", "", "000-00-0000|000000000", _never),
+    ("own:nino", "nino(?![a-z])|national.?insurance|ni (?:no|number)|ni_",
+     "aa000000a|aa 00 00 00 a|aa 000000 a|aa-00-00-00-a", "", _lower),
+    ("gb.nhs", "nhs", "", "000 000 0000|000-000-0000|0000000000", _never),
+    ("de.idnr", "steuer|idnr|identifikationsn|id-nr", "",
+     "00000000000|00 000 000 000|00 000000000|00000 00000 0|000 000 000 00|00/000/000/000", _never),
+    ("fr.nir", "nir(?![a-z])|insee|s[ée]cu|social.?sec|social_sec|carte vitale|vitale",
+     "0 00 00 00 000 000 00|0-00-00-00-000-000-00|0 00 00 0a 000 000 00|0000000000000 00",
+     "000000000000000|00000a000000000", _never),
+    ("es.dni", "dni(?![a-z])|nif(?![a-z])|documento",
+     "00000000a|00000000-a|00.000.000-a", "00000000 a", _dated),
+    ("es.nie", "nie(?![a-z])|nif(?![a-z])|extranjer", "a0000000a|a-0000000-a|a0000000-a", "", _lower),
+    ("it.codicefiscale", "codice|fiscale|c\\.?f\\.?(?![a-z])",
+     "aaaaaa00a00a000a|aaa aaa 00a00 a000a|aaaaaa 00a00 a000a", "", _never),
+    ("nl.bsn", "bsn|burgerservice|sofi", "",
+     "000000000|0000.00.000|0000 00 000|000 000 000|000.000.000", _never),
+    ("pl.pesel", "pesel", "", "00000000000|000000 00000|000000-00000", _never),
+    ("se.personnummer", "person(?:al )?n(?:umme|)r|pers\\.?nr|samordning", "000000-0000|00000000-0000",
+     "0000000000|000000000000", _never),
+    ("fi.hetu", "hetu|henkil|personbeteckning",
+     "000000-000a|000000-0000|000000a000a|000000a0000", "", _lower),
+    ("dk.cpr", "cpr|personnummer", "", "000000-0000|0000000000|000000 0000", _never),
+    ("no.fodselsnummer", "f[øo]dsel|personnummer|fnr", "", "00000000000|000000 00000", _never),
+    ("is_.kennitala", "kennit|kt(?![a-z])", "", "000000-0000|0000000000", _never),
+    ("own:snils", "snils|снилс", "000-000-000 00|000-000-000-00", "00000000000|000 000 000 00", _never),
+    ("br.cpf", "cpf", "000.000.000-00", "00000000000|000000000-00", _never),
+    ("in_.aadhaar", "aadha+r|uidai|uid(?![a-z])|आधार",
+     "0000 0000 0000|0000-0000-0000", "000000000000", _yearly),
+    ("in_.pan", "pan(?![a-z])|permanent account", "", "aaaaa0000a", _never),
+    ("be.nn", "rijksregister|registre national|nn(?![a-z])|nrn|insz|niss", "00.00.00-000.00",
+     "00000000000|00.00.00.000.00|000000-000-00", _never),
+    ("ch.ssn", "ahv|avs|sozialvers", "000.0000.0000.00", "0000000000000", _never),
+    ("at.vnr", "sv.?nr|sozialvers|versicherungsn|vsnr", "", "0000 000000|0000000000", _never),
+    ("cz.rc", "rodn[ée]|r\\.?[čc]\\.?(?![a-z])", "000000/0000", "0000000000|000000000|000000/000", _never),
+    ("cn.ric", "身份证|resident id", "000000000000000000|00000000000000000a", "", _never),
+    ("kr.rrn", "주민|rrn|resident reg", "000000-0000000", "0000000000000", _never),
+    ("tr.tckimlik", "t\\.?c\\.?(?![a-z])|kimlik", "", "00000000000", _never),
+    ("il.idnr", "teudat|zehut|ת", "", "000000000|00000000-0", _never),
+    ("za.idnr", "south african id|sa id|rsa id", "",
+     "0000000000000|000000 0000 000|000000 0000 00 0", _never),
+    ("mx.curp", "curp", "aaaa000000aaaaaa00|aaaa000000aaaaaaa0", "", _never),
+    ("au.tfn", "tfn|tax file", "", "000 000 000|000000000|000-000-000", _never),
+    ("ca.sin", "sin(?![a-z])|social ins|nas(?![a-z])", "", "000 000 000|000-000-000|000000000", _never),
+    ("ie.pps", "pps", "", "0000000a|0000000aa", _never),
+    ("ro.cnp", "cnp|cod numeric", "", "0000000000000", _never),
+    ("bg.egn", "egn|егн", "", "0000000000", _never),
+    ("ee.ik", "isikukood", "", "00000000000", _never),
+    ("lt.asmens", "asmens", "", "00000000000", _never),
+    ("hr.oib", "oib", "", "00000000000", _never),
+    ("gr.amka", "amka|αμκα", "", "00000000000", _never),
+    ("pt.nif", "nif(?![a-z])|contribuinte", "", "000000000|000 000 000", _never),
+    ("th.pin", "thai id|บัตร", "0-0000-00000-00-0", "0000000000000", _never),
+    ("cl.rut", "rut(?![a-z])|run(?![a-z])", "", "00.000.000-0|00.000.000-a|00000000-0|00000000-a", _never),
+    ("ar.dni", "dni(?![a-z])|documento", "", "00.000.000|00000000", _never),
+    ("pk.cnic", "cnic", "", "00000-0000000-0", _never),
+    ("id.nik", "nik(?![a-z])|ktp", "", "0000000000000000", _never),
+    ("my.nric", "nric|mykad|kad pengenalan", "000000-00-0000", "000000000000", _never),
+    ("own:nric", "nric|fin(?![a-z])|singapore", "", "a0000000a", _never),
+    ("own:taiwan", "身分證|national id|taiwan", "", "a000000000", _never),
+)  # fmt: skip
+
+
+def _by_shape() -> dict[bytes, list[Form]]:
+    table: dict[bytes, list[Form]] = {}
+    for check, names, enough, with_word, doubtful in _TABLE:
+        pattern = words(*names.split("|"), *_GENERAL)
+        for shapes, needed in ((enough, False), (with_word, True)):
+            for shape in filter(None, shapes.split("|")):
+                form = Form(check=check, words=pattern, word_needed=needed, doubtful=doubtful)
+                table.setdefault(shape.encode(), []).append(form)
+    return table
+
+
+BY_SHAPE = _by_shape()
+MIXED_SHAPES = tuple(sorted((shape for shape in BY_SHAPE if b"a" in shape), key=len, reverse=True))
+"""Shapes with letters, the longest first."""
+
+
+def is_valid(check: str, compact: str, written: str) -> bool:
+    """Whether the check of a form accepts the number."""
+    if check.startswith("own:"):
+        return _OWN[check](compact)
+    # The Nordic signs between date and number tell the century.
+    return _check(check)(written if check in ("fi.hetu", "se.personnummer") else compact)
+
+
+@lru_cache(maxsize=64)
+def _check(name: str) -> Callable[[str], bool]:
+    from importlib import import_module
+
+    return import_module(f"stdnum.{name}").is_valid
+
+
+def _ssn(compact: str) -> bool:
+    """Areas, groups and serials that were ever given out (SSA, since 2011)."""
+    area, group, serial = compact[:3], compact[3:5], compact[5:]
+    return area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
+
+
+_NINO = re.compile(r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z][0-9]{6}[A-D]")
+"""HMRC, National Insurance Manual NIM39110."""
+
+
+def _nino(compact: str) -> bool:
+    return _NINO.fullmatch(compact) is not None
+
+
+def _snils(compact: str) -> bool:
+    total = sum(
+        int(digit) * weight for digit, weight in zip(compact, range(9, 0, -1), strict=False)
+    )
+    return int(compact[9:]) == total % 101 % 100
+
+
+def _nric(compact: str) -> bool:
+    weighed = sum(
+        int(digit) * weight
+        for digit, weight in zip(compact[1:8], (2, 7, 6, 5, 4, 3, 2), strict=True)
+    )
+    if compact[0] in "ST":
+        return "JZIHGFEDCBA"[(weighed + 4 * (compact[0] == "T")) % 11] == compact[8]
+    if compact[0] in "FG":
+        return "XWUTRQPNMLK"[(weighed + 4 * (compact[0] == "G")) % 11] == compact[8]
+    return compact[0] == "M" and "KLJNPQRTUWX"[10 - (weighed + 3) % 11] == compact[8]
+
+
+def _taiwan(compact: str) -> bool:
+    first = 10 + "ABCDEFGHJKLMNPQRSTUVXYWZIO".index(compact[0])
+    values = (first // 10, first % 10, *map(int, compact[1:]))
+    return (
+        sum(
+            value * weight
+            for value, weight in zip(values, (1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 1), strict=True)
+        )
+        % 10
+        == 0
+    )
+
+
+_OWN: dict[str, Callable[[str], bool]] = {
+    "own:ssn": _ssn, "own:nino": _nino, "own:snils": _snils, "own:nric": _nric, "own:taiwan": _taiwan,
+}  # fmt: skip

@@ -1,0 +1,235 @@
+"""Phone numbers: international ones anywhere, national ones where their form or a word before says so.
+
+A bare run of digits without such a word is never a phone number: tables are full of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from artelier.pii.detectors.phone_plans import international, national, written_nationally
+from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
+from artelier.pii.detectors.words import adjoins, near, words
+from artelier.ports.pii import Found
+
+_DIGITS_MAX = 15
+"""Of E.164."""
+
+_GROUPS_MAX = 8
+
+_WORDS = words(
+    "tel(?![a-z])", "telefon", "telephone", "teléfono", "téléphone", "phone", "fone", "mobile?(?![a-z])",
+    "mobil(?:e|nummer|telefon|funk)?(?![a-z])", "cell(?:phone|ular)?(?![a-z])", "celular", "móvil", "movil",
+    "call(?:s|ed|ing|back)?(?![a-z])", "fax", "handy", "whatsapp", "signal(?![a-z])",
+    "sms(?![a-z])", "ph(?![a-z])", "mob(?![a-z])", "msisdn", "hotline", "dial", "ring(?![a-z])", "anruf", "rufnummer", "komórk",
+    "тел", "моб",     "電話", "电话", "手机", "携帯",
+)  # fmt: skip
+
+
+class Phones(Shipped):
+    """`PHONE`; normal: E.164, or the digits alone if the number is of no known country."""
+
+    def __init__(self) -> None:
+        super().__init__("PHONE")
+
+    def read(self, reading: Reading) -> Iterator[Found]:
+        for run in reading.runs:
+            at = 0
+            while at < len(run.groups):
+                size, normal = _phone(reading, run, at)
+                if size:
+                    start, end = _span(reading, run, at, size)
+                    yield reading.found(start, end, self.kind, normal)
+                at += size or 1
+
+
+def _phone(reading: Reading, run: Run, at: int) -> tuple[int, str]:
+    """How many groups from `at` on are a phone number, and its normal form; (0, "") for none."""
+    start = run.starts[at]
+    lead = reading.text[max(0, start - 3) : start].rstrip(" (").lstrip("(")
+    if lead.endswith("+") or (at and run.gaps[at - 1].endswith("+")):
+        return _with_plus(reading, run, at)
+    if not _begins(reading, run, at):
+        return 0, ""
+    if run.groups[at].startswith("00") and run.groups[at][2:3] != "0":
+        return _with_zeros(reading, run, at)
+    return _nationally(reading, run, at)
+
+
+def _begins(reading: Reading, run: Run, at: int) -> bool:
+    """Whether a number may begin with this group: none goes on from what stands before."""
+    start = run.starts[at]
+    if at:
+        return " " in run.gaps[at - 1]
+    before = reading.before(start)
+    if before and before in "-./$€£¥" and start > 1:
+        return before == "." and not reading.text[start - 2].isdigit()
+    return not joins(before)
+
+
+def _digits(run: Run, at: int, size: int) -> str:
+    return "".join(run.groups[at : at + size])
+
+
+def _sizes(run: Run, at: int, low: int) -> Iterator[int]:
+    """Numbers of groups that could be one phone number, the most first."""
+    total = 0
+    sizes: list[int] = []
+    for size in range(1, min(_GROUPS_MAX, len(run.groups) - at) + 1):
+        total += len(run.groups[at + size - 1])
+        if total > _DIGITS_MAX + 2:
+            break
+        if total >= low:
+            sizes.append(size)
+    return reversed(sizes)
+
+
+def _ends(reading: Reading, run: Run, at: int, size: int) -> bool:
+    """Whether nothing goes on behind the last group: no letter, no decimal, no percent sign."""
+    end = run.ends_at(at + size - 1)
+    after = reading.after(end)
+    if joins(after) and not reading.text[end : end + 4].lower().startswith(("x", "ext")):
+        return False
+    return not (
+        after and after in ".,-%" and joins(reading.text[end + 1 : end + 2]) and after != ","
+    )
+
+
+def _with_plus(reading: Reading, run: Run, at: int) -> tuple[int, str]:
+    for size in _sizes(run, at, 8):
+        if _ends(reading, run, at, size):
+            digits = _without_trunk(run, at, size)
+            normal = international(digits)
+            if normal is not None:
+                return size, normal
+    return 0, ""
+
+
+def _without_trunk(run: Run, at: int, size: int) -> str:
+    """All digits, without the zero in brackets of `+49 (0) 30 123`."""
+    kept = [run.groups[at]]
+    for index in range(at + 1, at + size):
+        before = run.gaps[index - 1]
+        after = run.gaps[index] if index < len(run.gaps) else ""
+        if not (run.groups[index] == "0" and "(" in before and ")" in after):
+            kept.append(run.groups[index])
+    return "".join(kept)
+
+
+def _with_zeros(reading: Reading, run: Run, at: int) -> tuple[int, str]:
+    said = near(reading.text, run.starts[at], _WORDS)
+    for size in _sizes(run, at, 10):
+        if not _ends(reading, run, at, size):
+            continue
+        digits = _without_trunk(run, at, size)[2:]
+        if size == 1 and not said and (len(digits) < 10 or _is_article(run.groups[at])):
+            continue
+        normal = international(digits, strictly=True)
+        if normal is not None:
+            return size, normal
+    return 0, ""
+
+
+def _is_article(digits: str) -> bool:
+    """Whether it is a padded article number (GTIN-13 or -14) by its check digit."""
+    values = [int(digit) for digit in reversed(digits)]
+    return len(digits) in (13, 14) and (sum(values[0::2]) + 3 * sum(values[1::2])) % 10 == 0
+
+
+def _nationally(reading: Reading, run: Run, at: int) -> tuple[int, str]:
+    american = _american(reading, run, at)
+    if american[0]:
+        return american
+    start = run.starts[at]
+    said = near(reading.text, start, _WORDS)
+    alone = not said and not _goes_on(reading, run, at)
+    bracketed = reading.before(start) == "(" and at < len(run.gaps) and ")" in run.gaps[at]
+    if not (said or bracketed or run.groups[at].startswith("0")):
+        return 0, ""
+    for size in _sizes(run, at, 7 if said else 8):
+        if not _ends(reading, run, at, size):
+            continue
+        digits = _digits(run, at, size)
+        if said and (normal := national(digits)):
+            return size, normal
+        if alone and size > 1 and (normal := _by_form(run, at, size, bracketed=bracketed)):
+            return size, normal
+        if (
+            said
+            and (size > 1 or adjoins(reading.text, start, _WORDS))
+            and _like_a_phone(run, at, size)
+        ):
+            return size, digits
+    return 0, ""
+
+
+def _goes_on(reading: Reading, run: Run, at: int) -> bool:
+    """Whether digits stand before, only a space away: then this may be the rest of a longer number."""
+    start = run.starts[at]
+    return at > 0 or (
+        start > 1 and reading.text[start - 1] == " " and reading.text[start - 2].isdigit()
+    )
+
+
+def _like_a_phone(run: Run, at: int, size: int) -> bool:
+    """Whether it may be a number of nobody's plan, where a word has said that a number follows."""
+    gaps = run.gaps[at : at + size - 1]
+    return (
+        7 <= len(_digits(run, at, size)) <= _DIGITS_MAX
+        and size <= 5
+        and all(len(gap) == 1 or "(" in gap or ")" in gap for gap in gaps)
+    )
+
+
+def _by_form(run: Run, at: int, size: int, *, bracketed: bool) -> str | None:
+    """A number with separators and without a word before: only in a form that its country uses."""
+    digits = _digits(run, at, size)
+    groups = run.groups[at : at + size]
+    gaps = run.gaps[at : at + size - 1]
+    if bracketed:
+        return national(digits) if 8 <= len(digits) <= 11 else None
+    if not 9 <= len(digits) <= 12 or digits.startswith("00") or len(groups[0]) > 6:
+        return None
+    loose = all(gap in (" ", "/", " / ", "/ ", " /", " - ") for gap in gaps)
+    return written_nationally(digits, groups, loose=loose)
+
+
+def _american(reading: Reading, run: Run, at: int) -> tuple[int, str]:
+    """Three, three and four digits: the form of North America, which nothing else has."""
+    lead = int(run.groups[at] == "1")
+    groups = run.groups[at + lead : at + lead + 3]
+    if tuple(map(len, groups)) != (3, 3, 4) or groups[0][0] in "01":
+        return 0, ""
+    first = run.starts[at + lead]
+    gaps = run.gaps[at + lead : at + lead + 2]
+    bracketed = ")" in gaps[0] and "(" in reading.text[max(0, first - 1) : first]
+    regular = all(gap in ("-", ".", " ", " - ") for gap in gaps) and gaps[0] == gaps[1]
+    mixed = gaps[0] in (" ", "-", ".") and gaps[1] in ("-", ".")
+    if not (bracketed or regular or mixed) or not _ends(reading, run, at, lead + 3):
+        return 0, ""
+    if at + lead + 3 < len(run.groups) and run.gaps[at + lead + 2] in ("-", "."):
+        return 0, ""
+    assigned = groups[1][0] not in "01" or groups[0] == "555"
+    alone = gaps[1] != " " or (at == 0 and lead + 3 == len(run.groups))
+    if bracketed or (assigned and alone) or near(reading.text, run.starts[at], _WORDS):
+        return lead + 3, "+1" + "".join(groups)
+    return 0, ""
+
+
+def _span(reading: Reading, run: Run, at: int, size: int) -> tuple[int, int]:
+    """From the plus or bracket before the first group to behind the last one."""
+    start, end = run.starts[at], run.ends_at(at + size - 1)
+    floor = run.ends_at(at - 1) if at else 0
+    lead = start
+    while lead > max(floor, start - 3) and reading.text[lead - 1] in "+( ":
+        lead -= 1
+    taken = reading.text[lead:start].lstrip(" ")
+    if "+" in taken:
+        taken = taken[taken.index("+") - (taken.index("+") > 0) :].lstrip(" ")
+    elif "(" in taken:
+        taken = taken[taken.rindex("(") :]
+    else:
+        taken = ""
+    if taken.startswith("(") and ")" not in reading.text[start:end]:
+        taken = taken[1:]
+    return start - len(taken), end

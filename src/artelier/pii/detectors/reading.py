@@ -1,0 +1,153 @@
+"""A text as the shipped detectors see it: folded once, its shape and its digit runs computed once for all.
+
+The shape has one byte for each character: `0` for a digit, `a` for a Latin letter, the character itself for
+other ASCII, `?` for the rest. Most texts are dismissed by a search for a few bytes in it.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from artelier.pii.detectors.folding import fold
+from artelier.ports.pii import Found
+
+RUN_DIGITS_MIN = 7
+"""Shorter runs of digits are no value that any detector knows."""
+
+_SHAPES = bytes(
+    ord("0") if chr(code).isdigit() else ord("a") if chr(code).isalpha() else code
+    for code in range(128)
+) + bytes([ord("?")] * 128)
+
+_REF = re.compile(r"b:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
+# Starts at a digit so that the search can jump to it. A plain decimal and a plain date are passed over here,
+# because tables are full of them.
+_RUN = re.compile(
+    rb"0(?<![0a]0)(?:(?<=\+0)|(?!0*\.0+(?![0 .\-/()]))(?!000-00-00(?![0\-])))[0 .\-/()]{5,}0"
+)
+_DATE = re.compile(
+    r"(?<![0-9])(?:(?:19|20)[0-9]{2}([-./])[01]?[0-9]\1[0-3]?[0-9]"
+    r"|[0-3]?[0-9]([-./])[0-3]?[0-9]\2(?:19|20)[0-9]{2})(?![0-9])"
+)
+_PART = re.compile(r"[0-9]+(?:[ .\-/()]{1,3}[0-9]+)*")
+_DIGITS = re.compile(r"[0-9]+")
+
+
+CJK_FIRST = "\u2e80"
+"""From here on scripts write no spaces between words, so that a letter before a number joins nothing."""
+
+
+def joins(sign: str) -> bool:
+    """Whether a character beside a value makes it a part of a longer word or number."""
+    return sign == "_" or (sign.isalnum() and sign < CJK_FIRST)
+
+
+class Run(NamedTuple):
+    """Groups of digits with at most three separators between two: a number as people write it."""
+
+    starts: tuple[int, ...]
+    """Where each group begins."""
+
+    groups: tuple[str, ...]
+    gaps: tuple[str, ...]
+    """What stands between one group and the next: one fewer than groups."""
+
+    @property
+    def end(self) -> int:
+        return self.starts[-1] + len(self.groups[-1])
+
+    def ends_at(self, index: int) -> int:
+        """The place behind a group."""
+        return self.starts[index] + len(self.groups[index])
+
+
+class Reading:
+    """One text during one search. Places are those of the folded text; `found` leads back to the original."""
+
+    def __init__(self, text: str) -> None:
+        folded, self._places = fold(text)
+        if "b:" in folded:
+            folded = _REF.sub(lambda ref: "\0" * len(ref[0]), folded)
+        self.text = folded
+        self.bytes = folded.encode("ascii", "replace")
+        self.shape = self.bytes.translate(_SHAPES)
+
+    @cached_property
+    def lower(self) -> bytes:
+        """The ASCII of the text in lower case, for searches of words."""
+        return self.bytes.lower()
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether a letter stands beside a digit anywhere."""
+        return b"a0" in self.shape or b"0a" in self.shape
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """All digit runs of at least `RUN_DIGITS_MIN` digits; dates are cut out of them."""
+        return tuple(self._runs())
+
+    def _runs(self) -> Iterator[Run]:
+        text = self.text
+        for match in _RUN.finditer(self.shape):
+            start, end = match.span()
+            written = _DATE.sub(lambda date: "\0" * len(date[0]), text[start:end])
+            for part in _PART.finditer(written):
+                groups = list(_DIGITS.finditer(part[0]))
+                if sum(len(group[0]) for group in groups) < RUN_DIGITS_MIN:
+                    continue
+                base = start + part.start()
+                ends = [group.end() for group in groups]
+                yield Run(
+                    tuple(base + group.start() for group in groups),
+                    tuple(group[0] for group in groups),
+                    tuple(
+                        part[0][ends[at] : groups[at + 1].start()] for at in range(len(groups) - 1)
+                    ),
+                )
+
+    def before(self, start: int) -> str:
+        """The character before a place; nothing at the beginning."""
+        return self.text[start - 1] if start else ""
+
+    def after(self, end: int) -> str:
+        """The character at a place behind a value; nothing at the end."""
+        return self.text[end] if end < len(self.text) else ""
+
+    def stands_alone(self, start: int, end: int) -> bool:
+        """Whether no letter, digit or part of a decimal or an identifier touches the span.
+
+        A comma parts fields of a table, so it is no part of a number here.
+        """
+        text = self.text
+        before, after = self.before(start), self.after(end)
+        if joins(before) or joins(after):
+            return False
+        if before and before in "-." and start > 1 and joins(text[start - 2]):
+            return before == "." and not text[start - 2].isdigit()
+        return not (after and after in "-." and end + 1 < len(text) and joins(text[end + 1]))
+
+    def found(self, start: int, end: int, kind: str, normal: str) -> Found:
+        """The value at a place of the folded text, with its place in the original."""
+        if self._places is None:
+            return Found(start, end, kind, normal)
+        return Found(self._places[start], self._places[end - 1] + 1, kind, normal)
+
+
+class Shipped(ABC):
+    """A detector that can share the reading of a text with others."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def find(self, text: str, /) -> list[Found]:
+        """Values of this kind in the text."""
+        return list(self.read(Reading(text)))
+
+    @abstractmethod
+    def read(self, reading: Reading) -> Iterator[Found]:
+        """The same for a reading that may be shared."""

@@ -1,0 +1,182 @@
+"""Keys, tokens and passwords: by the known form of their issuer, or by the name that stands before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from artelier.pii.detectors.reading import Reading, Shipped, joins
+from artelier.pii.detectors.secret_forms import (
+    FORMS,
+    LEADS_OF_HINT,
+    NO_VALUE,
+    PLAIN_KEYS,
+    TOKEN_CHARS_MIN,
+    TOKEN_KEYS,
+)
+from artelier.ports.pii import Found
+
+_TOKEN_SIGNS = (
+    bytes(
+        ord("w") if chr(code).isalnum() or chr(code) in "_-." else ord(" ") for code in range(128)
+    )
+    + b" " * 128
+)
+_LONG = b"w" * TOKEN_CHARS_MIN
+
+_KEY_CHARS_MAX = 16_384
+_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_FINISH = re.compile(r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_REST = re.compile(r"(?:[A-Za-z0-9+/=:, -]|\\?[nr]|\s)*[A-Za-z0-9+/=]")
+_HEADER = re.compile(
+    r"(?i)(?<![a-z])(?:bearer|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:basic|token|apikey|digest))"
+    r"\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})"
+)
+_USERINFO = re.compile(r"://([^\s/@:\"'<>]{0,100}):([^\s/@\"'<>]{1,200})@(?=[^\s/@])")
+_SIGN = re.compile(
+    r"[\"'`*\\]{0,3}(?:[ \t]{0,3}(?P<sign>:=|=>|==?|:)[ \t]{0,3}\*{0,2}[ \t]?"
+    r"|(?P<tag>>)|(?P<word> (?:is|ist|lautet|es|est):? ))"
+)
+_OPTION = re.compile(r"[ =](?=[^\s-])")
+_QUOTED = re.compile(r"\\?([\"'`])((?:(?!\\?\1)[^\r\n]){1,200})\\?\1")
+_PLAIN = re.compile(r"(?:[^\s\"'`,;<>&\\]|&(?![A-Za-z_]{1,40}=)|[,;](?=[^\s\"',;])){1,200}")
+_TOKEN = re.compile(r"[A-Za-z0-9+/=_.~:-]{12,4000}")
+_PLAIN_HINTS = (b"pass", b"pwd", b"kennwort", b"senha", b"contrase")
+_TOKEN_HINTS = (b"secret", b"token", b"key", b"credential")
+_PASSWORD_CHARS_MIN = 4
+_TOKEN_VALUE_CHARS_MIN = 12
+
+
+class Secrets(Shipped):
+    """`SECRET`; normal: the secret as it is."""
+
+    def __init__(self) -> None:
+        super().__init__("SECRET")
+
+    def read(self, reading: Reading) -> Iterator[Found]:
+        for start, end in sorted(_spans(reading)):
+            yield reading.found(start, end, self.kind, reading.text[start:end])
+
+
+def _spans(reading: Reading) -> Iterator[tuple[int, int]]:
+    if _LONG in reading.bytes.translate(_TOKEN_SIGNS):
+        yield from _issued(reading)
+        if b"earer" in reading.lower or b"authorization" in reading.lower:
+            yield from (
+                match.span(1) for match in _HEADER.finditer(reading.text) if _is_random(match[1])
+            )
+    if "-----BEGIN " in reading.text:
+        yield from _blocks(reading.text)
+    if "://" in reading.text and "@" in reading.text:
+        for match in _USERINFO.finditer(reading.text):
+            if not NO_VALUE.fullmatch(match[2]):
+                yield match.span(2)
+    yield from _named(reading)
+
+
+def _issued(reading: Reading) -> Iterator[tuple[int, int]]:
+    """Keys in the form of a known issuer."""
+    text = reading.text
+    for hint_bytes, hint, form in FORMS:
+        if hint_bytes not in reading.bytes:
+            continue
+        lead = LEADS_OF_HINT.get(hint, 0)
+        last = 0
+        at = text.find(hint)
+        while at >= 0:
+            match = form.match(text, max(0, at - lead))
+            if match is not None and match.start() >= last and _is_key(reading, match):
+                yield match.span()
+                last = match.end()
+            at = text.find(hint, max(at + 1, last))
+
+
+def _is_key(reading: Reading, match: re.Match[str]) -> bool:
+    before = reading.before(match.start())
+    if joins(before) or (
+        before == "-" and match.start() > 1 and joins(reading.text[match.start() - 2])
+    ):
+        return False
+    return any(sign.isdigit() for sign in match[0]) or "_" in match[0][:12]
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Private keys in PEM: to their last line, or to the end of what is left of them."""
+    at = 0
+    while begin := _BEGIN.search(text, at):
+        finish = _FINISH.search(text, begin.end(), begin.end() + _KEY_CHARS_MAX)
+        if finish is None:
+            rest = _REST.match(text, begin.end(), begin.end() + _KEY_CHARS_MAX)
+            at = rest.end() if rest else begin.end()
+        else:
+            at = finish.end()
+        yield begin.start(), at
+
+
+def _is_random(value: str) -> bool:
+    """Whether no word of prose is written so: digits among letters."""
+    return any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
+
+
+def _named(reading: Reading) -> Iterator[tuple[int, int]]:
+    """Values behind a name such as `password=` or `"api_key":`."""
+    lower, text = reading.lower, reading.text
+    if any(hint in lower for hint in _PLAIN_HINTS):
+        for key in PLAIN_KEYS.finditer(lower):
+            value = _value(text, key.start(), key.end())
+            if value is not None and _is_password(text, *value):
+                yield value[:2]
+    if any(hint in lower for hint in _TOKEN_HINTS):
+        for key in TOKEN_KEYS.finditer(lower):
+            value = _value(text, key.start(), key.end())
+            if value is not None and _is_token(text, *value):
+                yield value[:2]
+
+
+def _value(text: str, start: int, end: int) -> tuple[int, int, str] | None:
+    """Where the value behind a name stands, and what it stands behind: `=`, `:`, `is`, `"`."""
+    sign = _SIGN.match(text, end)
+    if sign is None:
+        if text[max(0, start - 24) : start].rpartition(" ")[2].startswith("--"):
+            sign = _OPTION.match(text, end)
+        if sign is None:
+            return None
+        how = "="
+    else:
+        how = "is" if sign["word"] else sign["sign"] or "="
+    quoted = _QUOTED.match(text, sign.end())
+    if quoted is not None:
+        return *quoted.span(2), '"'
+    plain = _PLAIN.match(text, sign.end())
+    if plain is None:
+        return None
+    last = plain.end()
+    while last > plain.start() and text[last - 1] in ".),]}*|":
+        last -= 1
+    return (plain.start(), last, how) if last > plain.start() else None
+
+
+def _is_password(text: str, start: int, end: int, how: str) -> bool:
+    value = text[start:end]
+    if (
+        len(value) < _PASSWORD_CHARS_MIN
+        or NO_VALUE.fullmatch(value)
+        or value.startswith(("/", "./", "~/"))
+    ):
+        return False
+    if any(not sign.isalpha() and not sign.isspace() for sign in value):
+        return how != "is" or not value.replace("-", "").isalpha()
+    if how == ":":
+        # One word that ends its line or field; else it is the first word of a sentence.
+        return text[end : end + 1] in ("", "\n", "\r", ",", ";", "|") or text[end : end + 2] in (
+            ".",
+            ".\n",
+        )
+    return how in ("=", "==", ":=", "=>", '"') and not any(sign.isspace() for sign in value)
+
+
+def _is_token(text: str, start: int, end: int, how: str) -> bool:
+    value = text[start:end]
+    if len(value) < _TOKEN_VALUE_CHARS_MIN or NO_VALUE.fullmatch(value):
+        return False
+    return _is_random(value) and _TOKEN.fullmatch(value) is not None
