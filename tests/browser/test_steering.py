@@ -34,7 +34,7 @@ def test_moving_the_puck_changes_the_next_request_and_the_actions(
     pad.focus()
     for key in ("Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowUp", "Shift+ArrowUp"):
         page.keyboard.press(key)
-    expect(inspector).to_contain_text(f"Takes effect at step {first} of figures")
+    expect(inspector).to_contain_text(f"Takes effect at iteration {first} of figures")
     expect(
         inspector.get_by_role("status").filter(has_text=f"Version {standing['version'] + 1}")
     ).to_be_visible()

@@ -39,7 +39,7 @@ def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
         "aria-disabled", "true"
     )
     hand.tab("Decisions")
-    expect(hand.console.get_by_text("1 decisions")).to_be_visible()
+    expect(hand.console.get_by_text("1 decision")).to_be_visible()
     shot(page, "travel-past")
 
     hand.tab("Timeline")

@@ -228,7 +228,7 @@ test("only what changed is a new node", () => {
 
   expect(before.nodes.get("agent:churn/analyst")?.ariaLabel).toBe("Agent analyst, done");
   expect(before.nodes.get("task:churn/letter")?.ariaLabel).toBe("Task letter, pending");
-  expect(before.nodes.get("room:churn/study")?.ariaLabel).toBe("Membrane study, 1 members, 1 shared");
+  expect(before.nodes.get("room:churn/study")?.ariaLabel).toBe("Membrane study, 1 member, 1 shared");
   const anew = [...after.nodes].filter(([id, node]) => node !== before.nodes.get(id)).map(([id]) => id);
   expect(anew).toEqual(["agent:churn/analyst"]);
   const near = after.lines.filter((line) => !before.lines.includes(line)).map((line) => line.kind);

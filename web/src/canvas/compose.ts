@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import type { Graph, Membrane } from "@/projection/graph";
 import { shortName } from "@/projection/event";
 import type { Selection } from "@/state/ui";
@@ -146,7 +147,7 @@ export class Composer {
         ...frame(cluster.node, cluster.box, isSelected),
         type: "cluster" as const,
         draggable: false,
-        ariaLabel: `${title}: ${counts.agents} agents, ${counts.tasks} tasks, ${counts.artifacts} artifacts`,
+        ariaLabel: `${title}: ${counted(counts.agents, "agent")}, ${counted(counts.tasks, "task")}, ${counted(counts.artifacts, "artifact")}`,
         data,
       }));
     });
@@ -184,7 +185,7 @@ export class Composer {
     return [...bundles].slice(0, MOUNTED_MAX).flatMap(([id, { source, target, count, isLive }]) => {
       const [from, to] = [boxOf.get(source), boxOf.get(target)];
       if (from === undefined || to === undefined) return [];
-      const label = `${count} links`;
+      const label = counted(count, "link");
       return [this.#line({ id, kind: "many", from, to, label, isLive, isNear: false })];
     });
   }
@@ -220,7 +221,7 @@ function frame(id: string, box: Box, selected: boolean) {
 }
 
 function roomLabel(membrane: Membrane): string {
-  return `Membrane ${membrane.name}, ${membrane.members.size} members, ${membrane.shared.size} shared`;
+  return `Membrane ${membrane.name}, ${counted(membrane.members.size, "member")}, ${membrane.shared.size} shared`;
 }
 
 function countsOf(cluster: Cluster, graph: Graph) {

@@ -1,4 +1,5 @@
 import { type KeyboardEvent, useId, useMemo, useState } from "react";
+import { counted } from "@/projection/counted";
 import { useGraph } from "@/state/log";
 import { setUi, useUi } from "@/state/ui";
 import { cx } from "@/ui/cx";
@@ -91,7 +92,9 @@ export function Palette() {
         ))}
       </div>
       <p role="status" className={found.length === 0 ? "px-4 pb-4 text-ink-2" : "sr-only"}>
-        {found.length === 0 ? `Nothing is called “${query}”. Try fewer letters.` : `${found.length} results`}
+        {found.length === 0
+          ? `Nothing is called “${query}”. Try fewer letters.`
+          : counted(found.length, "result")}
       </p>
     </Dialog>
   );

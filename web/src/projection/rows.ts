@@ -1,3 +1,4 @@
+import { counted as howMany } from "./counted";
 import { flag, integer, parsed, record, shortName, splitStream, text, type WireEvent } from "./event";
 
 /** What a row of the console is about: its filter, and on the screen its colour. */
@@ -134,7 +135,7 @@ function ended(event: WireEvent): Told {
   return [
     "run",
     "task",
-    said(status, text(event, "reason"), `${integer(event, "iterations")} iterations`),
+    said(status, text(event, "reason"), howMany(integer(event, "iterations"), "iteration")),
     status !== "done",
   ];
 }
@@ -200,7 +201,11 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   "approval.requested": asked,
   "approval.given": (event) => ["approval", "approval", said(text(event, "decision"), text(event, "key"))],
   "task.evaluated": judged,
-  "task.begun": (event) => ["run", "task", `begun, at most ${integer(event, "max_iterations")} iterations`],
+  "task.begun": (event) => [
+    "run",
+    "task",
+    `begun, at most ${howMany(integer(event, "max_iterations"), "iteration")}`,
+  ],
   "task.ended": ended,
   "task.blocked": (event) => [
     "run",
@@ -213,7 +218,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
     "run",
     "plan",
     said(
-      `at most ${integer(event, "calls")} calls`,
+      `at most ${howMany(integer(event, "calls"), "call")}`,
       "cost" in event.data && `at most ${world.money(integer(event, "cost"))}`,
     ),
   ],

@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import type { Graph, Run } from "@/projection/graph";
 import { vitals } from "@/projection/vitals";
 import { useGraph, useProjection } from "@/state/log";
@@ -22,7 +23,7 @@ export function Vitals() {
         {spent} / {budget}
       </Vital>
       <Vital label="running">
-        {now.runningAgents} of {now.agents} agents
+        {now.runningAgents} of {counted(now.agents, "agent")}
       </Vital>
       <Vital label="approvals" tone={now.waitingApprovals > 0 ? "text-warn" : undefined}>
         {now.waitingApprovals === 0 ? "none waiting" : `${now.waitingApprovals} waiting`}
@@ -55,7 +56,7 @@ export function Vitals() {
 function costTitle(held: number, unpriced: number): string {
   const parts = [
     held > 0 ? `${dollars(held)} held for calls in flight` : "nothing held",
-    unpriced > 0 ? `${unpriced} calls without a known price are not in the sum` : "",
+    unpriced > 0 ? `not in the sum: ${counted(unpriced, "call")} without a known price` : "",
   ];
   return parts.filter(Boolean).join("; ");
 }

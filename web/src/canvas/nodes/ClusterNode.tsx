@@ -1,11 +1,8 @@
 import type { NodeProps } from "@xyflow/react";
 import { memo } from "react";
+import { counted } from "@/projection/counted";
 import { cx } from "@/ui/cx";
 import type { ClusterNodeType } from "./types";
-
-function counted(count: number, word: string): string {
-  return `${count} ${word}${count === 1 ? "" : "s"}`;
-}
 
 /** Many things as one, with letters that stay readable from afar. */
 export const ClusterNode = memo(function ClusterNode({ data, selected }: NodeProps<ClusterNodeType>) {

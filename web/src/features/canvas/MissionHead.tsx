@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import { shownMission, standing } from "@/projection/standing";
 import type { Graph } from "@/projection/graph";
 import { runWords } from "@/projection/status";
@@ -6,10 +7,6 @@ import { select, useUi } from "@/state/ui";
 import { compact, dollars } from "@/ui/amounts";
 import { Status } from "@/ui/Badge";
 import { cx } from "@/ui/cx";
-
-function count(n: number, noun: string): string {
-  return `${n} ${noun}${n === 1 ? "" : "s"}`;
-}
 
 /** What the agents below work on, how far they are and what it cost; opens the goal in the inspector. */
 export function MissionHead({ graph }: { readonly graph: Graph }) {
@@ -35,13 +32,13 @@ export function MissionHead({ graph }: { readonly graph: Graph }) {
         <span className="flex shrink-0 flex-wrap items-center gap-x-4 text-12 text-ink-2">
           <Status tone={TONE_OF[meaning]}>{word}</Status>
           <span>
-            {shown.tasks === 0 ? "no tasks yet" : `${shown.done} of ${count(shown.tasks, "task")} done`}
+            {shown.tasks === 0 ? "no tasks yet" : `${shown.done} of ${counted(shown.tasks, "task")} done`}
           </span>
           <span className="num">
             {shown.unpriced > 0 && "at least "}
             {dollars(shown.microusd)} · {compact(shown.tokens)} tok
           </span>
-          {shown.others > 0 && <span>{count(shown.others, "other goal")}</span>}
+          {shown.others > 0 && <span>{counted(shown.others, "other goal")}</span>}
         </span>
       </button>
     </section>

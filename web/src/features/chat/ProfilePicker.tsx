@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { counted } from "@/projection/counted";
 import { inWords } from "@/client/http";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
@@ -25,7 +26,7 @@ export function ProfilePicker({ value, onChange, disabled }: ProfilePickerProps)
       ? "Each reply is one plain model call."
       : chosen === undefined || chosen.operations === 0
         ? "Its versions are listed under Artifacts."
-        : `${chosen.operations} operations${chosen.enabled ? "" : ", switched off"}; writes ${
+        : `${counted(chosen.operations, "operation")}${chosen.enabled ? "" : ", switched off"}; writes ${
             chosen.writes.map((tag) => `art.${tag}`).join(", ") || "nothing"
           }.`;
   return (

@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import { type CostPoint } from "@/projection/rowsLedger";
 import { compact, dollars } from "@/ui/amounts";
 import { clock } from "@/ui/time";
@@ -28,7 +29,7 @@ export function CostChart({ points }: { readonly points: readonly CostPoint[] })
     <figure>
       <svg
         role="img"
-        aria-label={`${total} ${isMoney ? "spent" : "tokens"} in ${points.length} calls`}
+        aria-label={`${total} ${isMoney ? "spent" : "tokens"} in ${counted(points.length, "call")}`}
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         className="h-14 w-full text-money"

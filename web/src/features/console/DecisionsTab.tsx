@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import { DECISION_FIELDS, type DecisionRow, decisionRows, exportedDecision } from "@/projection/rowsDecision";
 import { called } from "@/state/called";
 import { csv } from "@/projection/rowsExport";
@@ -96,7 +97,7 @@ export function DecisionsTab() {
       first={
         <div className="flex h-full min-h-0 flex-col">
           <div className="flex items-center gap-2 px-3 py-1.5 text-12 text-ink-2">
-            <p className="flex-1">{rows.length} decisions</p>
+            <p className="flex-1">{counted(rows.length, "decision")}</p>
             <Button
               size="small"
               onClick={() => download("decisions.csv", csv(DECISION_FIELDS, exported), "text/csv")}

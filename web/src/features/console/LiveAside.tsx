@@ -19,7 +19,7 @@ export function LiveAside() {
   return (
     <span className="mr-8 flex items-center gap-2 max-desktop:text-11">
       <span>
-        {state} · <span className="num">{whole(events)}</span> events
+        {state} · <span className="num">{whole(events)}</span> {events === 1 ? "event" : "events"}
       </span>
       <ActionButton
         bare

@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import { Select } from "@/ui/Select";
 import { TextField } from "@/ui/TextField";
 import type { Draft, DraftTask } from "./draft";
@@ -27,7 +28,7 @@ export function TaskFields({ draft, task, wrong, onChange }: TaskFieldsProps) {
         rows={3}
         value={task.criteria}
         error={wrong("success_criteria")}
-        hint={checks > 0 ? `${checks} checks by rule come on top.` : undefined}
+        hint={checks > 0 ? `On top: ${counted(checks, "check")} by rule.` : undefined}
         onChange={(event) => onChange({ criteria: event.target.value })}
       />
       <div className="grid items-end gap-2 tablet:grid-cols-[1fr_120px]">

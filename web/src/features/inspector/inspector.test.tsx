@@ -209,7 +209,7 @@ describe("steering", () => {
     open("agent", A);
 
     expect(await screen.findByText("Weigh 2.")).toBeTruthy();
-    expect(screen.getByText("Takes effect at step 2 of figures.")).toBeTruthy();
+    expect(screen.getByText("Takes effect at iteration 2 of figures.")).toBeTruthy();
     expect(screen.getByText(/Version 3 by user:ben/)).toBeTruthy();
     expect(screen.getByText("$0.600, $0.397 left")).toBeTruthy();
     const names = screen

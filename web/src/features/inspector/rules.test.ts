@@ -57,11 +57,11 @@ describe("limits in words", () => {
 
   test("from where on a change counts", () => {
     const one = { agent: "churn/analyst", task: "churn/figures", iteration: 5, is_begun: true };
-    expect(effectWords([one])).toBe("Takes effect at step 5 of figures.");
+    expect(effectWords([one])).toBe("Takes effect at iteration 5 of figures.");
     expect(effectWords([{ ...one, iteration: 1, is_begun: false }])).toMatch(/which has not begun/);
     expect(effectWords([])).toMatch(/as soon as there is a task/);
     expect(effectWords([one, { ...one, agent: "churn/writer", iteration: 2 }])).toBe(
-      "Takes effect for analyst at step 5, writer at step 2.",
+      "Takes effect for analyst at iteration 5, writer at iteration 2.",
     );
   });
 });

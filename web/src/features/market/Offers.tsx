@@ -1,4 +1,5 @@
 import { useMemo } from "react";
+import { counted } from "@/projection/counted";
 import type { Offer } from "@/client/worlds";
 import { href, navigate } from "@/shell/route";
 import { whole } from "@/ui/amounts";
@@ -79,7 +80,7 @@ const CLOSED: readonly Column<Offer>[] = [
 function termsOf({ sells, uses, ticks, royalty_percent }: Offer): string {
   const bounds = [
     uses !== null && `${uses} uses`,
-    ticks !== null && `${ticks} ticks`,
+    ticks !== null && counted(ticks, "tick"),
     royalty_percent > 0 && `royalty ${royalty_percent}%`,
   ].filter(Boolean);
   return bounds.length === 0 ? sells : `${sells}, ${bounds.join(", ")}`;

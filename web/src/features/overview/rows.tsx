@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { counted } from "@/projection/counted";
 import type { Agent, Approval, Artifact, Graph, Membrane, Mission, Task } from "@/projection/graph";
 import { runWords, taskWords } from "@/projection/status";
 import { TONE_OF } from "@/shell/meaning";
@@ -74,7 +75,7 @@ export function MissionRow({ mission, graph }: { readonly mission: Mission; read
       }
       name={run?.goal || mission.id}
       detail={words === null ? mission.id : <Status tone={TONE_OF[words.meaning]}>{words.word}</Status>}
-      aside={`${mission.tasks.length} tasks`}
+      aside={counted(mission.tasks.length, "task")}
     />
   );
 }
@@ -161,7 +162,7 @@ export function MembraneRow({ membrane }: { readonly membrane: Membrane }) {
         </span>
       }
       name={membrane.name}
-      detail={`${membrane.members.size} members`}
+      detail={counted(membrane.members.size, "member")}
       aside={`${membrane.shared.size} shared`}
     />
   );

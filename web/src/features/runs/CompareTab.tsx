@@ -1,4 +1,5 @@
 import { useMemo, useState } from "react";
+import { counted } from "@/projection/counted";
 import type { Graph, Run } from "@/projection/graph";
 import { compareRuns, type DiffLine, type HistoryEvent, historyOf } from "@/projection/timelineRuns";
 import { rowFor } from "@/shell/eventRow";
@@ -82,8 +83,8 @@ export function CompareTab({ run }: { readonly run: Run }) {
         />
         <p className="text-ink-2">
           {partAt === null
-            ? `No difference in ${whole(lines.length)} events.`
-            : `${whole(shared)} events are shared; they part at place ${whole(partAt + 1)}.`}{" "}
+            ? `No difference in ${counted(lines.length, "event")}.`
+            : `They share ${counted(shared, "event")} and part at place ${whole(partAt + 1)}.`}{" "}
           {totals(run)} here, {totals(other)} there.
         </p>
       </div>
@@ -100,5 +101,5 @@ export function CompareTab({ run }: { readonly run: Run }) {
 }
 
 function totals({ spend }: Run): string {
-  return `${whole(spend.calls)} calls for ${dollars(spend.microusd)}`;
+  return `${counted(spend.calls, "call")} for ${dollars(spend.microusd)}`;
 }

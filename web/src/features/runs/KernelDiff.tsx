@@ -1,8 +1,8 @@
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
+import { counted } from "@/projection/counted";
 import { api, inWords, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import type { Run } from "@/projection/graph";
-import { whole } from "@/ui/amounts";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 
@@ -25,7 +25,8 @@ export function KernelDiff({ run, other }: { readonly run: Run; readonly other: 
   return (
     <section aria-label="Where they part" className="border-b border-line px-3 pb-2 text-12">
       <p className="text-ink-2">
-        Shared history: {whole(data.shared.events)} events. Equal after that: {whole(data.equal_steps)} steps.{" "}
+        Shared history: {counted(data.shared.events, "event")}. Equal after that:{" "}
+        {counted(data.equal_steps, "step")}.{" "}
         {parting === null && "No step differs, and both came to the same end."}
       </p>
       {parting !== null && (

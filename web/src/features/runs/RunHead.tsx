@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { counted } from "@/projection/counted";
 import type { Run } from "@/projection/graph";
 import { Link } from "@/shell/Link";
 import { href } from "@/shell/route";
@@ -43,7 +44,7 @@ export function RunHead({ run }: { readonly run: Run }) {
         <Fact name="cost">
           {dollars(run.spend.microusd)}
           {total !== null && total !== run.spend.microusd && `, ${dollars(total)} with children`}
-          {run.spend.unpriced > 0 && `, ${run.spend.unpriced} calls of unknown price`}
+          {run.spend.unpriced > 0 && `, ${counted(run.spend.unpriced, "call")} of unknown price`}
         </Fact>
       </dl>
       <RunVerbs run={run} />

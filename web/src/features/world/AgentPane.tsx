@@ -1,4 +1,5 @@
 import { useMemo } from "react";
+import { counted } from "@/projection/counted";
 import { actionWords, outcomeWords, reasonWords, sourceWords } from "@/projection/worldWords";
 import { Link } from "@/shell/Link";
 import { href } from "@/shell/route";
@@ -44,8 +45,8 @@ export function AgentPane({ world, asOf, agent, onClose }: WorldPart & { readonl
       </header>
       {one !== undefined && asOf === null && (
         <p className="text-12 text-ink-2">
-          {whole(one.balance)} scrip, {one.owns} artifacts
-          {one.state !== null && `, in state ${one.state} for ${one.ticks_in_state} ticks`}
+          {whole(one.balance)} scrip, {counted(one.owns, "artifact")}
+          {one.state !== null && `, in state ${one.state} for ${counted(one.ticks_in_state, "tick")}`}
         </p>
       )}
       {hasRun ? (

@@ -1,4 +1,5 @@
 import { useMemo } from "react";
+import { counted } from "@/projection/counted";
 import type { WorldAgent } from "@/client/worlds";
 import { useWorldFigures } from "@/state/useWorldFigures";
 import { whole } from "@/ui/amounts";
@@ -34,7 +35,7 @@ const COLUMNS: readonly Column<WorldAgent>[] = [
       one.state === null ? (
         <span className="text-ink-3">no workflow</span>
       ) : (
-        `${one.state}, ${one.ticks_in_state} ticks`
+        `${one.state}, ${counted(one.ticks_in_state, "tick")}`
       ),
     sortBy: (one) => one.state ?? "",
     width: "20%",

@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import type { World } from "@/client/worlds";
 import { select } from "@/state/ui";
 import { whole } from "@/ui/amounts";
@@ -19,7 +20,8 @@ export function WorldHead({ world, asOf }: { readonly world: World; readonly asO
           </h2>
           <p className="truncate text-11 text-ink-3">
             {asOf !== null && "as it stood then · "}
-            {whole(world.agents)} agents · {whole(world.artifacts)} artifacts · {whole(world.scrip)} scrip
+            {counted(world.agents, "agent")} · {counted(world.artifacts, "artifact")} · {whole(world.scrip)}{" "}
+            scrip
             {world.held > 0 && ` and ${whole(world.held)} set aside`} · seed {world.seed}
             {world.parent !== null && ` · fork of ${world.parent} at tick ${world.forked_at ?? 0}`}
           </p>

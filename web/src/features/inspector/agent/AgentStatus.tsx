@@ -9,7 +9,7 @@ interface AgentStatusProps {
   readonly task: Task | undefined;
 }
 
-/** "running · step 4 of 5": of its run while it is open, else of its task. */
+/** "running · iteration 4 of 5": of its run while it is open, else of its task. */
 export function AgentStatus({ agent, run, task }: AgentStatusProps) {
   const isOpen = run !== undefined && run.endedUs === null;
   const { word, meaning } = isOpen
@@ -21,7 +21,7 @@ export function AgentStatus({ agent, run, task }: AgentStatusProps) {
   return (
     <Status tone={TONE_OF[meaning]}>
       {word}
-      {max > 0 && ` · step ${agent?.iteration ?? 0} of ${max}`}
+      {max > 0 && ` · iteration ${agent?.iteration ?? 0} of ${max}`}
     </Status>
   );
 }

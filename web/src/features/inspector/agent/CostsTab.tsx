@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import type { Shape } from "@/client/types";
 import { NOTHING_SPENT } from "@/projection/graph";
 import { useGraph } from "@/state/log";
@@ -40,7 +41,10 @@ export function CostsTab({ agent }: { readonly agent: Shape<"AgentShown"> }) {
             ["Calls", whole(spend.calls)],
             ["Tokens in", `${compact(spend.inputTokens)}, ${compact(spend.cachedTokens)} from cache`],
             ["Tokens out", compact(spend.outputTokens)],
-            ["Without a known price", spend.unpriced > 0 ? `${spend.unpriced} calls, not in the sum` : ""],
+            [
+              "Without a known price",
+              spend.unpriced > 0 ? `${counted(spend.unpriced, "call")}, not in the sum` : "",
+            ],
           ]}
         />
       </Part>
@@ -50,7 +54,7 @@ export function CostsTab({ agent }: { readonly agent: Shape<"AgentShown"> }) {
         ) : (
           <Facts
             rows={models.map(([model, one]) => [
-              `${model}, ${one.calls} calls`,
+              `${model}, ${counted(one.calls, "call")}`,
               <span key={model} className="num">
                 {dollars(one.microusd)} · {compact(one.inputTokens + one.outputTokens)} tok
               </span>,

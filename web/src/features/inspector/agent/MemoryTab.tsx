@@ -22,7 +22,7 @@ export function MemoryTab({ agent }: { readonly agent: Shape<"AgentShown"> }) {
         <p className="px-4 py-3 text-ink-2">
           {agent.entries == null
             ? "It remembers nothing beyond its runs."
-            : `Its long-term memory has ${agent.entries} entries; the screen Memory shows them.`}
+            : `Its long-term memory has ${agent.entries === 1 ? "1 entry" : `${agent.entries} entries`}; the screen Memory shows it all.`}
         </p>
       )}
     </>

@@ -12,7 +12,7 @@ export function NextPrompt({ prompt }: { readonly prompt: Shape<"NextPrompt"> })
   const size = `${whole(prompt.tokens)} of ${compact(prompt.budget_tokens)} tokens`;
   return (
     <>
-      <Part title={`Step ${prompt.iteration} of ${shortName(prompt.task)}`} aside={size}>
+      <Part title={`Iteration ${prompt.iteration} of ${shortName(prompt.task)}`} aside={size}>
         <Meter label="Size of the prompt" value={prompt.tokens} max={prompt.budget_tokens} valueText={size} />
         {prompt.missing !== null && (
           <p role="status" className="text-warn">
@@ -21,12 +21,12 @@ export function NextPrompt({ prompt }: { readonly prompt: Shape<"NextPrompt"> })
         )}
         {prompt.iteration > prompt.last_iteration && (
           <p role="status" className="text-warn">
-            It will not be asked: step {prompt.last_iteration} is the last that task and steering allow.
+            It will not be asked: iteration {prompt.last_iteration} is the last that task and steering allow.
           </p>
         )}
         {prompt.asked_now !== null && (
           <p role="status" className="text-warn">
-            The decision of this step was asked for already; what comes of it will change this.
+            The decision of this iteration was asked for already; what comes of it will change this.
           </p>
         )}
         <Facts

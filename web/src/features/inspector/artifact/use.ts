@@ -2,7 +2,7 @@ import { idOf, integer, record, splitStream, strings, text, texts, type WireEven
 
 export interface Use {
   readonly runId: string;
-  /** `c2`: all prompts of step 2; or the key of a single prompt. */
+  /** `c2`: all prompts of iteration 2; or the key of a single prompt. */
   readonly step: string;
   readonly atUs: number;
   /** As it was cited: with its version. */

@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import { shortName } from "@/projection/event";
 import { useGraph } from "@/state/log";
 import { MembraneIcon } from "@/ui/icons/icons";
@@ -29,7 +30,7 @@ export function MembraneInspector({ id }: { readonly id: string }) {
         id={id}
         status={
           <span className="text-ink-2">
-            {members.length} members · {count} shared
+            {counted(members.length, "member")} · {count} shared
           </span>
         }
       />

@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import type { Run } from "@/projection/graph";
 import { Link } from "@/shell/Link";
 import { href } from "@/shell/route";
@@ -22,7 +23,7 @@ export function RunFacts({ run }: { readonly run: Run }) {
           ["Forked from", run.origin !== "" && <RefButton kind="run" to={run.origin} />],
           ["Began", dayAndTime(run.startedUs)],
           ["Ended", run.endedUs === null ? "" : dayAndTime(run.endedUs)],
-          ["Spent, itself", `${dollars(run.spend.microusd)} in ${run.spend.calls} calls`],
+          ["Spent, itself", `${dollars(run.spend.microusd)} in ${counted(run.spend.calls, "call")}`],
           ["Tokens", `${compact(run.spend.inputTokens)} in, ${compact(run.spend.outputTokens)} out`],
         ].map(([name, value]) => [name as string, value === false ? "" : value] as const)}
       />

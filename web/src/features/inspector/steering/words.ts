@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import type { Shape } from "@/client/types";
 import { shortName } from "@/projection/event";
 import { clock } from "@/ui/time";
@@ -10,9 +11,9 @@ export function effectWords(from: Shown["from_iteration"]): string {
   if (first === undefined) return "Takes effect as soon as there is a task to work on.";
   if (others.length === 0) {
     const begins = first.is_begun ? "" : ", which has not begun";
-    return `Takes effect at step ${first.iteration} of ${shortName(first.task)}${begins}.`;
+    return `Takes effect at iteration ${first.iteration} of ${shortName(first.task)}${begins}.`;
   }
-  const each = from.map((one) => `${shortName(one.agent)} at step ${one.iteration}`);
+  const each = from.map((one) => `${shortName(one.agent)} at iteration ${one.iteration}`);
   return `Takes effect for ${each.join(", ")}.`;
 }
 
@@ -28,7 +29,7 @@ export function parameterWords(policy: Shape<"Policy">): string {
   return [
     `temperature ${policy.temperature.toFixed(1)}`,
     `${policy.alternatives} weighed`,
-    policy.breadth === null ? "any enabled tool" : `at most ${policy.breadth} tools`,
+    policy.breadth === null ? "any enabled tool" : `at most ${counted(policy.breadth, "tool")}`,
     `${policy.sources_min} or more sources`,
     `about ${policy.words_target.toLocaleString("en-US")} words`,
   ].join(" · ");

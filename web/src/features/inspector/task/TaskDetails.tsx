@@ -1,3 +1,4 @@
+import { counted } from "@/projection/counted";
 import { useGraph } from "@/state/log";
 import { Markdown } from "@/ui/markdown/Markdown";
 import { Loaded } from "../parts/Loaded";
@@ -20,7 +21,7 @@ export function TaskDetails({ id }: { readonly id: string }) {
       {(shown) => (
         <>
           {task !== undefined && (
-            <Part title="Status" aside={`step ${task.iteration} of ${task.iterationsMax}`}>
+            <Part title="Status" aside={`iteration ${task.iteration} of ${task.iterationsMax}`}>
               <TaskStanding task={task} run={graph.runs.get(id)} />
               <TaskActions task={task} run={graph.runs.get(id)} />
             </Part>
@@ -32,7 +33,7 @@ export function TaskDetails({ id }: { readonly id: string }) {
             <Markdown source={shown.success_criteria} />
             {shown.checks.length > 0 && (
               <p className="text-12 text-ink-2">
-                {shown.checks.length} checks are made by rule; all must pass.
+                {counted(shown.checks.length, "check")} by rule; all must pass.
               </p>
             )}
           </Part>

@@ -10,7 +10,7 @@ interface Said {
 
 const LIMITS: Readonly<Record<string, string>> = {
   max_iterations:
-    "The last step that was allowed is over, and the criteria are not met. Retry it for as many steps again.",
+    "The last iteration that was allowed is over, and the criteria are not met. Retry it for as many again.",
   stuck: "It decided the same three times without new evidence. Leave it a note or other tools, then retry.",
   budget_exhausted: "The budget is used up. Raise it, then retry.",
 };
