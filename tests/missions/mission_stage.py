@@ -11,7 +11,7 @@ from artelier.agents.loops import replay_run, settings_of
 from artelier.app import TenantKernel
 from artelier.kernel import Replayed
 from artelier.testing import ScriptedModel
-from tests.missions.task_stage import approve, sales_of, text_of, title_of, write
+from tests.missions.task_stage import approve, decide, sales_of, text_of, title_of, write
 
 GOAL = "Find out which city sold most, and write a letter about it."
 MISSION = "m1"
@@ -37,6 +37,8 @@ LINE = planned({"slug": "figures"}, {"slug": "letter", "after": ["figures"]})
 
 FORK = planned({"slug": "a"}, {"slug": "b"}, {"slug": "end", "after": ["a", "b"]})
 """Two tasks side by side, and one that needs both."""
+
+ASK = decide("use_tool", tool="ask_person", input={"question": "Which year?"})
 
 
 class Team:
@@ -75,10 +77,21 @@ class Team:
         return sum(1 for one in self.asked if one[0] == what and slug in (None, one[1]))
 
 
+def asking(*tasks: Mapping[str, Any]) -> Team:
+    """A team whose task `a` asks a person before it writes."""
+    return Team(planned(*tasks), scripts={"a": [ASK, write("Out a")]})
+
+
 def opened(folder: Path, team: Team, **more: Any) -> Kernel:
     more.setdefault("tools", [sales_of])
     models = {"m": more.pop("model", team.model)}
     return Kernel.open(folder / "s.db", models=models, environ={}, **more)
+
+
+async def ready(desk: TenantKernel) -> None:
+    """Plan and launch a mission that nobody drives yet."""
+    await desk.plan(GOAL, mission_id=MISSION, model="m")
+    await desk.launch(MISSION)
 
 
 async def launched(desk: TenantKernel, **more: Any) -> dict[str, Any]:

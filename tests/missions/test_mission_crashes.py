@@ -10,7 +10,16 @@ import pytest
 
 from artelier.agents import Worker
 from artelier.app import TenantKernel
-from tests.missions.mission_stage import FORK, GOAL, MISSION, Team, opened, replayed, statuses
+from tests.missions.mission_stage import (
+    FORK,
+    GOAL,
+    MISSION,
+    Team,
+    opened,
+    ready,
+    replayed,
+    statuses,
+)
 from tests.missions.task_stage import play
 
 
@@ -62,8 +71,7 @@ def test_two_workers_drive_a_mission_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path, team) as kernel, opened(tmp_path, team) as other:
             desk = kernel.for_tenant("acme")
-            await desk.plan(GOAL, mission_id=MISSION, model="m")
-            await desk.launch(MISSION)
+            await ready(desk)
 
             workers = [Worker(one, one.services) for one in (kernel, other)]
             await asyncio.gather(*(worker.once() for worker in workers))

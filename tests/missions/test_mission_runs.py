@@ -15,22 +15,24 @@ from artelier.app import TenantKernel
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import run_row
 from artelier.ports.model import FREE
+from artelier.tools.people import ask_tool
 from tests.missions.mission_stage import (
+    ASK,
     FORK,
     GOAL,
     LINE,
     MISSION,
     Team,
+    asking,
     kinds,
     launched,
     opened,
     planned,
+    ready,
     replayed,
     statuses,
 )
-from tests.missions.task_stage import DONE, THINK, decide, play, reject, text_of, write
-
-ASK = decide("use_tool", tool="ask_person", input={"question": "Which year?"})
+from tests.missions.task_stage import DONE, THINK, play, reject, text_of, write
 
 
 async def until(desk: TenantKernel, run: str, status: str, *, of: str = "status") -> None:
@@ -121,15 +123,12 @@ def waiting_plan() -> dict[str, Any]:
 
 
 def test_a_task_that_asks_a_person_lets_the_others_finish_first(tmp_path: Path) -> None:
-    from artelier.tools.people import ask_tool
-
     team = Team(waiting_plan(), scripts={"a": [ASK, write("Out a")]})
 
     async def scenario() -> None:
         with opened(tmp_path, team, tools=[ask_tool()]) as kernel:
             desk = kernel.for_tenant("acme")
-            await desk.plan(GOAL, mission_id=MISSION, model="m")
-            await desk.launch(MISSION)
+            await ready(desk)
 
             waiting = await desk.drive_mission(MISSION, on_wait="return")
             before = await desk.mission(MISSION)
@@ -148,9 +147,7 @@ def test_a_task_that_asks_a_person_lets_the_others_finish_first(tmp_path: Path) 
 
 def test_an_answer_lets_a_task_go_on_while_others_are_at_work(tmp_path: Path) -> None:
     """Task `b` is held in its model call until `a`, which had asked a person, is done."""
-    from artelier.tools.people import ask_tool
-
-    team = Team(planned({"slug": "a"}, {"slug": "b"}), scripts={"a": [ASK, write("Out a")]})
+    team = asking({"slug": "a"}, {"slug": "b"})
     held = asyncio.Event()
 
     class Held:
@@ -179,15 +176,12 @@ def test_an_answer_lets_a_task_go_on_while_others_are_at_work(tmp_path: Path) ->
 
 
 def test_pause_reaches_the_tasks_and_resume_lets_them_go_on(tmp_path: Path) -> None:
-    from artelier.tools.people import ask_tool
-
-    team = Team(planned({"slug": "a"}), scripts={"a": [ASK, write("Out a")]})
+    team = asking({"slug": "a"})
 
     async def scenario() -> None:
         with opened(tmp_path, team, tools=[ask_tool()]) as kernel:
             desk = kernel.for_tenant("acme")
-            await desk.plan(GOAL, mission_id=MISSION, model="m")
-            await desk.launch(MISSION)
+            await ready(desk)
             await desk.drive_mission(MISSION, on_wait="return")
 
             await desk.pause(MISSION, by="user:kim")
@@ -205,16 +199,13 @@ def test_pause_reaches_the_tasks_and_resume_lets_them_go_on(tmp_path: Path) -> N
 
 
 def test_a_cancel_ends_the_tasks_and_begins_no_other(tmp_path: Path) -> None:
-    from artelier.tools.people import ask_tool
-
     plan = planned({"slug": "a"}, {"slug": "end", "after": ["a"]})
     team = Team(plan, scripts={"a": [ASK, write("Out a")]})
 
     async def scenario() -> None:
         with opened(tmp_path, team, tools=[ask_tool()]) as kernel:
             desk = kernel.for_tenant("acme")
-            await desk.plan(GOAL, mission_id=MISSION, model="m")
-            await desk.launch(MISSION)
+            await ready(desk)
             driving = asyncio.ensure_future(desk.drive_mission(MISSION))
             await until(desk, "m1/a", "waiting_approval")
 
@@ -230,15 +221,12 @@ def test_a_cancel_ends_the_tasks_and_begins_no_other(tmp_path: Path) -> None:
 
 
 def test_a_task_that_is_cancelled_alone_blocks_what_needs_it(tmp_path: Path) -> None:
-    from artelier.tools.people import ask_tool
-
     team = Team(waiting_plan(), scripts={"b": [ASK]})
 
     async def scenario() -> None:
         with opened(tmp_path, team, tools=[ask_tool()]) as kernel:
             desk = kernel.for_tenant("acme")
-            await desk.plan(GOAL, mission_id=MISSION, model="m")
-            await desk.launch(MISSION)
+            await ready(desk)
             driving = asyncio.ensure_future(desk.drive_mission(MISSION))
             await until(desk, "m1/b", "waiting_approval")
 
@@ -283,9 +271,7 @@ def test_the_budget_of_a_mission_stops_its_tasks_until_it_is_raised(tmp_path: Pa
 
 
 def test_a_task_that_is_created_while_the_mission_works_is_taken_up(tmp_path: Path) -> None:
-    from artelier.tools.people import ask_tool
-
-    team = Team(planned({"slug": "a"}), scripts={"a": [ASK, write("Out a")]})
+    team = asking({"slug": "a"})
 
     async def scenario() -> None:
         with opened(tmp_path, team, tools=[ask_tool()]) as kernel:

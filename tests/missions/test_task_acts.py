@@ -13,6 +13,7 @@ from artelier import ModelRequest, tool
 from artelier.errors import ToolFailed
 from artelier.missions.membranes import Membranes
 from artelier.missions.steering_store import SteeringStore
+from artelier.tools import Tool
 from tests.missions.task_stage import (
     AGENT,
     DONE,
@@ -36,6 +37,19 @@ from tests.missions.task_stage import (
     work,
     write,
 )
+
+
+def mail_tool() -> tuple[Tool[..., Any], list[str]]:
+    """`send`, and to whom it was called."""
+    called: list[str] = []
+
+    @tool(side_effect=True)
+    async def send(to: str) -> str:
+        "Send."
+        called.append(to)
+        return "sent"
+
+    return send, called
 
 
 async def agent(desk: Any, id_: str = AGENT, **more: Any) -> None:
@@ -81,13 +95,7 @@ def test_a_call_that_cannot_be_made_is_a_result_that_the_next_prompt_shows(
 
 def test_a_tool_that_is_switched_off_is_neither_listed_nor_run(tmp_path: Path) -> None:
     """Hole 32: disabled tools still run."""
-    called: list[str] = []
-
-    @tool(side_effect=True)
-    async def send(to: str) -> str:
-        "Send."
-        called.append(to)
-        return "sent"
+    send, called = mail_tool()
 
     async def scenario() -> None:
         mail = decide("use_tool", tool="send", input={"to": "ana"})
@@ -108,13 +116,7 @@ def test_a_tool_that_is_switched_off_is_neither_listed_nor_run(tmp_path: Path) -
 
 
 def test_a_tool_that_is_switched_off_after_the_decision_does_not_run(tmp_path: Path) -> None:
-    called: list[str] = []
-
-    @tool(side_effect=True)
-    async def send(to: str) -> str:
-        "Send."
-        called.append(to)
-        return "sent"
+    send, called = mail_tool()
 
     async def scenario() -> None:
         async def mail(_: ModelRequest) -> Any:
