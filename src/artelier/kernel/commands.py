@@ -72,6 +72,8 @@ class Standing:
     """Of a failed run: the steps whose failure ended it."""
     stepping: bool = False
     """Whether it goes on for one cycle only."""
+    compensated: bool = False
+    """Of a failed run: whether something that it did was undone since."""
 
 
 def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
@@ -118,8 +120,11 @@ def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
     if not _makes_sense(command):
         return "invalid_command"
     if verb == "retry":
+        if standing.compensated:
+            return "compensated"
         return "" if status == "failed" else "not_failed"
-    if status in FINAL:
+    undoing = verb in ("answer", "reconcile") and "/undo" in command.key
+    if status in FINAL and not undoing:  # what a run has done is undone after its end
         return "run_ended"
     if verb == "answer" and command.key not in standing.open_approvals:
         return "no_such_approval"
@@ -152,6 +157,7 @@ REFUSALS = {
     "no_such_approval": "no approval of that step is open",
     "no_such_unknown_outcome": "that step has no unknown outcome",
     "not_paused": "the run is not paused",
+    "compensated": "what it did has been undone; its code must not go on as if it had not",
 }
 
 
@@ -265,7 +271,18 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
         failed=await _fatal_steps(services, row["id"]) if row["status"] == "failed" else (),
+        compensated=row["status"] == "failed" and await _compensated(services, row["id"]),
     )  # fmt: skip
+
+
+async def _compensated(services: Services, run: int) -> bool:
+    """Whether a person had something undone since the run ended; what its own code undid, it knows of."""
+    rows = await services.store.query(
+        "SELECT 1 FROM steps WHERE run = ?1 AND kind = 'undo' AND requested >"
+        " (SELECT max(seq) FROM events WHERE stream = ?1 AND kind = 'run.failed') LIMIT 1",
+        (run,),
+    )
+    return bool(rows)
 
 
 async def _fatal_steps(services: Services, run: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from artelier.errors import (
@@ -30,6 +30,7 @@ from artelier.kernel.history import History, Recorded
 from artelier.kernel.keys import Keys
 from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.policy import granted, may_use_model
+from artelier.kernel.rates import NO_RATES, Rates
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
@@ -70,6 +71,8 @@ class TenantState:
     budget: int | None
     allow_unknown_price: bool
     key: DataKey
+    rates: Rates = field(default_factory=lambda: NO_RATES)
+    """How fast it may ask models."""
 
 
 def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
@@ -107,6 +110,12 @@ class RunCore(ToolBounds):
 
     joined: tuple[str, ...] = ()
     """Scopes that it counts in since it began, as `scopes.count_also` was last told."""
+    versions: dict[str, int] | None = None
+    """Of changes in its code, as recorded; None until somebody asks."""
+    is_new = False
+    """Whether this drive began it."""
+    compensating = False
+    """Whether what it has done is being undone."""
 
     def __init__(
         self,
@@ -374,6 +383,8 @@ class RunCore(ToolBounds):
         return granted(self.grants, grant) and granted(self.tenant.grants, grant)
 
     def may_use_model(self, name: str) -> bool:
+        if not self.policy.allows_model(name):
+            return False
         return may_use_model(self.grants, name) and may_use_model(self.tenant.grants, name)
 
     async def recorded(self, key: str, kind: str) -> Recorded | None:

@@ -324,6 +324,10 @@ class ToolRequested(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """What was asked for, if a person changed the arguments."""
     side_effect: bool = False
     """True if it must not be repeated unasked."""
+    undoes: str = ""
+    """Key of the completed step that this call undoes with the tool's `compensate`; empty for others."""
+    undoes_in: str = ""
+    """The run that has that step, if it is another one: this run goes on in its stead."""
 
 
 @event("tool.refused")
@@ -336,6 +340,8 @@ class ToolRefused(EventData, frozen=True, kw_only=True, omit_defaults=True):
     result: BlobRef
     arguments: BlobRef | None = None
     """What was asked for; None if it has no form as JSON, and in histories of before it was kept."""
+    undoes: str = ""
+    """As in `tool.requested`."""
 
 
 @event("tool.completed")
@@ -405,6 +411,24 @@ class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     code: str
     message: BlobRef | None = None
+
+
+@event("compensation.planned")
+class CompensationPlanned(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+    """What the run has done is to be undone, the newest first. The undoing follows, call by call."""
+
+    plan: BlobRef
+    """JSON of `{items, not_undone, upto, note}`; an item is a step, with the key of its undoing, or a child."""
+    asked: bool = False
+    """True if a person asked for it after the run had ended; False if the run's code did."""
+
+
+@event("version.recorded")
+class VersionRecorded(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """Which version of a change in its code the run goes by, from here on and whenever it is resumed."""
+
+    change: str
+    version: int
 
 
 # Conversations that became too long

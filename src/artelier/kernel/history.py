@@ -92,6 +92,15 @@ class History:
         """Whether a recorded step under this parent is still to be asked for; False for the run itself."""
         return bool(parent) and any(key.startswith(f"{parent}/") for key in self._steps)
 
+    async def expects_more(self) -> bool:
+        """Whether a recorded step is still to be asked for: the code is in the run's past.
+
+        Cost: reads on to the next such step.
+        """
+        while self._segments and all(map(belongs_elsewhere, self._steps.values())):
+            await self._read_page()
+        return not all(map(belongs_elsewhere, self._steps.values()))
+
     async def left(self) -> list[Recorded]:
         """Recorded steps that nobody has asked for; reads the history to its end."""
         while self._segments:
@@ -155,6 +164,17 @@ class History:
         key, number = question.rsplit("/ask/", 1) if "/ask/" in question else ("", "")
         step = self._steps.get(key) if number.isdecimal() else None
         return step if step is not None and step.kind == "tool" else None
+
+
+def belongs_elsewhere(step: Recorded) -> bool:
+    """Whether no code asks for a step by itself: a tool's questions come with its call, an undoing with the
+    plan that it belongs to."""
+    if step.kind == "approval":
+        return "/ask/" in step.key or step.key.endswith("/approval")
+    if isinstance(step.outcome, ev.CompensationPlanned):
+        return step.outcome.asked
+    undo = step.request or step.outcome
+    return isinstance(undo, ev.ToolRequested | ev.ToolRefused) and bool(undo.undoes)
 
 
 def question_key(key: str, number: int) -> str:

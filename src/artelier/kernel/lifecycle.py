@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from artelier.errors import (
     ArtelierError,
+    Conflict,
     InvalidRequest,
     LeaseHeld,
     LeaseLost,
@@ -93,6 +94,8 @@ class Opening:
     """Tools of this run; None: those of the kernel."""
     is_detached: bool = False
     """It stays open beyond the code that opens it."""
+    compensating: bool = False
+    """What an ended run has done is undone: it takes these steps, and stays what it is."""
 
 
 class OpenRun:
@@ -270,7 +273,7 @@ class OpenRun:
             self._is_opening = False
             return await self._resume(await run_row(self._services, tenant.id, opening.run_id))
         self._attach(core, token)
-        self.is_new = True
+        self.is_new = core.is_new = True
         core.started_us = now
         core.is_hand_written = not opening.loop
         await self._count(core, started.scopes)
@@ -293,14 +296,19 @@ class OpenRun:
         read_only = opening.read_only or (
             opening.parent is not None and opening.parent.actor is None
         )
-        final = is_final(row["status"]) or read_only or imported
+        ended = is_final(row["status"]) and not opening.compensating
+        final = ended or read_only or imported
         token = 0
         if row["status"] == "cancelled" and not read_only and not imported:
             await give_back(self._services, tenant.id, opening.run_id, row["id"])
         if not final:
             token = await self._take(blobs=[])
             row = await run_row(self._services, tenant.id, opening.run_id)
-            if is_final(row["status"]):  # it ended while we were on our way to the lease
+            if opening.compensating and not is_final(row["status"]):
+                raise Conflict(f"run {opening.run_id!r} was reopened", hint="Let it end first.")
+            if (
+                is_final(row["status"]) and not opening.compensating
+            ):  # it ended while we were on our way to the lease
                 self._give_back(token)
                 final, token = True, 0
         head, _ = await self._services.store.head(stream)
@@ -326,6 +334,9 @@ class OpenRun:
         core.is_hand_written = not row["loop"]
         core.stepping = Stepping.restored(row["stepping"])
         await self._count(core, await scopes_of(self._services, places))
+        if opening.compensating:
+            core.deadlines = {}  # what went wrong may be undone at any time
+            return core
         core.signals = [
             (seq, name, data)
             for seq, name, data in await self._services.store.query(
@@ -422,6 +433,9 @@ class OpenRun:
             if raised is not None:
                 raise raised
             return  # the run is another process's now
+        if writer.failure is not None and self._opening.compensating:
+            self._give_back(self._token)
+            raise writer.failure
         if writer.failure is not None:
             await self._end_refused(core, writer.failure)
             if raised is not None:
@@ -434,9 +448,10 @@ class OpenRun:
             error = raised = RunStopped(core.run_id, reason=core.cancelled_reason)
         elif error is None and core.suspended is not None:
             error = raised = core.suspended
-        data, blobs = _last_word(core, run, error)
+        said = None, list[Blob]()
+        data, blobs = said if self._opening.compensating else _last_word(core, run, error)
         last = [] if data is None else [data]
-        if core.status in FINAL:
+        if core.status in FINAL and not self._opening.compensating:
             last = [*await _abandoned(core), *last]
         core.services.at("run.ending")
         try:

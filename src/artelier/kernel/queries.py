@@ -166,7 +166,8 @@ async def approvals(
     """Open questions to people: run, step, question, details."""
     where, parameters = (
         (
-            "r.tenant = ? AND a.decision IS NULL AND r.status NOT IN ('completed', 'failed', 'cancelled')"
+            "r.tenant = ? AND a.decision IS NULL AND (r.status NOT IN ('completed', 'failed', 'cancelled')"
+            " OR a.key LIKE '%/undo%')"  # what an ended run has done may be undone with a person's yes
         ),
         [tenant],
     )

@@ -50,10 +50,10 @@ async def _probe(
     if not rows:
         raise Conflict(f"step {step!r} of run {run_id!r} has no unknown outcome")
     request = decode_stored(rows[0][0], type=ev.ToolRequested)
-    tool = services.tools.get(request.name)
+    tool = services.tools.get(request.name) if not request.undoes else None
     if tool is None or tool.probe is None:
         raise NotFound(
-            f"tool {request.name!r} has no probe here",
+            f"{'the undoing of ' if request.undoes else ''}tool {request.name!r} has no probe here",
             hint="Settle it with --succeeded, --failed or --retry.",
         )
     arguments = tool.validate(

@@ -11,7 +11,7 @@ from artelier.errors import ArtelierError, ReplayMismatch, RunStopped, RunSuspen
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import lineage
 from artelier.kernel.core import RunCore, TenantState, run_row
-from artelier.kernel.history import Recorded
+from artelier.kernel.history import belongs_elsewhere
 from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import canonical
 from artelier.kernel.run import Run
@@ -136,17 +136,12 @@ async def _driven(run: Run, drive: Drive) -> BaseException | None:
 async def _check_left(core: RunCore) -> None:
     """Errors: `ReplayMismatch` for a recorded step that the code has not asked for."""
     for step in await core.history.left():
-        if step.status == "completed" and not _within_a_tool(step):
+        if step.status == "completed" and not belongs_elsewhere(step):
             raise ReplayMismatch(
                 f"the code of {core.run_id} never asked for step {step.key}, which is recorded",
                 expected=f"a {step.kind} step", got="the end of the code",
                 hint="Run the code that recorded it.", section="steps", key=step.key,
             )  # fmt: skip
-
-
-def _within_a_tool(step: Recorded) -> bool:
-    """Questions that belong to a tool call are answered with the call."""
-    return step.kind == "approval" and ("/ask/" in step.key or step.key.endswith("/approval"))
 
 
 def _is_recorded(row: dict[str, Any], failure: BaseException) -> bool:

@@ -58,6 +58,17 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compensated:
+    """What was undone of a run. Steps of children are named `<run>:<key>`."""
+
+    run_id: str
+    undone: tuple[str, ...] = ()
+    """In that order, those that an earlier attempt has undone left out."""
+    not_undone: tuple[str, ...] = ()
+    """Side effects that stay: their tool has no `compensate`, or is not here, or the outcome is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
     """A person's answer; falsy if denied or expired."""
 

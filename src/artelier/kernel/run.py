@@ -20,8 +20,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from artelier.errors import Conflict, Flow, InvalidRequest, StoreUnavailable
+from artelier.kernel import compensation, model_step, tool_step, versions, waits
 from artelier.kernel import events as ev
-from artelier.kernel import model_step, tool_step, waits
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import OutOfTime, RunCore, branch_key
 from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
@@ -29,7 +29,7 @@ from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
 from artelier.kernel.prompts import Messages, continue_conversation
-from artelier.kernel.results import Approval, ModelResult, ToolResult
+from artelier.kernel.results import Approval, Compensated, ModelResult, ToolResult
 from artelier.kernel.tool_outcome import ToolAsk
 from artelier.log import Blob, EventData, StreamAppend
 from artelier.ports.model import Delta, ToolCall, ToolSchema
@@ -268,6 +268,36 @@ class Run:
 
     def _branch(self) -> _Branch:
         return _Branch(self._core, self._parent_key)
+
+    # Code that has changed, and steps that are undone
+
+    async def compensate(
+        self, *, note: str = "", upto: str | None = None, key: str | None = None
+    ) -> Compensated:
+        """Undo what this run has done, in reverse order, with the `compensate` of each tool.
+
+        `upto`: no further back than to this step (its full key), with it. A step is undone once: whoever asks
+        again goes on where it stopped. What children did is undone as their own steps, in its place in the
+        order; a fork leaves what it has inherited to its origin.
+        Errors: `CompensationFailed` for a step that was not undone, with those before it; `RunSuspended` with
+        `unknown_outcome` if nobody knows; `NotFound` for `upto`; `Conflict` while children are at work.
+        """
+        with self._branch():
+            parent, full = self._core.begin(key)
+            try:
+                return await compensation.compensate(self._core, full, upto=upto, note=note)
+            finally:
+                self._core.end(parent)
+
+    async def version(self, change: str, latest: int = 1, *, default: int = 0) -> int:
+        """Which version of a change in this code the run goes by, now and on every resume.
+
+        A run that comes here for the first time goes by the `latest`; one that was past this point before its
+        code knew of the change goes by the `default`, the code as it was. It takes no step: the call can be
+        added and removed under runs that are at work.
+        Errors: `InvalidRequest`.
+        """
+        return await versions.version(self._core, change, latest=latest, default=default)
 
     # People and time
 

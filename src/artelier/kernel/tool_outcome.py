@@ -18,6 +18,7 @@ from artelier.kernel.failures import words
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.results import ToolResult
+from artelier.ports.tool import ToolPort
 
 PREVIEW_CHARS = 2_000
 """Characters of a large result that a model is shown, half from its head and half from its tail."""
@@ -28,12 +29,24 @@ NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """What makes a tool step the undoing of another one."""
+
+    step: str
+    port: ToolPort | None
+    """Undoes it when it is called; None if the tool cannot be undone here any more."""
+    run_id: str = ""
+    """The run that has the step, if it is another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAsk:
     """What a caller asks of a tool step."""
 
     name: str
     arguments: Any
     call_id: str = ""
+    undo: Undo | None = None
 
 
 def error_value(error: ArtelierError) -> dict[str, Any]:
@@ -51,7 +64,12 @@ def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolR
         blobs += more
     core.writer.note(
         ev.ToolRefused(
-            key=key, name=ask.name[:NAME_CHARS], code=error.code, result=ref, arguments=asked
+            key=key,
+            name=ask.name[:NAME_CHARS],
+            code=error.code,
+            result=ref,
+            arguments=asked,
+            undoes=ask.undo.step if ask.undo is not None else "",
         ),
         blobs,
     )

@@ -54,6 +54,20 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
         core.end(parent)
 
 
+async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
+    """A tool step that undoes another one, under its full key; it takes no step of any cap.
+
+    Errors: as of `tool_step`.
+    """
+    recorded = await core.recorded(key, "tool")
+    if recorded is not None and recorded.status == "completed":
+        return await replayed(core, recorded, ask)
+    await core.boundary()
+    if recorded is not None:
+        recorded = _taken_over(core, recorded)
+    return await _live(core, ask, key, recorded)
+
+
 def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     """An unfinished call as this run must see it, which a fork may have found at its origin.
 
@@ -79,7 +93,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         check_arguments(core, recorded, ask)
         arguments = msgspec.json.decode(await core.load(request.arguments))
         ask = replace(ask, name=request.name, arguments=arguments)
-    tool = core.tools.get(ask.name)
+    tool = core.tools.get(ask.name) if ask.undo is None else ask.undo.port
     try:
         tool, arguments = _checked(core, ask, tool)
     except ArtelierError as error:
@@ -106,12 +120,12 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     ref, more = core.keep_json(ask.arguments)
     blobs = [*blobs, *more]
     once = tool.side_effect and not tool.idempotent
-    counts = tuple(
-        Count(scope, unit, use=1) for scope, unit in sorted(core.counted) if unit == "steps"
-    )
+    counts = () if ask.undo is not None else _step_counts(core)
     requested = ev.ToolRequested(
-        key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts
-    )
+        key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts,
+        undoes=ask.undo.step if ask.undo is not None else "",
+        undoes_in=ask.undo.run_id if ask.undo is not None else "",
+    )  # fmt: skip
     if counts:
         await _commit_counted(core, requested, blobs)
     elif once:
@@ -121,6 +135,12 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         core.writer.flush()
     core.services.at("tool.requested")
     return await _dispatch(core, tool, arguments, ask, key)
+
+
+def _step_counts(core: RunCore) -> tuple[Count, ...]:
+    return tuple(
+        Count(scope, unit, use=1) for scope, unit in sorted(core.counted) if unit == "steps"
+    )
 
 
 async def _commit_counted(core: RunCore, requested: ev.ToolRequested, blobs: list[Blob]) -> None:
@@ -133,6 +153,11 @@ async def _commit_counted(core: RunCore, requested: ev.ToolRequested, blobs: lis
 
 def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort, dict[str, Any]]:
     """Errors: what a model is told instead of a result, before anything is dispatched."""
+    if tool is None and ask.undo is not None:
+        raise ToolFailed(
+            f"a call of {ask.name!r} cannot be undone here",
+            expected="a tool of that name with `compensate`", got="none is registered",
+        )  # fmt: skip
     if tool is None:
         names = ", ".join(sorted(core.tools)) or "none"
         raise ToolFailed(f"there is no tool {ask.name[:80]!r}", expected=f"one of: {names[:1000]}")
@@ -149,8 +174,9 @@ async def _approved(core: RunCore, tool: ToolPort, ask: ToolAsk, key: str) -> Ap
     threshold = core.approve_risk
     if threshold is None or RISKS[tool.risk] < RISKS[threshold]:
         return None
+    what = "call" if ask.undo is None else "undo"
     return await approve(
-        core, f"call {tool.name}", {"tool": tool.name, "arguments": ask.arguments},
+        core, f"{what} {tool.name}", {"tool": tool.name, "arguments": ask.arguments},
         key=f"{key}/approval", exact=True,
     )  # fmt: skip
 

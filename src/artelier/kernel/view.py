@@ -342,7 +342,8 @@ def _model_failed(event: Applied, tx: Tx) -> None:
 
 @kernel_view.on(ev.ToolRequested)
 def _tool_requested(event: Applied, tx: Tx) -> None:
-    _open(tx, event, cast(ev.ToolRequested, event.data).key, "tool")
+    data = cast(ev.ToolRequested, event.data)
+    _open(tx, event, data.key, "undo" if data.undoes else "tool")
 
 
 @kernel_view.on(ev.ToolRetried)
@@ -356,7 +357,8 @@ def _tool_retried(event: Applied, tx: Tx) -> None:
 
 @kernel_view.on(ev.ToolRefused)
 def _tool_refused(event: Applied, tx: Tx) -> None:
-    _record(tx, event, cast(ev.ToolRefused, event.data).key, "tool", "completed")
+    data = cast(ev.ToolRefused, event.data)
+    _record(tx, event, data.key, "undo" if data.undoes else "tool", "completed")
 
 
 @kernel_view.on(ev.ToolCompleted)
@@ -387,7 +389,9 @@ def _tool_reconciled(event: Applied, tx: Tx) -> None:
     _handled(tx, event)
 
 
-@kernel_view.on(ev.StepCompleted, ev.ContextCompacted, ev.ContextRestored)
+@kernel_view.on(
+    ev.StepCompleted, ev.ContextCompacted, ev.ContextRestored, ev.CompensationPlanned
+)  # fmt: skip
 def step_completed(event: Applied, tx: Tx) -> None:
     """Record a computed step; a package with receipts of its own registers it for their kinds."""
     _record(tx, event, cast(ev.StepCompleted, event.data).key, "compute", "completed")

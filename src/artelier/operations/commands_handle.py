@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.errors import InvalidRequest
 from artelier.kernel import queries, reconcile, scopes
+from artelier.kernel.compensating import compensate_ended
 from artelier.money import parse_usd
 from artelier.operations.commanding import give
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
+    from artelier.kernel.results import Compensated
     from artelier.log import EventData
+    from artelier.ports.tool import ToolPort
 
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -65,6 +69,33 @@ class CommandsHandle:
     async def retry(self: Desk, run_id: str, *, by: str = "operator") -> EventData:
         """Reopen a failed run: its failed steps are executed again. Errors: `Conflict`, also for a chat's."""
         return await _give(self, run_id, "retry", by=by)
+
+    async def compensate(
+        self: Desk,
+        run_id: str,
+        *,
+        upto: str | None = None,
+        note: str = "",
+        by: str = "operator",
+        on_wait: str = "await",
+        tools: Iterable[ToolPort] | None = None,
+    ) -> Compensated:
+        """Undo what a run that has ended has done, in reverse order, with the `compensate` of each tool.
+
+        `upto`: no further back than to this step, with it. `tools`: those that know how; None for the
+        kernel's. What was undone stays so: another call goes on where the last one stopped. A failed run that
+        was compensated cannot be retried. Undoing takes no step of a cap, and no time; the money that it
+        spends counts.
+        Errors: `NotFound`; `Conflict` if the run or a child has not ended; `CompensationFailed`, which names
+        the step; `RunSuspended` with `unknown_outcome` (settle it with `reconcile`) or, with
+        `on_wait="suspend"`, `waiting_approval`; `LeaseHeld`.
+        """
+        self.keep_alive()
+        table = None if tools is None else {tool.name: tool for tool in tools}
+        return await compensate_ended(
+            self.services, await self.state(), run_id, tools=table, upto=upto, note=note, by=by,
+            on_wait=on_wait,
+        )  # fmt: skip
 
     async def limit(
         self: Desk, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"

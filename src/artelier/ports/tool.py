@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -108,6 +108,23 @@ class ToolContext:
         nothing before this question. Without it nobody can know, and the run waits in `unknown_outcome`.
         """
         return await self._ask(question, details, before_acting)
+
+
+Compensate = Callable[[dict[str, Any], Any, ToolContext], Awaitable[Any]]
+
+
+@runtime_checkable
+class Reversible(Protocol):
+    """What a tool is besides a `ToolPort` whose completed calls can be undone."""
+
+    @property
+    def compensate(self) -> Compensate | None:
+        """`compensate(arguments, result, context)` undoes a completed call; None: it cannot.
+
+        `result` is the recorded one, and the context's idempotency key is the undoing's own. Raising
+        `ToolFailed` says that nothing was undone; any other exception leaves the outcome unknown.
+        """
+        ...
 
 
 class ToolPort(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, ov
 
 from artelier.errors import External, InvalidRequest
 from artelier.ports.model import ToolSchema
-from artelier.ports.tool import Risk, ToolContext
+from artelier.ports.tool import Compensate, Risk, ToolContext
 from artelier.tools.parameters import Parameters
 from artelier.tools.plain import NotJson, plain_json
 from artelier.tools.threads import DaemonThreads
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 Trust = Literal["trusted", "untrusted"]
 Hook = Callable[..., Any]
-"""`probe(idempotency_key, arguments)` or `compensate(...)`, async or plain."""
+"""`probe(idempotency_key, arguments)` or `compensate(arguments, result, context)`; async or plain."""
 
 DESCRIPTION_CHARS_MAX = 1_024
 """The shortest limit among providers for a function's description (OpenAI's)."""
@@ -74,10 +74,9 @@ class Tool(Generic[P, R]):
         )
         self.risk: Risk = _check_choice(self.name, "risk", risk, get_args(Risk))
         self.trust: str = _check_choice(self.name, "trust", trust, get_args(Trust))
-        self.compensate: Hook | None = compensate
-        """What undoes a completed call."""
         self.function: Callable[P, R] = function
         self._probe = probe
+        self._compensate = compensate
         self._parameters = Parameters(function, names=names)
         self._schema: ToolSchema | None = None
 
@@ -126,6 +125,23 @@ class Tool(Generic[P, R]):
         values = {**self._parameters.defaults(), **given}
         hook = cast(Hook, self._probe)
         return self._json(await _invoke(functools.partial(hook, idempotency_key, values)))
+
+    @property
+    def compensate(self) -> Compensate | None:
+        """Undoes a completed call; it gets the values the function got, its recorded result and a context."""
+        return None if self._compensate is None else self._run_compensate
+
+    async def _run_compensate(
+        self, arguments: dict[str, Any], result: Any, context: ToolContext
+    ) -> Any:
+        given = self._parameters.convert(arguments, tool=self.name)
+        values = {**self._parameters.defaults(), **given}
+        hook = cast(Hook, self._compensate)
+        told = await _invoke(functools.partial(hook, values, result, context))
+        try:
+            return plain_json(told)
+        except NotJson:
+            return None  # nobody waits for it: that it came to its end is what counts
 
     def _json(self, value: Any) -> Any:
         try:

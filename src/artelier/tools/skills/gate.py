@@ -7,7 +7,7 @@ from typing import Any
 
 from artelier.errors import ToolFailed
 from artelier.ports.model import ToolSchema
-from artelier.ports.tool import Risk, ToolContext, ToolPort
+from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolPort
 from artelier.tools.skills.pins import pin_of
 from artelier.tools.skills.place import Place
 
@@ -62,6 +62,11 @@ class GatedTool:
     def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
         """As the tool itself: to ask what happened needs no new approval."""
         return self._tool.probe
+
+    @property
+    def compensate(self) -> Compensate | None:
+        """As the tool itself: what was done may be undone under any definition."""
+        return self._tool.compensate if isinstance(self._tool, Reversible) else None
 
     async def _check(self, tenant: str, name: str, hash: str) -> None:
         pin = await pin_of(self._place.services.store, tenant, self._source, name)

@@ -1,0 +1,441 @@
+"""Undoing what a run has done: the plan is recorded first, then each undoing is a tool step of its own.
+
+A step `3` is undone by the step `3/undo`, in the two phases of any side effect: requested, then its outcome.
+So each happens once, and one whose outcome is unknown waits for `reconcile` like any other call. What undoes
+it is the tool's `compensate`. `compensating.py` is the door for runs that have ended.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.kernel import events as ev
+from artelier.kernel.ancestry import dispatcher_of
+from artelier.kernel.core import RunCore, run_row
+from artelier.kernel.failures import raise_recorded, words
+from artelier.kernel.results import Compensated, ToolResult
+from artelier.kernel.services import Services
+from artelier.kernel.tool_outcome import ToolAsk, Undo
+from artelier.kernel.tool_step import undo_step
+from artelier.log import decode_stored
+from artelier.log.event import decode_data
+from artelier.ports.model import ToolSchema
+from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolPort
+
+NOTE_CHARS_MAX = 4_000
+DEPTH_MAX = 64
+"""Generations of children whose steps are undone."""
+
+DRIFTED = "drifted"
+"""Reason of a cancelled run that goes on as a fork of itself; the fork undoes its steps."""
+
+
+class CompensationFailed(Conflict):
+    """A step could not be undone: those after it are, those before it are not."""
+
+    code = "compensation_failed"
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing to undo: a completed call, or all that a child run has done."""
+
+    child: str = ""
+    key: str = ""
+    run: str = ""
+    """The run that has the step, if it is another one (see `DRIFTED`)."""
+    undo: str = ""
+    """Full key of the step that undoes it."""
+    tool: str = ""
+    arguments: str = ""
+    result: str | None = None
+    """Blob references of what the call was given and gave."""
+    owner: str = ""
+    """The run that dispatched the call, if it is another one: its undoing has that run's idempotency key."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.run}:{self.key}" if self.run else self.key
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A side effect that stays."""
+
+    key: str
+    tool: str
+    why: str
+    """`no_compensate`, `no_tool` or `unknown_outcome`."""
+    run: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.run}:{self.key}" if self.run else self.key
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is to be undone, in that order, and what cannot be."""
+
+    items: tuple[Item, ...] = ()
+    not_undone: tuple[Kept, ...] = ()
+    since: int = 0
+    """Position in the log from which on; for children."""
+    upto: str = ""
+    note: str = ""
+
+
+async def compensate(
+    core: RunCore,
+    key: str,
+    *,
+    upto: str | None = None,
+    since: int = 0,
+    note: str = "",
+    asked: bool = False,
+) -> Compensated:
+    """Undo what the run has done. `key` is the full key of the plan. Errors: see `Run.compensate`."""
+    if core.compensating:
+        raise Conflict(
+            f"run {core.run_id} is being compensated already", hint="Wait until that is done."
+        )
+    core.compensating = True
+    try:
+        recorded = await core.recorded(key, "compute")
+        outcome = recorded.outcome if recorded is not None else None
+        if recorded is not None and isinstance(outcome, ev.CompensationPlanned):
+            plan = decode_stored(await core.load(outcome.plan), type=Plan)
+            return await _carry_out(core, key, plan, inherited=recorded.inherited, asked=asked)
+        await core.boundary()
+        if len(note) > NOTE_CHARS_MAX:
+            raise InvalidRequest(
+                "a note is too long", expected=f"at most {NOTE_CHARS_MAX} characters", got=len(note)
+            )
+        await core.writer.commit()  # the plan is made of what is in the log
+        plan = await planned(
+            core.services, core.tenant.id, core.run_id, core.tools, upto=upto, since=since
+        )
+        plan = msgspec.structs.replace(plan, note=note, upto=upto or "")
+        if plan.items or not asked:
+            ref, blobs = core.keep_json(plan)
+            planning = ev.CompensationPlanned(key=key, plan=ref, asked=asked)
+            await core.writer.commit(planning, blobs=blobs)
+        return await _carry_out(core, key, plan, inherited=False, asked=asked)
+    finally:
+        core.compensating = False
+
+
+# The plan
+
+
+class _Call(msgspec.Struct, kw_only=True):
+    """A tool step as the log has it."""
+
+    stream: int
+    key: str
+    status: str
+    position: int
+    request: ev.ToolRequested
+    result: str | None
+    is_error: bool
+
+
+async def planned(
+    services: Services,
+    tenant: str,
+    run_id: str,
+    tools: Mapping[str, ToolPort],
+    *,
+    upto: str | None = None,
+    since: int = 0,
+    depth: int = 0,
+) -> Plan:
+    """What can be undone of a run and of those below it, the newest first.
+
+    `upto`: no further back than to this step, with it. `since`: nor than to this position.
+    Errors: `NotFound` for a step that the run has not asked for; `Conflict` for a child that has not ended.
+    Cost: O(tool steps of the run).
+    """
+    row = await run_row(services, tenant, run_id)
+    runs = await _owned(services, tenant, row)
+    if upto is not None:
+        since = await _position_of(services, run_id, row["id"], upto)
+    calls: list[_Call] = []
+    for stream in runs:
+        calls += await _calls(services, stream)
+    attempts = _attempts(calls, runs)
+    taken = {call.key for call in calls if call.stream == row["id"]}
+    found: list[tuple[int, Item]] = []
+    kept: list[tuple[int, Kept]] = []
+    for call in calls:
+        name = "" if call.stream == row["id"] else runs[call.stream]
+        tried = attempts[runs[call.stream], call.key]
+        if call.request.undoes or call.position < since or any(map(_has_undone, tried)):
+            continue
+        if (why := _stays(call, tools)) is not None:
+            if why:
+                stays = Kept(key=call.key, tool=call.request.name, why=why, run=name)
+                kept.append((call.position, stays))
+            continue
+        item = Item(
+            key=call.key, run=name, undo=_undo_key(call.key, name, tried, taken),
+            tool=call.request.name, arguments=call.request.arguments, result=call.result,
+        )  # fmt: skip
+        if row["origin"] is not None and not name:
+            owner = await dispatcher_of(services, tenant, run_id, call.key)
+            item = msgspec.structs.replace(item, owner="" if owner == run_id else owner)
+        found.append((call.position, item))
+    for at, child in await _children(services, tenant, run_id, tools, since, depth):
+        found.append((at, child))
+    found.sort(key=lambda one: -one[0])
+    kept.sort(key=lambda one: -one[0])
+    return Plan(
+        items=tuple(item for _, item in found),
+        not_undone=tuple(one for _, one in kept),
+        since=since,
+    )
+
+
+async def _owned(services: Services, tenant: str, row: Mapping[str, Any]) -> dict[int, str]:
+    """The runs whose steps are this one's to undo, by stream: itself, and those that it goes on for.
+
+    What another fork inherited is its origin's to undo.
+    """
+    found = {row["id"]: row["run"]}
+    while row["origin"] is not None:
+        row = await run_row(services, tenant, row["origin"])
+        if row["status"] != "cancelled" or row["reason"] != DRIFTED:
+            break
+        found[row["id"]] = row["run"]
+    return found
+
+
+async def _position_of(services: Services, run_id: str, stream: int, key: str) -> int:
+    rows = await services.store.query(
+        "SELECT e.position FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
+        " WHERE s.run = ? AND s.key = ?",
+        (stream, key),
+    )
+    if not rows:
+        raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
+    return rows[0][0]
+
+
+async def _calls(services: Services, stream: int) -> list[_Call]:
+    """All tool steps of a run that were entered."""
+    rows = await services.store.query(
+        "SELECT s.key, s.status, q.kind, q.version, q.data, c.kind, c.version, c.data,"
+        " coalesce(c.position, q.position) FROM steps s"
+        " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
+        " LEFT JOIN events c ON c.stream = s.run AND c.seq = s.completed"
+        " WHERE s.run = ? AND s.kind IN ('tool', 'undo')",
+        (stream,),
+    )
+    found: list[_Call] = []
+    for key, status, kind, version, data, c_kind, c_version, c_data, position in rows:
+        request = decode_data(kind, version, data.encode())
+        if isinstance(request, ev.ToolRefused):
+            request = ev.ToolRequested(
+                key=key, name=request.name, arguments=request.result, undoes=request.undoes
+            )
+        if not isinstance(request, ev.ToolRequested):
+            continue
+        end = None if c_kind is None else decode_data(c_kind, c_version, c_data.encode())
+        is_error = isinstance(end, ev.ToolRefused)
+        result: str | None = None
+        if isinstance(end, ev.ToolCompleted):
+            result, is_error = end.result, end.is_error
+        elif isinstance(end, ev.ToolReconciled):
+            result, is_error = end.result, end.answer == "failed"
+        found.append(
+            _Call(stream=stream, key=key, status=status, position=position, request=request,
+                  result=result, is_error=is_error)
+        )  # fmt: skip
+    return found
+
+
+def _attempts(
+    calls: list[_Call], runs: Mapping[int, str]
+) -> defaultdict[tuple[str, str], list[_Call]]:
+    """By run and step: the calls that were to undo it."""
+    found: defaultdict[tuple[str, str], list[_Call]] = defaultdict(list)
+    for call in calls:
+        if call.request.undoes:
+            found[call.request.undoes_in or runs[call.stream], call.request.undoes].append(call)
+    return found
+
+
+def _has_undone(attempt: _Call) -> bool:
+    return attempt.status == "completed" and not attempt.is_error
+
+
+def _stays(call: _Call, tools: Mapping[str, ToolPort]) -> str | None:
+    """Why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
+    tool = tools.get(call.request.name)
+    acts = call.request.side_effect or (tool is not None and tool.side_effect)
+    if not acts or call.is_error:
+        return ""
+    if call.status != "completed":
+        return "unknown_outcome" if call.request.side_effect else ""
+    if tool is None:
+        return "no_tool"
+    return None if compensate_of(tool) is not None else "no_compensate"
+
+
+def compensate_of(tool: ToolPort) -> Compensate | None:
+    """What undoes a completed call of a tool."""
+    return tool.compensate if isinstance(tool, Reversible) else None
+
+
+def _undo_key(key: str, run: str, tried: list[_Call], taken: set[str]) -> str:
+    """The key of an attempt that is without an outcome, or of the next one."""
+    open_ = [attempt.key for attempt in tried if attempt.status != "completed"]
+    base = f"{run}:{key}/undo" if run else f"{key}/undo"
+    if open_:
+        return open_[-1]
+    if base not in taken:
+        return base
+    number = 2
+    while f"{base}/{number}" in taken:
+        number += 1
+    return f"{base}/{number}"
+
+
+async def _children(
+    services: Services, tenant: str, run_id: str, tools: Mapping[str, ToolPort], since: int, depth: int
+) -> list[tuple[int, Item]]:  # fmt: skip
+    """Children that have something to undo, each where the newest of it stands."""
+    rows = await services.store.query(
+        "SELECT run, id, status FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
+    )
+    found: list[tuple[int, Item]] = []
+    for child, stream, status in rows:
+        if depth >= DEPTH_MAX:
+            raise Conflict(f"run {run_id!r} has more generations below it than can be undone")
+        plan = await planned(services, tenant, child, tools, since=since, depth=depth + 1)
+        if not plan.items:
+            continue
+        if status not in ("completed", "failed", "cancelled"):
+            raise Conflict(
+                f"run {child!r} has not ended, and what it has done cannot be undone yet",
+                got=status, hint="Let it end, or cancel it.",
+            )  # fmt: skip
+        newest = await services.store.query(
+            "SELECT max(e.position) FROM steps s JOIN events e ON e.stream = s.run"
+            " AND e.seq = s.completed WHERE s.run = ? AND s.kind <> 'undo'",
+            (stream,),
+        )
+        found.append((newest[0][0] or 0, Item(child=child)))
+    return found
+
+
+# Carrying it out
+
+
+class Undoing:
+    """The undoing of one call, as a tool that the kernel drives."""
+
+    side_effect = True
+    idempotent = False
+    probe = None
+
+    def __init__(self, tool: ToolPort, undo: Compensate, result: Any) -> None:
+        self.name, self.description, self.trust = tool.name, tool.description, tool.trust
+        self.risk: Risk = tool.risk
+        self.grant: str | None = tool.grant
+        self.timeout_s: float | None = tool.timeout_s
+        self.heartbeat_timeout_s: float | None = tool.heartbeat_timeout_s
+        self._tool, self._undo, self._result = tool, undo, result
+
+    @property
+    def schema(self) -> ToolSchema:
+        return self._tool.schema
+
+    def validate(self, arguments: Any) -> dict[str, Any]:
+        return self._tool.validate(arguments)
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        return await self._undo(arguments, self._result, context)
+
+
+async def _carry_out(
+    core: RunCore, key: str, plan: Plan, *, inherited: bool, asked: bool
+) -> Compensated:
+    """Undo what a plan says, one after the other. With `inherited`, only what the origin had begun with."""
+    undone: list[str] = []
+    kept = [one.name for one in plan.not_undone]
+    for item in plan.items:
+        if item.child:
+            below = await _undo_child(core, f"{key}/{item.child}", item, plan, asked=asked)
+            undone += [f"{item.child}:{name}" for name in below.undone]
+            kept += [f"{item.child}:{name}" for name in below.not_undone]
+        elif inherited and not await core.history.knows(item.undo):
+            kept.append(item.name)
+        else:
+            result = await _undo(core, item)
+            if result.is_error:
+                raise _failed(core, item, result, undone)
+            undone.append(item.name)
+    return Compensated(run_id=core.run_id, undone=tuple(undone), not_undone=tuple(kept))
+
+
+async def _undo(core: RunCore, item: Item) -> ToolResult:
+    tool = core.tools.get(item.tool)
+    undo = compensate_of(tool) if tool is not None else None
+    port: ToolPort | None = None
+    if tool is not None and undo is not None:
+        port = Undoing(tool, undo, await core.load_json(item.result))
+    if item.owner or item.run:
+        core.owners[item.undo] = item.owner or item.run
+    asked = ToolAsk(
+        name=item.tool, arguments=await core.load_json(item.arguments),
+        undo=Undo(step=item.key, port=port, run_id=item.run),
+    )  # fmt: skip
+    return await undo_step(core, asked, item.undo)
+
+
+def _failed(core: RunCore, item: Item, result: ToolResult, undone: list[str]) -> CompensationFailed:
+    value = cast(dict[str, Any], result.value)  # of a tool's error
+    said: dict[str, Any] = value.get("error", {})
+    return CompensationFailed(
+        f"step {item.name} of {core.run_id} was not undone: {str(said.get('message'))[:500]}",
+        got=str(said.get("code", "error")),
+        hint=f"What came after it is undone. Try again: `artelier runs compensate {core.run_id}`.",
+        run=core.run_id, step=item.name, undone=tuple(undone),
+    )  # fmt: skip
+
+
+async def _undo_child(
+    core: RunCore, key: str, item: Item, plan: Plan, *, asked: bool
+) -> Compensated:
+    """Undo what a child has done, in its own stream; the outcome is journaled for this run's code."""
+    from artelier.kernel.compensating import compensate_ended
+
+    recorded = None if asked else await core.recorded(key, "compute")
+    outcome = recorded.outcome if recorded is not None else None
+    if isinstance(outcome, ev.StepCompleted):
+        told: Any = await core.load_json(outcome.result)
+        return Compensated(
+            run_id=item.child, undone=tuple(told["undone"]), not_undone=tuple(told["not_undone"])
+        )
+    if isinstance(outcome, ev.StepFailed):
+        await raise_recorded(core, outcome.code, outcome.message)
+    await core.boundary()
+    try:
+        below = await compensate_ended(
+            core.services, core.tenant, item.child, tools=core.tools, since=plan.since,
+            note=plan.note, by=core.writer.name, on_wait=core.on_wait, store_result=core.store_result,
+        )  # fmt: skip
+    except CompensationFailed as error:
+        if not asked:
+            ref, blobs = core.keep_json(words(error))
+            failed = ev.StepFailed(key=key, name="compensate", code=error.code, message=ref)
+            core.writer.note(failed, blobs)
+        raise
+    if not asked:
+        value = {"undone": below.undone, "not_undone": below.not_undone}
+        ref, blobs = core.keep_json(value)
+        core.writer.note(ev.StepCompleted(key=key, name="compensate", result=ref), blobs)
+    return below
