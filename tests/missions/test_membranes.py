@@ -127,7 +127,7 @@ def test_a_membrane_shows_its_members_and_what_they_share(tmp_path: Path) -> Non
         assert made == {
             "id": "m/study", "name": "Study", "version": 1, "members": [ANALYST, WRITER],
             "shared": [], "shared_next": None, "shared_count": 0, "steering": None,
-            "budget_usd": "1.50",
+            "budget_usd": "1.50", "used_microusd": 0,
         }  # fmt: skip
         operator = desk.as_principal("operator").artifacts
         await operator.write("m/study/steering", kind="steering", content={})
@@ -171,7 +171,7 @@ def test_membranes_are_listed_by_mission(tmp_path: Path) -> None:
         assert [one["id"] for one in of_mission] == ["m/a", "m/b"]
         assert of_mission[0] == {
             "id": "m/a", "name": "M/A", "version": 1, "members": [ANALYST], "shared_count": 1,
-            "steering": None, "budget_usd": None,
+            "steering": None, "budget_usd": None, "used_microusd": 0,
         }  # fmt: skip
         assert [one["id"] for one in await membranes.list("m", limit=1, after="m/a")] == ["m/b"]
         assert [one["id"] for one in await membranes.list("m2")] == []

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from artelier import Price
 from artelier.agents import Worker
 from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, VersionConflict
+from artelier.missions.amending import change_membrane
 from artelier.missions.preview import next_prompt
 from artelier.missions.steering_store import SteeringStore
 from tests.missions.mission_stage import MISSION, Team, launched, opened, planned, replayed
@@ -419,5 +422,39 @@ def test_an_idle_member_and_a_cancelled_task_hold_nothing(tmp_path: Path) -> Non
             await artifacts.delete(ana)
 
             assert await desk.membranes.list() == []
+
+    play(scenario())
+
+
+def test_the_budget_of_a_membrane_holds_from_its_making_on(tmp_path: Path) -> None:
+    """Its members stop where it is used up, and go on when it is raised; what they spent is told."""
+
+    async def scenario() -> None:
+        team = Team()
+        team.model.price = Price(input=Decimal(1), output=Decimal(2))
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            made = await desk.membranes.create(
+                "lab", name="Lab", members=[ana], budget_usd="0.000001", by="user:kim"
+            )
+            await desk.tasks.create(**own(), assigned_agent_id=ana)
+            await desk.tasks.start("tasks/own", on_wait="return")
+            stopped = await desk.tasks.show("tasks/own")
+
+            assert (made["budget_usd"], made["used_microusd"]) == ("0.000001", 0)
+            assert (stopped["status"], stopped["reason"]) == ("blocked", "budget_exhausted")
+            assert team.asked == []
+
+            await change_membrane(desk, "lab", {"budget_usd": "5"}, by="user:kim")
+            await desk.resume("tasks/own")
+            await desk.tasks.start("tasks/own")
+            shown = await desk.membranes.show("lab")
+
+            assert (await desk.tasks.show("tasks/own"))["status"] == "done"
+            spent = (await desk.tasks.show("tasks/own"))["cost_microusd"]
+            assert shown["used_microusd"] == spent > 0
+            (cap, *_) = [event async for event in kernel.events() if event.kind == "limit.set"]
+            assert cap.actor == "user:kim"
 
     play(scenario())

@@ -73,16 +73,25 @@ class Membranes:
         budget_usd: str | int | Decimal | None = None,
         by: str = OPERATOR,
     ) -> dict[str, Any]:
-        """Make a membrane with its members, as one batch; what `show` says of it.
+        """Make a membrane with its members, as one batch; what `show` says of it. Its budget caps what the
+        work of its members costs together, from then on.
 
         Errors: `InvalidRequest`; `VersionConflict` if the id is taken.
         """
+        from artelier.kernel.scopes import cap_changed, plan_cap
         from artelier.log import Batch
 
+        services, tenant, scope = self._desk.services, self._desk.id, f"membrane:{id}"
         append, blobs = await self.plan_create(
             id, name=name, members=members, budget_usd=budget_usd, by=by
         )
-        await self._desk.services.store.append(Batch(appends=(append,), blobs=blobs))
+        appends = [append]
+        if (budget := checked_budget(budget_usd)) is not None:
+            cap = parse_usd(budget)
+            appends.append(await plan_cap(services, tenant, scope, unit="usd", cap=cap, by=by))
+        await services.store.append(Batch(appends=appends, blobs=blobs))
+        if budget is not None:
+            cap_changed(services, tenant, scope)
         return await self.show(id)
 
     async def plan_create(
@@ -96,7 +105,7 @@ class Membranes:
         cause: str | None = None,
         provenance: Provenance | None = None,
     ) -> tuple[StreamAppend, list[Blob]]:
-        """All of `create` but the append, for a caller with a batch of its own."""
+        """All of `create` but the append and the cap, for a caller with a batch of its own."""
         artifacts = self._as(OPERATOR, by)
         group = group_of(id)
         check_artifact_id(id + STEERING)  # there must be room for it
@@ -114,7 +123,7 @@ class Membranes:
     ) -> list[dict[str, Any]]:
         """Membranes, of one mission by id or else all in the order of their making, beyond the id `after`.
 
-        `{id, name, version, members, shared_count, steering, budget_usd}` each.
+        `{id, name, version, members, shared_count, steering, budget_usd, used_microusd}` each.
         """
         artifacts = self._as(OPERATOR)
         if mission is None:
@@ -131,10 +140,11 @@ class Membranes:
         return found
 
     async def show(self, id: str) -> dict[str, Any]:
-        """`{id, name, version, members, shared, shared_next, shared_count, steering, budget_usd}`.
+        """What `list` says of it, with `{shared, shared_next}`.
 
-        `members` are principals by name, `shared` the first artifacts by id as `{id, kind, version, owner,
-        title}`, `steering` the id of its steering artifact or None.
+        `used_microusd` is what counts against its budget by now. `members` are principals by name, `shared`
+        the first artifacts by id as `{id, kind, version, owner, title}`, `steering` the id of its steering
+        artifact or None.
         Errors: `NotFound`, `AccessDenied`, `InvalidRequest` for what is no membrane.
         """
         artifacts = self._as(OPERATOR)
@@ -218,9 +228,12 @@ class Membranes:
         return [row[0] for row in rows]
 
     async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
+        from artelier.kernel.scopes import used_of
+
         membrane = await artifacts.read(check_artifact_id(id), price_max=0)
         _check_kind(id, membrane.kind)
         members = await artifacts.members(id, limit=PAGE_MAX)
+        used = await used_of(self._desk.services, self._desk.id, f"membrane:{id}")
         content = cast("dict[str, Any]", membrane.content)
         name, budget = content.get("name"), content.get("budget_usd")
         return {
@@ -231,6 +244,7 @@ class Membranes:
             "shared_count": (await artifacts.shared(id, limit=1)).count,
             "steering": await _steering(artifacts, id),
             "budget_usd": budget if isinstance(budget, str) else None,
+            "used_microusd": used["usd"]["used"],
         }
 
 

@@ -4456,6 +4456,11 @@ export interface components {
              * @description Of all members' work together; null for none.
              */
             budget_usd: string | null;
+            /**
+             * Used Microusd
+             * @description Micro-dollars.
+             */
+            used_microusd: number;
         };
         /**
          * MembraneNew
@@ -4513,6 +4518,11 @@ export interface components {
              * @description Of all members' work together; null for none.
              */
             budget_usd: string | null;
+            /**
+             * Used Microusd
+             * @description Micro-dollars.
+             */
+            used_microusd: number;
             /** Shared */
             shared: components["schemas"]["Shared"][];
             /**

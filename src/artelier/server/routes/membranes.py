@@ -47,8 +47,6 @@ async def create(desk: Desk, by: Actor, asked: wire.MembraneNew) -> wire.Membran
     await desk.membranes.create(
         id, name=asked.name, members=asked.members, budget_usd=asked.budget_usd, by=by
     )
-    if asked.budget_usd is not None:
-        await desk.cap(f"membrane:{id}", unit="usd", cap=asked.budget_usd, by=by)
     return await _shown(desk, id)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from artelier.missions.membranes import NAME_CHARS_MAX
-from artelier.server.wire.forms import Asked, Id, Told
+from artelier.server.wire.forms import Asked, Id, Micro, Told
 
 
 class MembraneLine(Told):
@@ -21,6 +21,8 @@ class MembraneLine(Told):
     """Id of its steering; null if nobody has steered it."""
     budget_usd: str | None
     """Of all members' work together; null for none."""
+    used_microusd: Micro
+    """What counts against the budget by now."""
 
 
 class Shared(Told):
