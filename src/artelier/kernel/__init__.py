@@ -12,6 +12,7 @@ from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
 from artelier.kernel.policy import Policy, check_grants
 from artelier.kernel.prefix import SharedPrefix, shared_prefix
 from artelier.kernel.prompts import Renderer
+from artelier.kernel.rates import Rate, rates_view
 from artelier.kernel.receipts import receipt_of, receipts_of
 from artelier.kernel.reconcile import reconcile
 from artelier.kernel.replay import Drive, Replayed, replay
@@ -41,6 +42,7 @@ __all__ = [
     "Policy",
     "Prompt",
     "RangePart",
+    "Rate",
     "Renderer",
     "Replayed",
     "Reservation",
@@ -61,6 +63,7 @@ __all__ = [
     "import_run",
     "kernel_view",
     "message_tokens",
+    "rates_view",
     "read_header",
     "receipt_of",
     "receipts_of",

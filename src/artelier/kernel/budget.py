@@ -154,13 +154,17 @@ def abandon(request: Moving, *, key: str) -> ev.ModelFailed:
     return ev.ModelFailed(key=key, family="cancelled", code="abandoned", **settlement.moves)
 
 
-async def siblings_hold(core: RunCore) -> bool:
-    """Whether calls of this tenant hold money that may come back."""
+async def may_come_back(core: RunCore, need: int) -> bool:
+    """Whether what is unspent is enough, with what calls of this tenant hold.
+
+    Both are asked for at once: what was held when a reservation was refused may be back by now.
+    """
     rows = await core.store.query(
-        "SELECT 1 FROM accounts WHERE tenant = ? AND account LIKE 'hold:%' AND balance > 0 LIMIT 1",
-        (core.tenant.id,),
+        "SELECT sum(balance) FROM accounts WHERE tenant = ? AND asset = ? AND balance > 0"
+        " AND (account = ? OR account LIKE 'hold:%')",
+        (core.tenant.id, USD, TENANT),
     )
-    return bool(rows)
+    return (rows[0][0] or 0) >= need
 
 
 async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) -> None:
@@ -168,15 +172,16 @@ async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) ->
 
     Errors: `RunSuspended` with status `budget_exhausted`.
     """
-    deadline_us = core.clock.now_us() + int(core.policy.funds_wait_s * 1_000_000)
+    left_us = int(core.policy.funds_wait_s * 1_000_000)
     while True:
         event = core.services.money_event(core.tenant.id)
         try:
             await attempt()
             return
         except Exhausted as error:
-            if not await _may_fit(core, error) or core.clock.now_us() >= deadline_us:
+            if not await _may_fit(core, error) or left_us <= 0:
                 await core.refused(error)
+        began_us = core.clock.now_us()
         await core.boundary()
         waiting = asyncio.ensure_future(event.wait())
         # Money held by another process comes back unannounced: look again after a while.
@@ -186,6 +191,8 @@ async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) ->
         finally:
             waiting.cancel()
             sleeping.cancel()
+        # An attempt may itself wait, for a rate limit: that is no waiting for money.
+        left_us -= core.clock.now_us() - began_us
 
 
 async def _may_fit(core: RunCore, error: Exhausted) -> bool:
@@ -193,4 +200,4 @@ async def _may_fit(core: RunCore, error: Exhausted) -> bool:
     facts = error.facts
     if isinstance(error, LimitReached):
         return bool(facts["reserved"]) and facts["used"] + facts["asked"] <= facts["cap"]
-    return isinstance(error, InsufficientFunds) and await siblings_hold(core)
+    return isinstance(error, InsufficientFunds) and await may_come_back(core, facts["need"])

@@ -23,9 +23,11 @@ from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.outputs import value_of
 from artelier.kernel.prompts import Assembled
 from artelier.kernel.results import ModelResult
+from artelier.kernel.turns import claims_for, end_turn, take_turn
 from artelier.log import StreamAppend
 from artelier.ports.model import ModelPort, ModelReply, ModelRequest, Price, Usage
 from artelier.ports.telemetry import ModelSpan
+from artelier.tokens import cost_microusd, estimate_tokens, upper_bound_tokens
 
 if TYPE_CHECKING:
     from artelier.kernel.model_step import ModelCall
@@ -64,9 +66,10 @@ async def ask(
 ) -> Reservation:
     """Make a request durable together with the hold of what it may cost, and with what stands aside.
 
-    Errors: `RunSuspended` if it does not fit the budget.
+    Errors: `RunSuspended` if it does not fit the budget; `LimitReached` if no minute of a rate is enough.
     """
     key = assembled.event.key
+    claims = claims_for(core, model, tokens_max(assembled))
     reservation = reserve(
         core,
         price=price,
@@ -78,21 +81,31 @@ async def ask(
     )
     writer = core.writer
     core.services.at("model.before_request")
-    core.held[key] = requested
-    if reservation.is_limited:
+    refusable = reservation.is_limited or bool(aside)
 
-        async def attempt() -> None:
+    async def attempt() -> None:
+        # No money is held while the call waits for its turn, and no turn while it waits for money.
+        await take_turn(core, key, claims)
+        core.held[key] = requested
+        try:
             await writer.commit(
-                assembled.event, requested, blobs=assembled.blobs, aside=aside, refusable=True
+                assembled.event, requested, blobs=assembled.blobs, aside=aside, refusable=refusable
             )
+        except BaseException:
+            end_turn(core, key, tokens=None)
+            raise
 
+    if reservation.is_limited:
         await when_it_fits(core, attempt)
     else:
-        await writer.commit(
-            assembled.event, requested, blobs=assembled.blobs, aside=aside, refusable=bool(aside)
-        )
+        await attempt()
     core.services.at("model.requested")
     return reservation
+
+
+def tokens_max(assembled: Assembled) -> int:
+    """More tokens than the call can use."""
+    return upper_bound_tokens(assembled.size_bytes) + assembled.request.params["max_output_tokens"]
 
 
 async def answered(core: RunCore, ready: Ready) -> ModelResult:
@@ -152,8 +165,11 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
             key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000)
         )
     )
+    end_turn(core, ready.key, tokens=_input_tokens(core, ready))
     try:
         await core.rest(wait_s)
+        claims = claims_for(core, ready.model, tokens_max(ready.assembled))
+        await take_turn(core, ready.key, claims)
     except Exception:
         note_failure(core, ready, family="cancelled", code="cancelled")
         raise
@@ -195,10 +211,13 @@ def _begun_cost(ready: Ready) -> int:
     price = ready.reservation.price
     if price is None or not ready.reservation.amount:
         return 0
-    from artelier.tokens import cost_microusd, estimate_tokens
-
     usage = Usage(input_tokens=estimate_tokens(ready.request.canonical()))
     return min(cost_microusd(price, usage), ready.reservation.amount)
+
+
+def _input_tokens(core: RunCore, ready: Ready) -> int:
+    """What a provider counts of a call that gave no reply: its input. 0 where nobody asks."""
+    return estimate_tokens(ready.request.canonical()) if core.services.turns is not None else 0
 
 
 def checked(core: RunCore, reply: object) -> tuple[ModelReply, bytes]:
@@ -244,6 +263,7 @@ def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> Mo
     settlement = settle(ready.reservation, usage=reply.usage, capped=core.counted)
     usage = reply.usage
     core.held.pop(ready.key, None)
+    end_turn(core, ready.key, tokens=usage.input_tokens + usage.output_tokens)
     said, blobs = core.keep_json(words(misfit)) if misfit is not None else (None, [])
     core.writer.note(
         ev.ModelCompleted(
@@ -285,6 +305,8 @@ async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
         ready.reservation, usage=usage or Usage(), cost=None if usage else 0, capped=core.counted
     )
     core.held.pop(ready.key, None)
+    used = usage.input_tokens + usage.output_tokens if usage else _input_tokens(core, ready)
+    end_turn(core, ready.key, tokens=used)
     if ready.span is not None:
         ready.span.failed(code_of(error), usage=usage, cost_microusd=settlement.cost)
     await core.writer.commit(
@@ -302,6 +324,7 @@ def note_failure(core: RunCore, ready: Ready, *, family: str, code: str, cost: i
     """Record a failure without waiting for it."""
     settlement = settle(ready.reservation, usage=Usage(), cost=cost, capped=core.counted)
     core.held.pop(ready.key, None)
+    end_turn(core, ready.key, tokens=_input_tokens(core, ready))
     if ready.span is not None:
         ready.span.failed(code, cost_microusd=cost)
     core.writer.note(

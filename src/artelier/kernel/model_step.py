@@ -14,7 +14,7 @@ from artelier.kernel.core import RunCore
 from artelier.kernel.failures import raise_recorded
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import Head, canonical, decode_head, decode_reply, decode_tools
-from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result
+from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result, tokens_max
 from artelier.kernel.model_stream import streamed
 from artelier.kernel.outputs import schema_of, value_of
 from artelier.kernel.prompts import (
@@ -29,9 +29,11 @@ from artelier.kernel.prompts import (
 from artelier.kernel.request_diff import Shape, joined_tag, with_joined
 from artelier.kernel.results import ModelResult
 from artelier.kernel.tool_list import note_tools
+from artelier.kernel.turns import claims_for, take_turn
 from artelier.log import StreamAppend
-from artelier.ports.model import Delta, ModelRequest, StreamingModelPort, ToolSchema
+from artelier.ports.model import Delta, ModelPort, ModelRequest, StreamingModelPort, ToolSchema
 from artelier.ports.telemetry import ModelFacts
+from artelier.tokens.names import canonical_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +97,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     else:
         await core.boundary()
         note_tools(core)
-        name, port = core.services.model(call.model)
-        if not core.may_use_model(name):
-            raise NotGranted(
-                f"model {name!r} is not granted to this run", expected=", ".join(core.grants)
-            )
+        name, port = _granted_model(core, call.model)
         if recorded is None or recorded.status == "open":
             prompt = await settle_numbers(core, prompt)
     params = dict(call.params)
@@ -122,6 +120,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     if recorded is not None and recorded.status == "requested":
         # Asked before a crash: the same request, and its hold still stands.
         reservation = held(core.held[key], price=price)
+        await take_turn(core, key, claims_for(core, name, tokens_max(assembled)))
     else:
         reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
     span = None
@@ -133,6 +132,26 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation,
         span=span,
     )  # fmt: skip
+
+
+def _granted_model(core: RunCore, asked: str) -> tuple[str, ModelPort]:
+    """Canonical name and port of a model that may be called.
+
+    Errors: `NotGranted`, before anybody looks for its key; `UnknownModel`, `MissingKey`.
+    """
+    name = canonical_name(asked)
+    if not core.policy.allows_model(name):
+        raise NotGranted(
+            f"model {name!r} is not allowed here",
+            expected=", ".join(core.policy.models or ()) or "no model at all",
+            hint="The list is Policy(models=...), or `allow` under [model] in artelier.toml.",
+        )
+    name, port = core.services.model(asked)
+    if not core.may_use_model(name):
+        raise NotGranted(
+            f"model {name!r} is not granted to this run", expected=", ".join(core.grants)
+        )
+    return name, port
 
 
 async def _tools_of(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import cast
 
 from artelier.errors import InvalidRequest
+from artelier.kernel.rates import NO_RATES, Rates, check_rates
 from artelier.ports.model import ChatMessage
 
 RISKS = {"low": 0, "medium": 1, "high": 2}
@@ -51,11 +52,41 @@ class Policy:
     """How long a call waits for money that siblings hold."""
     parallel_max: int = 16
     """Tool calls of one reply, and branches of a gather, at work at once."""
+    models: tuple[str, ...] | None = None
+    """Patterns of the models that may be called at all, such as `openai:*`; None for every one."""
+    rates: Rates = field(default_factory=lambda: NO_RATES)
+    """Requests and tokens a minute, by provider or pattern of models, over all tenants and processes."""
+
+    def __post_init__(self) -> None:
+        """Errors: `InvalidRequest`."""
+        object.__setattr__(self, "approve_risk", check_risk(self.approve_risk))
+        object.__setattr__(self, "rates", check_rates(self.rates))
+        if self.models is not None:
+            object.__setattr__(self, "models", check_models(self.models))
+
+    def allows_model(self, name: str) -> bool:
+        """Whether the list of allowed models has this canonical name."""
+        return self.models is None or granted(self.models, name)
 
     @classmethod
     def local(cls) -> Policy:
         """Budgets, grants and approvals; text is not scrubbed. The default."""
         return cls()
+
+
+def check_models(patterns: object) -> tuple[str, ...]:
+    """Patterns of model names, canonical where they are names. Errors: `InvalidRequest`."""
+    from artelier.tokens.names import canonical_name
+
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        raise InvalidRequest(
+            "allowed models are a list of patterns", expected="such as ('openai:*', 'offline')",
+            got=repr(patterns)[:80],
+        )  # fmt: skip
+    return tuple(
+        pattern if any(char in pattern for char in "*?[") else canonical_name(pattern)
+        for pattern in check_grants(cast("Iterable[object]", patterns))
+    )
 
 
 def granted(grants: Iterable[str], grant: str) -> bool:

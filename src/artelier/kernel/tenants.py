@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -19,6 +20,7 @@ from artelier.ids import MAIN_SPACE, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.core import TenantState
 from artelier.kernel.policy import check_grants
+from artelier.kernel.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.services import Services
 from artelier.ledger import Posting
 from artelier.log import Batch, Draft, StreamAppend, decode_stored, tenant_stream
@@ -83,6 +85,7 @@ class Tenants:
                 return
             live.grants, live.budget = fresh.grants, fresh.budget
             live.allow_unknown_price = fresh.allow_unknown_price
+            live.rates = fresh.rates
             self._services.money_came(tenant)
 
     async def open(self, tenant: Tenant | str | None) -> TenantState:
@@ -127,6 +130,7 @@ class Tenants:
         return TenantState(
             id=tenant, grants=decode_stored(grants, type=tuple[str, ...]), budget=budget,
             allow_unknown_price=bool(unknown), key=await self._services.store.data_key(tenant),
+            rates=stored_rates(await self._services.store.query(RATES_SQL, (tenant,))),
         )  # fmt: skip
 
     async def _create(self, tenant: Tenant) -> TenantState:
@@ -152,12 +156,15 @@ class Tenants:
         unlimited: bool = False,
         grants: set[str] | frozenset[str] | tuple[str, ...] | list[str] | None = None,
         allow_unknown_price: bool | None = None,
+        rates: Mapping[str, Rate] | None = None,
         by: str = "operator",
     ) -> dict[str, Any]:
-        """Change what is given; the tenant's new settings. `unlimited` lifts the budget.
+        """Change what is given; the tenant's new settings. `unlimited` lifts the budget; `rates` replace all
+        that the tenant has, beside which those of the policy always hold.
 
         Errors: `NotFound`; `InsufficientFunds` if a lower budget is already spent or held.
         """
+        more = () if rates is None else (rates_changed(check_rates(rates)),)
         stream = tenant_stream(check_tenant(tenant))
         for _ in range(ATTEMPTS_MAX):
             seq, _ = await self._services.store.head(stream)
@@ -174,7 +181,7 @@ class Tenants:
                 postings=_change(await self._issued(tenant), budget),
             )  # fmt: skip
             with suppress(SequenceConflict):  # somebody else changed it: decide anew
-                await self._append(tenant, updated, expected_seq=seq, by=by)
+                await self._append(tenant, updated, *more, expected_seq=seq, by=by)
                 break
         else:
             raise Conflict(
@@ -194,7 +201,7 @@ class Tenants:
         return -int(rows[0][0]) if rows else 0
 
     async def show(self, tenant: str) -> dict[str, Any]:
-        """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price}`."""
+        """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price, rates}`."""
         state = await self._load(check_tenant(tenant))
         if state is None:
             raise NotFound(f"no tenant {tenant!r}")
@@ -214,6 +221,7 @@ class Tenants:
                 None if state.budget is None else format_usd(balances.get("tenant", 0))
             ),
             "allow_unknown_price": state.allow_unknown_price,
+            "rates": {name: rate.plain() for name, rate in state.rates.items()},
         }
 
     async def list(self) -> list[dict[str, Any]]:
@@ -221,11 +229,11 @@ class Tenants:
         return [await self.show(tenant) for (tenant,) in rows]
 
     async def _append(
-        self, tenant: str, data: Any, *, expected_seq: int | None, by: str = "operator"
+        self, tenant: str, *data: Any, expected_seq: int | None, by: str = "operator"
     ) -> None:
-        draft = Draft(data, self._services.clock.now_us(), by)
+        drafts = [Draft(item, self._services.clock.now_us(), by) for item in data]
         await self._services.store.append(
-            Batch(appends=[StreamAppend(tenant_stream(tenant), [draft], expected_seq=expected_seq)])
+            Batch(appends=[StreamAppend(tenant_stream(tenant), drafts, expected_seq=expected_seq)])
         )
 
 
