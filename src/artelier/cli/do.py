@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 app = alone()
 
-GOAL_CHARS_MAX = 100_000
-"""A longer goal belongs into a file of the workspace."""
-
 PLAN_CHARS_MAX = 4_000_000
 """Of a plan in a file (a hundred tasks with the longest texts)."""
 
@@ -215,13 +212,9 @@ async def _shown(
 
 def _checked(goal: str, workspace: str) -> str:
     """The absolute path of the workspace. Errors: `InvalidRequest`, `NotFound`."""
-    if not goal.strip():
-        raise InvalidRequest("the goal is empty", expected="what to find out or make")
-    if len(goal) > GOAL_CHARS_MAX:
-        raise InvalidRequest(
-            "the goal is too long", expected=f"at most {GOAL_CHARS_MAX:,} characters",
-            got=f"{len(goal):,}", hint="Put it into a file of the workspace and refer to it.",
-        )  # fmt: skip
+    from artelier.missions.plan import check_goal
+
+    check_goal(goal)
     root = os.path.realpath(workspace)
     for what, text in (("goal", goal), ("workspace", root)):
         if any("\ud800" <= char <= "\udfff" for char in text):

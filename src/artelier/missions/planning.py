@@ -16,10 +16,8 @@ from artelier.kernel.queries import blob_json
 from artelier.missions.conduct import check_mission_id, conduct, kit, recorded_job
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.mission import LAUNCH
-from artelier.missions.plan import MissionJob, usable
+from artelier.missions.plan import MissionJob, check_goal, usable
 from artelier.missions.reading import checked_plan, mission_object
-
-GOAL_CHARS_MAX = 100_000
 
 
 async def plan_mission(
@@ -35,7 +33,7 @@ async def plan_mission(
     await check_same(desk, mission, job)
     if budget_usd is not None:
         limits = replace(limits or Limits(), usd=budget_usd)
-    await conduct(desk, mission, job, limits=limits, until_launch=not auto_launch)
+    await conduct(desk, mission, job, limits=limits, until_launch=not auto_launch, by=by)
     shown = await mission_object(desk, mission)
     return {
         "mission": mission, "status": shown["status"], "reason": shown["reason"],
@@ -48,13 +46,7 @@ def mission_job(
     plan: Mapping[str, Any] | None = None,
 ) -> MissionJob:  # fmt: skip
     """What a mission is asked to do. Errors: `InvalidRequest`; `NotFound` for a folder that is not there."""
-    if not goal.strip():
-        raise InvalidRequest("the goal is empty", expected="what to find out or make")
-    if len(goal) > GOAL_CHARS_MAX:
-        raise InvalidRequest(
-            "the goal is too long", expected=f"at most {GOAL_CHARS_MAX:,} characters",
-            got=f"{len(goal):,}", hint="Put it into a file of the workspace and refer to it.",
-        )  # fmt: skip
+    check_goal(goal)
     if not model:
         raise InvalidRequest("a mission needs a model", expected='model="offline" or another name')
     folder = ""
