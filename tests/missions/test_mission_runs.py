@@ -486,3 +486,24 @@ def test_a_plan_shares_what_was_there_before(tmp_path: Path) -> None:
             ]  # fmt: skip
 
     play(scenario())
+
+
+def test_the_first_event_of_a_mission_names_who_asked_for_it(tmp_path: Path) -> None:
+    """What the mission does by itself is told in its own name."""
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m", budget_usd="5", by="user:kim")
+
+            said = [
+                (event.kind, event.actor)
+                async for event in kernel.events()
+                if event.kind in ("run.started", "limit.set", "mission.planned")
+            ]
+            assert said == [
+                ("run.started", "user:kim"), ("limit.set", "user:kim"),
+                ("mission.planned", "mission:m1"),
+            ]  # fmt: skip
+
+    play(scenario())

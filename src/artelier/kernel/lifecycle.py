@@ -90,6 +90,8 @@ class Opening:
     read_only: bool = False
     """Only replay: take no lease and record nothing."""
     principal: str = "kernel"
+    by: str = ""
+    """Who asked for it, as its first event says; empty for the principal."""
     tools: Mapping[str, ToolPort] | None = None
     """Tools of this run; None: those of the kernel."""
     is_detached: bool = False
@@ -264,7 +266,8 @@ class OpenRun:
         core.listed = started.tools
         caps = _caps(opening.limits, opening.run_id)
         now = self._services.clock.now_us()
-        drafts = [Draft(data, now, opening.principal) for data in (started, *caps)]
+        by = opening.by or opening.principal
+        drafts = [Draft(data, now, by) for data in (started, *caps)]
         try:
             token = await self._take(StreamAppend(stream, drafts, expected_seq=0), blobs=blobs)
         except SequenceConflict:
