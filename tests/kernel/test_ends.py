@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Limits, Run, RunStopped, RunSuspended, Tenant
-from artelier.errors import InvalidRequest
+from artelier.errors import Conflict, InvalidRequest
 from artelier.kernel import events as ev
 from artelier.log import Draft, Stream, StreamAppend
 from tests.kernel.stage import ask, drive, echo, kinds, open_kernel, play, result_of
@@ -132,6 +132,40 @@ def test_a_parent_waits_with_its_child_and_goes_on_with_it(tmp_path: Path) -> No
             assert await result_of(runs) == ["re: before", "yes", "re: after"]
             assert len(model.requests) == 2
             assert await drive(runs, lambda run: code(runs, run)) == "completed"
+
+    play(scenario())
+
+
+def test_a_run_whose_child_is_paused_waits_for_it(tmp_path: Path) -> None:
+    """Nobody has paused the run itself, so nobody need resume it: it goes on when its child does."""
+    told: list[str] = []
+
+    async def code(runs: Any, run: Run) -> Any:
+        async with runs.run("child", parent=run, on_wait="suspend") as child:
+            said = [await ask(child, "a")]
+            if not told:
+                told.append("pause")
+                await runs.pause("child", by="user:eve")
+            said.append(await ask(child, "b"))
+            child.finish(said)
+        return said
+
+    async def scenario() -> None:
+        model = echo()
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, lambda run: code(runs, run)) == "paused"  # the child is
+            shown = await runs.show("r")
+            assert (shown["status"], shown["reason"]) == ("waiting", "child")
+            assert (await runs.show("child"))["status"] == "paused"
+            with pytest.raises(Conflict):
+                await runs.resume("r")
+
+            await runs.resume("child")
+
+            assert await drive(runs, lambda run: code(runs, run)) == "completed"
+            assert await result_of(runs) == ["re: a", "re: b"]
+            assert len(model.requests) == 2
 
     play(scenario())
 
