@@ -22,7 +22,7 @@ import { loadPlaces } from "./store";
 import { selectNode, useNodeMoves } from "./useNodeMoves";
 import { useStage } from "./useStage";
 import { useViewport } from "./useViewport";
-import { setCanvasView } from "./view";
+import { setCanvasView, takeWanted } from "./view";
 
 const NODE_TYPES = {
   agent: AgentNode,
@@ -55,6 +55,11 @@ function Canvas({ graph }: { readonly graph: Graph }) {
   useEffect(loadPlaces, [tenant]);
   useEffect(() => settle(graph), [graph]);
   useEffect(() => moves.follow(stage.newest, stage.bounds), [moves, stage.newest, stage.bounds]);
+
+  useEffect(() => {
+    const box = stage.boxes.get(takeWanted(stage.boxes));
+    if (box !== undefined) moves.centreOn(centre(box).x, centre(box).y);
+  }, [moves, stage.boxes]);
 
   const actions = useMemo(() => {
     const show = (node: string) => {

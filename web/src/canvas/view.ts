@@ -43,3 +43,18 @@ export function showNewest(): void {
   left = null;
   current?.followNewest();
 }
+
+let wanted = "";
+
+/** Puts a node into the middle as soon as it is there. */
+export function bringIntoView(node: string): void {
+  wanted = node;
+}
+
+/** The node that is wanted, if it is among these; it is wanted only once. */
+export function takeWanted(there: { has(node: string): boolean }): string {
+  if (wanted === "" || !there.has(wanted)) return "";
+  const node = wanted;
+  wanted = "";
+  return node;
+}

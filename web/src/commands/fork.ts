@@ -1,3 +1,4 @@
+import { bringIntoView } from "@/canvas/view";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { select, setUi, toast } from "@/state/ui";
@@ -19,6 +20,7 @@ export async function forkRun(
   const made = await api.post<Shape<"Forked">>(`${path("runs", runId)}/fork`, fields);
   setUi({ travel: null });
   select("run", made.run_id);
+  bringIntoView(`task:${made.run_id}`);
   toast(`${made.run_id} begins`, {
     tone: "good",
     advice: "It goes on from there as soon as a worker is free.",

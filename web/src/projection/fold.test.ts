@@ -251,3 +251,13 @@ test("what agents remember is no artifact that was made", () => {
     history.add(`artifact:${kind}`, "artifact.written", { id: kind, kind, version: 1 });
   expect(madeArtifacts(foldAll(history.events)).map((one) => one.id)).toEqual(["report"]);
 });
+
+test("a fork of a task is a task of its own, and what its agent works on now", () => {
+  const id = "run:churn/figures.fork-1";
+  const forked = churn().add(id, "run.forked", { origin: "churn/figures", at: 5 }).add(id, "run.resumed", {});
+  const graph = foldAll(forked.events);
+
+  expect(graph.tasks.get("churn/figures.fork-1")).toMatchObject({ agent: "churn/analyst", status: "active" });
+  expect(graph.agents.get("churn/analyst")?.runId).toBe("churn/figures.fork-1");
+  expect(vitals(graph).runningAgents).toBe(1);
+});

@@ -219,6 +219,9 @@ function forked(draft: Draft, event: WireEvent, id: string): void {
   const origin = draft.get("tasks", text(event, "origin"));
   if (origin === undefined) return;
   put(draft, id, { ...origin, id, ended: "", reason: "", blockedBy: "", outputs: [] });
+  // It is what its agent works on now: the receipt that says so is in the history that it shares.
+  if (origin.agent !== "")
+    draft.put("agents", origin.agent, { ...draft.agent(origin.agent), runId: id, task: id, action: "" });
 }
 
 const TASK_FOLDS: Readonly<Record<string, Fold>> = {
