@@ -7,7 +7,9 @@ export type RowGroup =
 
 export interface ConsoleRow {
   readonly position: number;
+  /** In a world the number of its tick: time there is counted in ticks. */
   readonly atUs: number;
+  readonly space: string;
   /** Id of the agent, or who else did it (`operator`, `user:ada`). */
   readonly agent: string;
   /** "" if it is no event of a run. */
@@ -275,6 +277,7 @@ export function rowOf(event: WireEvent, world: RowWorld): ConsoleRow {
   const row: ConsoleRow = {
     position: event.position,
     atUs: event.at_us,
+    space: event.space,
     agent: (type === "run" && world.agentOf(id)) || event.actor,
     runId,
     seq: event.seq,

@@ -1,7 +1,8 @@
-import type { WireEvent } from "@/projection/event";
+import { MAIN_SPACE, type WireEvent } from "@/projection/event";
 import { type ConsoleRow, type RowGroup, rowOf } from "@/projection/rows";
 import { eventLog } from "@/state/log";
 import { dollars } from "@/ui/amounts";
+import { clock, dayAndTime } from "@/ui/time";
 import type { Tone } from "@/ui/tone";
 
 const WORLD = {
@@ -28,4 +29,19 @@ const TONES: Readonly<Record<RowGroup, Tone>> = {
 
 export function rowTone(row: ConsoleRow): Tone {
   return row.isFailure ? "bad" : TONES[row.group];
+}
+
+interface Moment {
+  readonly atUs: number;
+  readonly space: string;
+}
+
+/** When something happened: the time of day, or the tick of its world. */
+export function timeOf({ atUs, space }: Moment): string {
+  return space === MAIN_SPACE ? clock(atUs) : `tick ${atUs}`;
+}
+
+/** The same with the day. */
+export function dateOf({ atUs, space }: Moment): string {
+  return space === MAIN_SPACE ? dayAndTime(atUs) : `tick ${atUs} of ${space.replace(/^world:/, "")}`;
 }

@@ -1,4 +1,5 @@
 import { useMemo, useState } from "react";
+import { timeOf } from "@/shell/eventRow";
 import { called } from "@/state/called";
 import type { LedgerLine, LedgerSort } from "@/projection/rowsLedger";
 import { shortName } from "@/projection/event";
@@ -6,7 +7,6 @@ import { Pill } from "@/ui/Badge";
 import { EmptyState } from "@/ui/EmptyState";
 import { Select } from "@/ui/Select";
 import { type Column, Table } from "@/ui/Table";
-import { clock } from "@/ui/time";
 import type { Tone } from "@/ui/tone";
 import { amountIn } from "./amountIn";
 
@@ -27,7 +27,7 @@ const COLUMNS: readonly Column<LedgerLine>[] = [
     id: "time",
     label: "Time",
     width: "76px",
-    cell: (line) => clock(line.atUs),
+    cell: (line) => timeOf(line),
     sortBy: (line) => line.position,
   },
   {

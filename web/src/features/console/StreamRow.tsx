@@ -1,9 +1,8 @@
 import type { ConsoleRow } from "@/projection/rows";
 import { called } from "@/state/called";
-import { rowTone } from "@/shell/eventRow";
+import { rowTone, timeOf } from "@/shell/eventRow";
 import { Pill } from "@/ui/Badge";
 import { cx } from "@/ui/cx";
-import { clock } from "@/ui/time";
 
 interface StreamRowProps {
   readonly id: string;
@@ -31,7 +30,7 @@ export function StreamRow({ id, row, index, count, top, isSelected, onSelect }: 
       )}
       style={{ transform: `translateY(${top}px)` }}
     >
-      <span className="num w-15 shrink-0 text-ink-3">{clock(row.atUs)}</span>
+      <span className="num w-15 shrink-0 text-ink-3">{timeOf(row)}</span>
       <span className="w-20 shrink-0 truncate max-desktop:w-14 text-agent" title={row.agent}>
         {called(row.agent)}
       </span>

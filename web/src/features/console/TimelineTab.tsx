@@ -1,12 +1,11 @@
 import { unless, YES } from "@/commands/command";
 import { called } from "@/state/called";
-import { rowFor, rowTone } from "@/shell/eventRow";
+import { dateOf, rowFor, rowTone, timeOf } from "@/shell/eventRow";
 import { whole } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
 import { ActionButton } from "@/shell/ActionButton";
 import { EmptyState } from "@/ui/EmptyState";
 import { Slider } from "@/ui/Slider";
-import { clock, dayAndTime } from "@/ui/time";
 import { ForkHere } from "./ForkHere";
 import { Lanes } from "./Lanes";
 import { useTimeline } from "./useTimeline";
@@ -23,7 +22,7 @@ export function TimelineTab() {
       </EmptyState>
     );
   const row = rowFor(event);
-  const when = index === last ? "now" : dayAndTime(event.at_us);
+  const when = index === last ? "now" : dateOf(row);
   return (
     <div className="flex flex-col gap-1.5 px-4 py-1.5">
       <Lanes
@@ -56,7 +55,7 @@ export function TimelineTab() {
           onClick={() => after && goTo(after.index)}
         />
         <p className="flex min-w-0 flex-1 items-center gap-2 text-12">
-          <span className="num text-ink-3">{clock(event.at_us)}</span>
+          <span className="num text-ink-3">{timeOf(row)}</span>
           <span className="text-agent">{called(row.agent)}</span>
           <Pill tone={rowTone(row)}>{row.word}</Pill>
           <span className="num min-w-0 truncate text-ink-2">{row.text}</span>

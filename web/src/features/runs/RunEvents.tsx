@@ -1,11 +1,10 @@
 import { useMemo } from "react";
 import type { Run } from "@/projection/graph";
 import type { ConsoleRow } from "@/projection/rows";
-import { rowFor, rowTone } from "@/shell/eventRow";
+import { rowFor, rowTone, timeOf } from "@/shell/eventRow";
 import { useEvents } from "@/state/log";
 import { Pill } from "@/ui/Badge";
 import { type Column, Table } from "@/ui/Table";
-import { clock } from "@/ui/time";
 
 const COLUMNS: readonly Column<ConsoleRow>[] = [
   {
@@ -16,7 +15,7 @@ const COLUMNS: readonly Column<ConsoleRow>[] = [
     cell: (row) => row.seq,
     sortBy: (row) => row.seq,
   },
-  { id: "time", label: "Time", width: "84px", cell: (row) => clock(row.atUs), sortBy: (row) => row.position },
+  { id: "time", label: "Time", width: "84px", cell: (row) => timeOf(row), sortBy: (row) => row.position },
   {
     id: "kind",
     label: "Kind",

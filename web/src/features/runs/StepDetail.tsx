@@ -1,11 +1,11 @@
 import { useMemo } from "react";
+import { timeOf } from "@/shell/eventRow";
 import type { Run } from "@/projection/graph";
 import { promptSteps } from "@/projection/rowsPrompt";
 import { eventsOfStep, type StepLine } from "@/projection/timelineSteps";
 import { PromptInspector } from "@/prompt/PromptInspector";
 import { useEvents } from "@/state/log";
 import { EmptyState } from "@/ui/EmptyState";
-import { clock } from "@/ui/time";
 
 /** A step of a model with its prompt, any other with what it was given and what came out. */
 export function StepDetail({ run, step }: { readonly run: Run; readonly step: StepLine }) {
@@ -29,7 +29,8 @@ export function StepDetail({ run, step }: { readonly run: Run; readonly step: St
       {mine.map((event) => (
         <article key={event.position} className="mb-3">
           <h2 className="num text-12 font-normal">
-            <span className="text-ink-3">{clock(event.at_us)}</span> {event.kind}
+            <span className="text-ink-3">{timeOf({ atUs: event.at_us, space: event.space })}</span>{" "}
+            {event.kind}
           </h2>
           {Object.entries(event.texts).map(([field, value]) => (
             <pre
