@@ -12,6 +12,8 @@ import { carrying, crossedSince } from "./live";
 import { stillPending } from "./membership";
 import { membershipKey, membranesOf, type Scene, sceneOf, type Thing } from "./scene";
 import { restoredPlaces } from "./store";
+import { bringIntoView, takeWanted } from "./view";
+import { taskEndWords } from "./words";
 
 const NOBODY_MOVED = new Map<string, { x: number; y: number }>();
 
@@ -274,4 +276,28 @@ test("a window of another size keeps the middle that somebody chose, and never s
   const rescued = resized({ x: 1400, y: 40, zoom: 1 }, wide, narrow, all);
   const { x, y } = centre(all);
   expect(contains(seenAt(rescued, narrow), x, y)).toBe(true);
+});
+
+test("a card says in words why its task did not get done", () => {
+  const why = (kind: string, data: Record<string, unknown>) => {
+    const ended = churn().add("run:churn/letter", kind, { task: "churn/letter", ...data });
+    const task = foldAll(ended.events).tasks.get("churn/letter");
+    return task === undefined ? "" : taskEndWords(task).word;
+  };
+
+  expect(why("task.blocked", { reason: "dependency_failed", by: "churn/figures" })).toBe(
+    "blocked: figures is not done",
+  );
+  expect(why("task.blocked", { reason: "missing_input", by: "sales@1" })).toBe("blocked: sales is missing");
+  expect(why("task.ended", { status: "failed", reason: "stuck" })).toBe(
+    "failed: decided the same again and again",
+  );
+});
+
+test("a node that is wanted is put into view once, as soon as it is there", () => {
+  bringIntoView("task:churn/figures.fork-1");
+
+  expect(takeWanted(new Map())).toBe("");
+  expect(takeWanted(new Set(["task:churn/figures.fork-1"]))).toBe("task:churn/figures.fork-1");
+  expect(takeWanted(new Set(["task:churn/figures.fork-1"]))).toBe("");
 });

@@ -1,6 +1,6 @@
 import type { Agent, Graph, Task } from "@/projection/graph";
 import { type Meaning, runWords, taskWords } from "@/projection/status";
-import { shortName } from "@/projection/event";
+import { idOf, shortName } from "@/projection/event";
 
 export interface Words {
   readonly word: string;
@@ -26,15 +26,24 @@ function doingWords(doing: string, action: string): string {
 const REASONS: Readonly<Record<string, string>> = {
   max_iterations: "iterations used up",
   decision_invalid: "decision not readable",
-  dependency_failed: "waits for a failed task",
-  missing_input: "input missing",
+  dependency_failed: "what it depends on is not done",
+  missing_input: "an input is missing",
   budget_exhausted: "out of budget",
+  stuck: "decided the same again and again",
 };
+
+/** Why a task did not get done, in words; names what it waits for where the events do. */
+function reasonWords(task: Task): string {
+  const by = task.blockedBy === "" ? "" : shortName(idOf(task.blockedBy));
+  if (by !== "" && task.reason === "dependency_failed") return `${by} is not done`;
+  if (by !== "" && task.reason === "missing_input") return `${by} is missing`;
+  return REASONS[task.reason] ?? task.reason.replaceAll("_", " ");
+}
 
 export function taskEndWords(task: Task): Words {
   const { word, meaning } = taskWords(task.status);
   if (task.reason === "" || task.status === "done") return { word, meaning };
-  return { word: `${word}: ${REASONS[task.reason] ?? task.reason.replaceAll("_", " ")}`, meaning };
+  return { word: `${word}: ${reasonWords(task)}`, meaning };
 }
 
 /** What a task is called: its goal where the events have it, else the last part of its id. */

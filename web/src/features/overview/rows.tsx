@@ -1,7 +1,8 @@
+import { taskEndWords } from "@/canvas/words";
 import type { ReactNode } from "react";
 import { counted } from "@/projection/counted";
 import type { Agent, Approval, Artifact, Graph, Membrane, Mission, Task } from "@/projection/graph";
-import { runWords, taskWords } from "@/projection/status";
+import { runWords } from "@/projection/status";
 import { TONE_OF } from "@/shell/meaning";
 import { type SelectionKind, select, useUi } from "@/state/ui";
 import { compact, dollars } from "@/ui/amounts";
@@ -113,7 +114,7 @@ export function AgentRow({ agent, graph }: { readonly agent: Agent; readonly gra
 }
 
 export function TaskRow({ task }: { readonly task: Task }) {
-  const words = taskWords(task.status);
+  const words = taskEndWords(task);
   return (
     <Row
       kind="task"
@@ -124,11 +125,7 @@ export function TaskRow({ task }: { readonly task: Task }) {
         </span>
       }
       name={task.goal || task.id}
-      detail={
-        <Status tone={TONE_OF[words.meaning]}>
-          {task.reason === "" ? words.word : `${words.word}: ${task.reason}`}
-        </Status>
-      }
+      detail={<Status tone={TONE_OF[words.meaning]}>{words.word}</Status>}
       aside={task.iterationsMax > 0 ? `${task.iteration} of ${task.iterationsMax}` : undefined}
     />
   );
