@@ -10,15 +10,17 @@ from contextlib import suppress
 from typing import Any
 
 from artelier.agents.autonomous import Kernels
-from artelier.agents.launching import launch_of
+from artelier.agents.launching import Launch, launch_of
 from artelier.errors import (
     ArtelierError,
     Conflict,
     Corrupt,
     LeaseHeld,
+    MissingKey,
     NotFound,
     SequenceConflict,
     StoreUnavailable,
+    UnknownModel,
 )
 from artelier.kernel import AgentResult, Limits, Services, run_row
 from artelier.kernel.manifest import encoded
@@ -27,12 +29,15 @@ from artelier.kernel.schedules import events as ev
 from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
 
 _WAITING = (
-    "SELECT schedule, job, cancels FROM schedule_firings"
+    "SELECT schedule, job, cancels, fired_us FROM schedule_firings"
     " WHERE tenant = ? AND run = ? AND open = 1 AND begun = 0"
 )
 
 PASSING = (LeaseHeld, SequenceConflict, StoreUnavailable, Corrupt)
 """What says nothing of the firing: it is tried again, or somebody else has it."""
+
+ELSEWHERE_US = 300_000_000
+"""How long a firing waits for another worker, if this one lacks its loop, its model or the key of that."""
 
 
 async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
@@ -44,11 +49,12 @@ async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Agen
     rows = await desk.services.store.query(_WAITING, (desk.id, run_id))
     if not rows:
         return None
-    schedule, job_ref, cancels = rows[0]
+    schedule, job_ref, cancels, fired_us = rows[0]
     for earlier in cancels.split():
         with suppress(Conflict, NotFound):  # it has ended meanwhile
             await desk.cancel(earlier, by=f"schedule:{schedule}", note=f"replaced by {run_id}")
     desk.services.at("schedule.begin")
+    launch: Launch | None = None
     try:
         job: dict[str, Any] = await blob_json(desk.services, desk.id, job_ref)
         launch = launch_of(job["loop"])
@@ -57,6 +63,9 @@ async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Agen
     except PASSING:
         raise
     except ArtelierError as error:
+        lacks = launch is None or isinstance(error, MissingKey | UnknownModel)
+        if lacks and desk.services.clock.now_us() - fired_us < ELSEWHERE_US:
+            raise
         await _failed(desk, schedule, run_id, error)
         raise
 

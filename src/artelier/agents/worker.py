@@ -76,9 +76,12 @@ class Worker:
         found += await waiting(self._services, DUE_MAX, tenant=self._tenant)
         return [key for key in found if self._tenant is None or key[0] == self._tenant]
 
-    async def once(self) -> int:
-        """Start driving what is due and wait until it has ended; the number of runs driven."""
-        await self._start()
+    async def once(self, *, until_us: int | None = None) -> int:
+        """Start driving what is due and wait until it has ended; the number of runs driven.
+
+        `until_us`: schedules fire only for times up to then, so that rounds of one call come to an end.
+        """
+        await self._start(until_us)
         count = len(self._busy)
         while self._busy:
             await asyncio.wait(self._busy.values())
@@ -96,8 +99,8 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
-    async def _start(self) -> None:
-        await fire_due(self._services, tenant=self._tenant)
+    async def _start(self, until_us: int | None = None) -> None:
+        await fire_due(self._services, tenant=self._tenant, until_us=until_us)
         for key in await self.due():
             if key in self._busy or len(self._busy) >= AT_ONCE_MAX:
                 continue

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approve": ("runs approve", "Answer what a run asks a person."),
     "reconcile": ("runs reconcile", "Settle a side effect whose outcome is unknown."),
     "signal": ("signal", "Hand data to a run that waits for it."),
+    "schedule": ("schedule", "Start runs at fixed times, and see what became of each time."),
     "fork": ("runs fork", "Branch a new run off an earlier event of a run."),
     "diff": ("runs diff", "Show where two runs part."),
     "replay": ("runs replay", "Run a run's code again over its record."),

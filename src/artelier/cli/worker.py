@@ -25,9 +25,9 @@ async def worker(
 ) -> None:
     """Drive the runs that nobody drives.
 
-    Those are runs of the built-in agent that crashed, were resumed, approved or reopened, or whose time has
-    come. One line on stdout for each time that a run ends or waits. Without --tenant it serves all tenants.
-    Ctrl-C or SIGTERM ends it; the runs at hand stay resumable.
+    Those are runs of built-in loops that crashed, were resumed, approved or reopened, whose time has come, or
+    that a schedule starts. One line on stdout for each time that a run ends or waits. Without --tenant it
+    serves all tenants. Ctrl-C or SIGTERM ends it; the runs at hand stay resumable.
     """
     import asyncio
 
@@ -45,7 +45,7 @@ async def worker(
         drives = Worker(kernel, kernel.services, tenant=call.named_tenant, report=report)
         try:
             if once:
-                await _all_due(drives, driven)
+                await _all_due(drives, driven, until_us=kernel.services.clock.now_us())
             else:
                 call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
                 await drives.forever()
@@ -56,11 +56,11 @@ async def worker(
             call.screen.note(f"head {await kernel.head()}", "dim")
 
 
-async def _all_due(worker: Worker, driven: set[tuple[str, str]]) -> None:
+async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: int) -> None:
     """Rounds until one brings nothing new: a worker takes only so many runs at once."""
     while True:
         before = len(driven)
-        await worker.once()
+        await worker.once(until_us=until_us)
         if len(driven) == before:
             return
 

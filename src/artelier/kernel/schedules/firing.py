@@ -45,12 +45,14 @@ _TAKEN = "SELECT 1 FROM runs WHERE tenant = ? AND run = ?"
 _FIRED = "SELECT 1 FROM schedule_firings WHERE tenant = ? AND run = ?"
 
 
-async def fire_due(services: Services, *, tenant: str | None = None) -> int:
-    """Decide about every schedule whose time has come; how many decisions were written.
+async def fire_due(
+    services: Services, *, tenant: str | None = None, until_us: int | None = None
+) -> int:
+    """Decide about every schedule whose time has come, now or by `until_us`; how many decisions were written.
 
     Cost: what is due, at most 100 schedules of one look, in one commit.
     """
-    now_us = services.clock.now_us()
+    now_us = services.clock.now_us() if until_us is None else until_us
     rows = await services.store.query(_DUE, (now_us, tenant, LOOKED_MAX))
     looks = (_look(services, Schedule(*row), now_us) for row in rows)
     written = await asyncio.gather(*looks)
@@ -100,10 +102,12 @@ async def fire_now(services: Services, schedule: Schedule, *, by: str) -> EventD
                 f"schedule {schedule.schedule!r} has fired for this second already", got=event.run,
                 hint="Ask again in a second.",
             )  # fmt: skip
+        begun = dict(around.open).get(event.run, False)
         raise Conflict(
             f"a run of schedule {schedule.schedule!r} has not ended", got=event.run,
             expected=f"its end, as its overlap is {schedule.overlap!r}",
-            hint=f"Wait, or end it: artelier cancel {event.run}",
+            hint=f"Wait, or end it: artelier cancel {event.run}" if begun
+            else f"A worker starts it, or you: artelier resume {event.run}",
         )  # fmt: skip
     await write(services, schedule, event, by=by, due=due, around=around)
     return event
