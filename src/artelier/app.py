@@ -149,6 +149,7 @@ class Kernel:
         store = SqliteStore(_file_of(path), VIEWS, fault=fault, sealer=sealer)
         services = Services(
             store=store,
+        policy = policy or Policy.local()
             clock=clock,
             holder=holder(),
             is_dead=is_dead,
@@ -156,7 +157,7 @@ class Kernel:
             tools=table,
             price_of=price_table.price_of,
             window_of=window_table.of,
-            policy=policy or Policy.local(),
+            policy=policy,
             code_version=VERSION,
             fault=fault,
             telemetry=watcher,
@@ -181,8 +182,8 @@ class Kernel:
     def run(self, run_id: str, *, tenant: Tenant | str | None = None, **opening: Any) -> OpenRun:
         """`async with kernel.run(id) as run:` starts a run, or resumes it where it stopped.
 
-        `on_wait="suspend"` raises `RunSuspended` instead of waiting in process; `replay` is `strict` or
-        `allow_prompt_drift`; `limits` caps the run; `grants` narrows the tenant's.
+        `on_wait="suspend"` raises `RunSuspended` instead of waiting in process; `replay` is `strict`,
+        `allow_prompt_drift` or `fork_on_drift`; `limits` caps the run; `grants` narrows the tenant's.
         """
         return self.for_tenant(tenant).run(run_id, **opening)
 
@@ -388,10 +389,9 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         """See `Kernel.run`. Errors at the door: `InvalidRequest`."""
         if on_wait not in ("await", "suspend"):
             raise InvalidRequest("on_wait", expected="'await' or 'suspend'", got=repr(on_wait))
-        if replay not in ("strict", "allow_prompt_drift"):
-            raise InvalidRequest(
-                "replay policy", expected="'strict' or 'allow_prompt_drift'", got=repr(replay)
-            )
+        if replay not in ("strict", "allow_prompt_drift", "fork_on_drift"):
+            policies = "'strict', 'allow_prompt_drift' or 'fork_on_drift'"
+            raise InvalidRequest("replay policy", expected=policies, got=repr(replay))
         opening = Opening(
             run_id=check_run_id(run_id), on_wait=on_wait, replay=replay, limits=limits,
             grants=None if grants is None else check_grants(grants),

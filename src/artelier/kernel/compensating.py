@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from artelier.errors import Conflict
-from artelier.kernel.compensation import DRIFTED, compensate
+from artelier.kernel.compensation import compensate
 from artelier.kernel.core import ResultStore, TenantState, is_final, run_row
 from artelier.kernel.lifecycle import Opening, OpenRun
-from artelier.kernel.results import Compensated
+from artelier.kernel.results import DRIFTED, Compensated
 from artelier.kernel.services import Services
 from artelier.ports.tool import ToolPort
 

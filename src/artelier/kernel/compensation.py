@@ -18,7 +18,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.failures import raise_recorded, words
-from artelier.kernel.results import Compensated, ToolResult
+from artelier.kernel.results import DRIFTED, Compensated, ToolResult
 from artelier.kernel.services import Services
 from artelier.kernel.tool_outcome import ToolAsk, Undo
 from artelier.kernel.tool_step import undo_step
@@ -30,9 +30,6 @@ from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolP
 NOTE_CHARS_MAX = 4_000
 DEPTH_MAX = 64
 """Generations of children whose steps are undone."""
-
-DRIFTED = "drifted"
-"""Reason of a cancelled run that goes on as a fork of itself; the fork undoes its steps."""
 
 
 class CompensationFailed(Conflict):

@@ -8,7 +8,13 @@ from typing import Any, Protocol
 
 from artelier.errors import InvalidRequest
 from artelier.kernel.events import Added, Entry
-from artelier.kernel.manifest import RangePart, encoded, message_of_reply, message_of_result
+from artelier.kernel.manifest import (
+    RangePart,
+    decode_message,
+    encoded,
+    message_of_reply,
+    message_of_result,
+)
 from artelier.kernel.results import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage, message_from
@@ -61,6 +67,8 @@ class Conversation:
     def __len__(self) -> int:
         return self._first - 1 + len(self._messages)
 
+        self._taken: list[tuple[Entry, Blob | None]] = []
+        """What was new until it was taken last."""
     def append(self, item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult) -> None:
         """Add a message, a model's reply or a tool's result. Errors: `InvalidRequest` for anything else."""
         if isinstance(item, ModelResult):
@@ -77,7 +85,11 @@ class Conversation:
                 entry = Entry("m", ref)
         else:
             message = message_from(item)
-            ref, blob = self._keep(encoded(message))
+            content = encoded(message)
+            if self._clean is not None:
+                content = self._clean(content, foreign=message.role == "user")
+                message = decode_message(content)
+            ref, blob = self._keep(content)
             entry = Entry("m", ref)
         self._hold(message)
         self._remember(entry, blob)
@@ -188,9 +200,13 @@ class Conversation:
         base, _, generation = self.name.partition("~")
         self.name = f"{base}~{int(generation or 1) + 1}"
         self.is_settled = False
-        self._new = []
+        self._taken, self._new = self._new, []
         own = self._messages
         if self._base is not None and self._first <= self._base[0] + 1:
+    def untake(self) -> None:
+        """What was taken last was not recorded: it is new again."""
+        self._new, self._taken = [*self._taken, *self._new], []
+
             upto, base = self._base
             self._remember(base, None)
             own = own[upto + 1 - self._first :]

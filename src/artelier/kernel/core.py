@@ -115,6 +115,8 @@ class RunCore(ToolBounds):
     is_new = False
     """Whether this drive began it."""
     compensating = False
+    fork_off: Callable[[ReplayMismatch], Awaitable[None]] | None = None
+    """Makes the run go on as a fork of itself where its code differs from the record; None: it must not."""
     """Whether what it has done is being undone."""
 
     def __init__(
@@ -330,7 +332,8 @@ class RunCore(ToolBounds):
             elif (new := conversation.take_new()) is not None:
                 added.append(new[0])
                 blobs.extend(new[1])
-        self.fresh = kept
+                taken.append(conversation)
+        self.fresh, self.taken = kept, taken
         return tuple(added), blobs
 
     def rebase(self) -> None:
@@ -342,6 +345,7 @@ class RunCore(ToolBounds):
 
     @property
     def parent_key(self) -> str:
+        taken: list[Conversation] = []
         """Parent key of the steps that the current task makes in this run."""
         current = branch_key.get()
         return current[1] if current is not None and current[0] is self else ""
@@ -404,7 +408,7 @@ class RunCore(ToolBounds):
             f"step {key} of {self.run_id} asks for something else than was recorded",
             expected=expected or "the recorded request",
             got=got or f"a request that differs first in section {section!r}",
-            hint="Run the code that recorded it, or open the run with replay='allow_prompt_drift'.",
+            hint="Run the code that recorded it, or open the run with replay='fork_on_drift'.",
             section=section, key=key,
         )  # fmt: skip
 

@@ -60,6 +60,18 @@ class RunForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     changes: BlobRef | None = None
     """JSON of what differs from the origin (`model`, refs, steering)."""
+    drift: bool = False
+    """True if the origin goes on as this run, under replay policy `fork_on_drift`."""
+
+
+@event("run.drifted")
+class RunDrifted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """The run's code asks for something else than was recorded: it goes on as a fork, and this run ends."""
+
+    fork: str
+    key: str
+    """The step that differs, and what of it first."""
+    section: str = ""
 
 
 @event("run.resumed")
@@ -418,7 +430,7 @@ class CompensationPlanned(Receipt, frozen=True, kw_only=True, omit_defaults=True
     """What the run has done is to be undone, the newest first. The undoing follows, call by call."""
 
     plan: BlobRef
-    """JSON of `{items, not_undone, upto, note}`; an item is a step, with the key of its undoing, or a child."""
+    """JSON of `{items, not_undone, upto, note}`; an item is a step, with the key of its undoing, or a run."""
     asked: bool = False
     """True if a person asked for it after the run had ended; False if the run's code did."""
 

@@ -70,7 +70,7 @@ async def fork(
         ref, blob = make_blob(tenant.id, await key_of(services, places), canonical(wanted))
         blobs.append(blob)
     forked = ev.RunForked(origin=run_id, at=upto, changes=ref)
-    carried = await _unheard(services, origin, upto)
+    carried = await unheard(services, origin, upto)
     reopened = await _failed_last(services, origin, upto)
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
     for name in names:
@@ -192,18 +192,19 @@ _ASKING = (
 )  # fmt: skip
 
 
-async def _unheard(
-    services: Services, origin: Place, upto: int
+async def unheard(
+    services: Services, origin: Place, upto: int, *, later: bool = False
 ) -> list[tuple[int, str, EventData]]:
     """Notes and signals within the prefix that no step of it has taken, as `(seq, actor, data)`.
 
+    With `later`, also those that came after it: for a fork that takes the place of its origin.
     The fork gets events of its own for them, so that both runs can take them, each in its own stream.
     """
     rows = await services.store.query(
         "SELECT seq, actor, kind, data FROM events WHERE stream = ? AND seq <= ? AND (kind IN"
         " ('note.injected', 'signal.received', 'wait.ended')"
         " OR (kind = 'step.completed' AND data LIKE '%\"took\":%')) ORDER BY seq",
-        (origin.stream_id, upto),
+        (origin.stream_id, origin.upto if later else upto),
     )
     found: dict[int, tuple[str, EventData]] = {}
     for seq, actor, kind, data in rows:
@@ -213,6 +214,8 @@ async def _unheard(
         elif kind == "signal.received":
             signal = decode_stored(data, type=ev.SignalReceived)
             found[seq] = (actor, ev.SignalReceived(name=signal.name, data=signal.data))
+        elif seq > upto:
+            continue  # what the part that is left behind has taken is there again
         elif kind == "wait.ended":
             found.pop(decode_stored(data, type=ev.WaitEnded).signal, None)
         else:

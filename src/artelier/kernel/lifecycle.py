@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from artelier.errors import (
     LeaseHeld,
     LeaseLost,
     NotFound,
+    ReplayMismatch,
     RunStopped,
     RunSuspended,
     SequenceConflict,
@@ -37,6 +38,7 @@ from artelier.kernel.ancestry import (
 from artelier.kernel.budget import abandon
 from artelier.kernel.commands import abandoned, cancel_left, give_back, tell
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
+from artelier.kernel.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import History
 from artelier.kernel.manifest import encoded
@@ -139,6 +141,10 @@ class OpenRun:
             row = await run_row(self._services, tenant.id, opening.run_id)
         except NotFound:
             row = None
+        if row is not None and self._may_fork(row):
+            newest = await newest_drift(self._services, tenant.id, opening.run_id)
+            opening = self._opening = replace(opening, run_id=newest)
+            row = await run_row(self._services, tenant.id, newest)
         self._token = 0
         try:
             core = await (self._create() if row is None else self._resume(row))
@@ -153,6 +159,8 @@ class OpenRun:
                 self._services.opening.discard((tenant.id, opening.run_id))
         core.store_result = self._store_result
         self._run = Run(core)
+        if self._may_fork(row):
+            core.fork_off = self._fork_off
         if self._services.telemetry is not None:
             self._watch(self._services.telemetry, core, row)
         if core.actor is not None:
@@ -166,6 +174,37 @@ class OpenRun:
                     await self.__aexit__(type(error), error, None)
                     raise
         return self._run
+
+    def _may_fork(self, row: Mapping[str, Any] | None) -> bool:
+        """Whether it goes on as a fork of itself where its code differs: no child, and not in a replay."""
+        opening = self._opening
+        is_child = opening.parent is not None or (row is not None and row["parent"] is not None)
+        policies = (opening.replay, row["replay"] if row is not None else "")
+        is_only_read = opening.read_only or opening.compensating
+        return FORK_ON_DRIFT in policies and not is_child and not is_only_read
+
+    async def _fork_off(self, mismatch: ReplayMismatch) -> None:
+        """Leave the run at the step at hand, and go on as its fork. Errors: see `branch_off`."""
+        assert self._run is not None
+        core, services, opening = self._run.core, self._services, self._opening
+        branch = await branch_off(core, mismatch, by=opening.principal)
+        self._give_back(self._token)
+        services.active.pop((core.tenant.id, core.run_id), None)
+        if services.telemetry is not None:
+            services.telemetry.run_closed(core, status="cancelled")
+        self._opening = replace(opening, run_id=branch.run_id)
+        self._token, self._leased_us = branch.token, branch.leased_us
+        become(core, branch.run_id)
+        self._attach(core, branch.token)
+        services.active[core.tenant.id, core.run_id] = core
+        row = await run_row(services, core.tenant.id, core.run_id)
+        await self._at_work(core, row, await lineage(services, core.tenant.id, core.run_id))
+        core.writer.note(ev.RunResumed())
+        core.listed_under = None
+        note_tools(core)
+        if services.telemetry is not None:
+            self._watch(services.telemetry, core, row)
+        core.nudge()
 
     async def _catch_up(self, parent: RunCore) -> None:
         """Hear what the parent was told while this run was being opened, and was not there to be told."""
@@ -331,15 +370,26 @@ class OpenRun:
             core.closed_because = "was imported" if imported else "is replayed" if read_only else ""
             return core
         self._attach(core, token)
+        await self._at_work(core, row, places)
+        if opening.compensating:
+            core.deadlines = {}  # what went wrong may be undone at any time
+            return core
+        if row["status"] == "paused":
+            core.paused = True
+        elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
+            core.writer.note(ev.RunResumed())
+            core.status = "running"
+        note_tools(core)
+        return core
+
+    async def _at_work(self, core: RunCore, row: Mapping[str, Any], places: list[Place]) -> None:
+        """What a run that exists needs to go on, from the log."""
         core.row_id = row["id"]
         core.control_seq = row["control_seq"]
         core.started_us = row["started_us"]
         core.is_hand_written = not row["loop"]
         core.stepping = Stepping.restored(row["stepping"])
         await self._count(core, await scopes_of(self._services, places))
-        if opening.compensating:
-            core.deadlines = {}  # what went wrong may be undone at any time
-            return core
         core.signals = [
             (seq, name, data)
             for seq, name, data in await self._services.store.query(
@@ -347,14 +397,7 @@ class OpenRun:
             )
         ]
         core.notes = await unread_notes(self._services, row["id"])
-        if row["status"] == "paused":
-            core.paused = True
-        elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
-            core.writer.note(ev.RunResumed())
-            core.status = "running"
         core.listed = await newest_list(self._services, row)
-        note_tools(core)
-        return core
 
     async def _snapshot(self, places: list[Place], oldest: tuple[int, int]) -> tuple[int, int]:
         """Place and seq after which a built-in loop's history is still of interest; keeps its state."""

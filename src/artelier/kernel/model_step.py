@@ -7,10 +7,17 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid
+from artelier.errors import (
+    ArtelierError,
+    InvalidRequest,
+    NotGranted,
+    OutputInvalid,
+    ReplayMismatch,
+)
 from artelier.kernel import events as ev
 from artelier.kernel.budget import held, price_for
 from artelier.kernel.core import RunCore
+from artelier.kernel.drift import go_on_in_fork, untake
 from artelier.kernel.failures import raise_recorded
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import Head, canonical, decode_head, decode_reply, decode_tools
@@ -56,7 +63,7 @@ async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> Mode
     """Errors: see `Run.step_model`."""
     parent, key = core.begin(key)
     try:
-        ready = await _prepare(core, call, key)
+        ready = await _ready(core, call, key)
         return ready if isinstance(ready, ModelResult) else await answered(core, ready)
     finally:
         core.end(parent)
@@ -68,7 +75,7 @@ async def stream_step(
     """Deltas as they come, then the result. A cut stream keeps what came, with its cost."""
     parent, key = core.begin(key)
     try:
-        ready = await _prepare(core, call, key)
+        ready = await _ready(core, call, key)
         if isinstance(ready, Ready) and isinstance(ready.port, StreamingModelPort):
             async with aclosing(streamed(core, ready)) as items:
                 async for item in items:
@@ -79,6 +86,14 @@ async def stream_step(
         yield whole
     finally:
         core.end(parent)
+
+
+async def _ready(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
+    try:
+        return await _prepare(core, call, key)
+    except ReplayMismatch as mismatch:
+        await go_on_in_fork(core, mismatch)
+        return await _prepare(core, call, key)
 
 
 async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
@@ -231,7 +246,8 @@ async def _compare(
     old = await renderer.render_event(context)
     if asked == name:
         section = await _first_difference(renderer, context, old, assembled)
-    if not recorded.inherited and core.replay == "strict":
+    if not recorded.inherited and core.replay != "allow_prompt_drift":
+        untake(core)
         raise core.mismatch(recorded.key, section)
     if not recorded.inherited and core.actor is not None:
         core.actor.note(ev.PromptDrifted(key=recorded.key, section=section))
@@ -299,6 +315,8 @@ async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> Model
     reply = decode_reply(await core.load(outcome.reply))
     if outcome.misfit is not None:  # in the same words, whatever form of the schema is at hand now
         raise OutputInvalid(await core.load_json(outcome.misfit), reply=reply)
-    is_same = core.replay == "strict"  # else the schema may be another than the recorded one
+    is_same = (
+        core.replay != "allow_prompt_drift"
+    )  # else the schema may be another than the recorded one
     output = value_of(reply, call.output, is_recorded=is_same)
     return result(core, recorded.key, reply, output, cost=outcome.cost, replayed=True)

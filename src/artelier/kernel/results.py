@@ -19,6 +19,8 @@ RESUMABLE = frozenset(
     )
 )
 FINAL = frozenset(("completed", "failed", "cancelled"))
+DRIFTED = "drifted"
+"""Reason of a cancelled run that goes on as a fork of itself; the fork answers for what it has done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

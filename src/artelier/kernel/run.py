@@ -19,11 +19,12 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from artelier.errors import Conflict, Flow, InvalidRequest, StoreUnavailable
+from artelier.errors import Conflict, Flow, InvalidRequest, ReplayMismatch, StoreUnavailable
 from artelier.kernel import compensation, model_step, tool_step, versions, waits
 from artelier.kernel import events as ev
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import OutOfTime, RunCore, branch_key
+from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.model_step import ModelCall
@@ -175,6 +176,11 @@ class Run:
             parent, full = core.begin(key)
             try:
                 return await self._computed(full, name, function, args)
+            except ReplayMismatch as mismatch:
+                if mismatch.facts.get("key") != full:
+                    raise  # it is the function's
+                await go_on_in_fork(core, mismatch)
+                return await self._computed(full, name, function, args)
             finally:
                 core.end(parent)
 
@@ -319,6 +325,9 @@ class Run:
             try:
                 return await waits.approve(core, question, details, key=full, expires_s=expires_s)
             finally:
+            except ReplayMismatch as mismatch:
+                await go_on_in_fork(core, mismatch)
+                return await waits.approve(core, question, details, key=full, expires_s=expires_s)
                 core.end(parent)
 
     async def sleep(self, seconds: float, *, key: str | None = None) -> None:
@@ -338,11 +347,15 @@ class Run:
         self, *, key: str | None, name: str = "", seconds: float | None
     ) -> tuple[str, Any]:
         with self._branch():
-            parent, full = self._core.begin(key)
+            core = self._core
+            parent, full = core.begin(key)
             try:
-                return await waits.wait(self._core, key=full, name=name, seconds=seconds)
+                return await waits.wait(core, key=full, name=name, seconds=seconds)
+            except ReplayMismatch as mismatch:
+                await go_on_in_fork(core, mismatch)
+                return await waits.wait(core, key=full, name=name, seconds=seconds)
             finally:
-                self._core.end(parent)
+                core.end(parent)
 
     async def notes(self, *, key: str | None = None) -> list[str]:
         """Notes that people injected since the last call, oldest first; journaled.

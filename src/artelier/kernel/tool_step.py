@@ -12,6 +12,7 @@ from artelier.errors import (
     ArtelierError,
     Exhausted,
     NotGranted,
+    ReplayMismatch,
     RunStopped,
     RunSuspended,
     ToolFailed,
@@ -19,6 +20,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel import tool_span
 from artelier.kernel.core import OutOfTime, RunCore
+from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
 from artelier.kernel.policy import RISKS
@@ -41,27 +43,20 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
     """Errors: see `Run.step_tool`."""
     parent, key = core.begin(key)
     try:
-        recorded = await core.recorded(key, "tool")
-        if recorded is not None and recorded.status == "completed":
-            result = await replayed(core, recorded, ask)
-            telemetry = core.services.telemetry
-            return result if telemetry is None else tool_span.replayed(telemetry, core, result)
-        await core.boundary()
-        if recorded is not None:
-            recorded = _taken_over(core, recorded)
-        return await _live(core, ask, key, recorded)
+        return await _step(core, ask, key)
+    except ReplayMismatch as mismatch:
+        await go_on_in_fork(core, mismatch)
+        return await _step(core, ask, key)
     finally:
         core.end(parent)
 
 
-async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
-    """A tool step that undoes another one, under its full key; it takes no step of any cap.
-
-    Errors: as of `tool_step`.
-    """
+async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     recorded = await core.recorded(key, "tool")
     if recorded is not None and recorded.status == "completed":
-        return await replayed(core, recorded, ask)
+        result = await replayed(core, recorded, ask)
+        telemetry = core.services.telemetry
+        return result if telemetry is None else tool_span.replayed(telemetry, core, result)
     await core.boundary()
     if recorded is not None:
         recorded = _taken_over(core, recorded)
@@ -69,6 +64,14 @@ async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
 
 
 def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
+async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
+    """A tool step that undoes another one, under its full key; it takes no step of any cap.
+
+    Errors: as of `tool_step`.
+    """
+    return await _step(core, ask, key)
+
+
     """An unfinished call as this run must see it, which a fork may have found at its origin.
 
     A side effect of the origin was dispatched once, and its outcome is as unknown to the fork. Anything

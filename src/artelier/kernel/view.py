@@ -12,6 +12,7 @@ import msgspec
 
 from artelier.errors import StepConflict
 from artelier.kernel import events as ev
+from artelier.kernel.results import DRIFTED
 from artelier.log import Applied, Tx, View
 
 SNAPSHOT_EVERY = 256
@@ -256,6 +257,11 @@ def _run_failed(event: Applied, tx: Tx) -> None:
 def _run_cancelled(event: Applied, tx: Tx) -> None:
     _end(tx, event, "cancelled", "", None, cast(ev.RunCancelled, event.data).note)
     _handled(tx, event)
+
+
+@kernel_view.on(ev.RunDrifted)
+def _run_drifted(event: Applied, tx: Tx) -> None:
+    _end(tx, event, "cancelled", DRIFTED, None, None)
 
 
 @kernel_view.on(ev.RunReopened)

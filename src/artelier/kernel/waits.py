@@ -97,7 +97,7 @@ def _same_question(
         return recorded
     if recorded.inherited:
         return None
-    if exact or core.replay == "strict":
+    if exact or core.replay != "allow_prompt_drift":
         raise core.mismatch(recorded.key, "question")
     if core.actor is not None:
         core.actor.note(ev.PromptDrifted(key=recorded.key, section="question"))

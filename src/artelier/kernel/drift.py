@@ -1,0 +1,200 @@
+"""Replay policy `fork_on_drift`: where the code asks for something else than was recorded, the run goes on as
+a fork of itself that shares all before that step, in the same drive.
+
+The fork, the end of the run it leaves and the lease come in one batch: a crash finds all of it or none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from artelier.errors import ReplayMismatch, RunStopped
+from artelier.ids import check_run_id
+from artelier.kernel import events as ev
+from artelier.kernel.ancestry import Place, earlier_events, lineage
+from artelier.kernel.commands import abandoned, cancel_left
+from artelier.kernel.core import RunCore, run_row
+from artelier.kernel.fork import unheard
+from artelier.kernel.history import History
+from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.step_facts import keyed_kinds
+from artelier.kernel.stepping import Stepping
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    EventData,
+    LeaseRequest,
+    StreamAppend,
+    decode_stored,
+    run_stream,
+)
+
+FORK_ON_DRIFT = "fork_on_drift"
+
+_NUMBERED = re.compile(r"\A(.+)\.drift-([0-9]{1,9})\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """The fork in which a run goes on, whose lease is this process's."""
+
+    run_id: str
+    token: int
+    leased_us: int
+
+
+async def go_on_in_fork(core: RunCore, mismatch: ReplayMismatch) -> None:
+    """Become a fork of the run, where the step at hand is new. Errors: the mismatch, if it must not."""
+    if core.fork_off is None:
+        raise mismatch
+    await core.fork_off(mismatch)
+
+
+def untake(core: RunCore) -> None:
+    """The messages that the step at hand was to record are new again."""
+    for conversation in core.taken:
+        conversation.untake()
+        core.fresh[id(conversation)] = conversation
+    core.taken = []
+
+
+async def newest_drift(services: Services, tenant: str, run_id: str) -> str:
+    """The run itself, or the newest fork in which it goes on under the policy."""
+    base, _ = _numbered(run_id)
+    rows = await services.store.query(
+        "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
+        " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND e.kind = 'run.forked'"
+        " AND json_extract(e.data, '$.drift')",
+        (tenant, f"{base}.drift-", f"{base}.drift-:"),
+    )
+    return max([run_id, *(run for (run,) in rows)], key=lambda run: _numbered(run)[1])
+
+
+def _numbered(run_id: str) -> tuple[str, int]:
+    """The run that a chain of such forks began with, and the number of this one; 0 for the first."""
+    found = _NUMBERED.match(run_id)
+    return (found[1], int(found[2])) if found else (run_id, 0)
+
+
+async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Branch:
+    """Make the fork that shares everything before the step at hand, and end the run that it leaves.
+
+    Errors: the mismatch, where the run cannot go on elsewhere: beside other steps at work, and while a side
+    effect after that point is without an outcome.
+    """
+    services, tenant, key = core.services, core.tenant.id, mismatch.facts.get("key")
+    if core.in_flight or sum(core.keys.in_flight.values()) > 1:
+        mismatch.hint = (
+            "Steps beside each other cannot go on in a fork: run the code that recorded them."
+        )
+        raise mismatch
+    place, at = await _place_of(core, str(key), mismatch)
+    if core.actor is not None:
+        await core.quiet()
+        core.ending = False
+        if core.cancelled_reason is not None:
+            raise RunStopped(core.run_id, reason=core.cancelled_reason)
+        await core.writer.commit()
+    await _check_settled(core, place, at, mismatch)
+    newest = await newest_drift(services, tenant, core.run_id)
+    base, number = _numbered(newest)
+    name = check_run_id(f"{base}.drift-{number + 1}")
+    now = services.clock.now_us()
+    began, blobs = await _beginning(core, place, at, name, now_us=now, by=by)
+    appends = [StreamAppend(run_stream(tenant, name), began, expected_seq=0)]
+    if core.actor is not None:
+        row = await run_row(services, tenant, core.run_id)
+        section = str(mismatch.facts.get("section") or "")
+        left: list[EventData] = list(await abandoned(services, row["id"]))
+        left.append(ev.RunDrifted(fork=name, key=str(key), section=section))
+        appends.append(StreamAppend(core.stream, [Draft(data, now, by) for data in left]))
+    lease = LeaseRequest(
+        stream=run_stream(tenant, name), holder=services.holder, now_us=now, ttl_us=LEASE_TTL_US,
+        is_dead=services.is_dead,
+    )  # fmt: skip
+    fence = core.actor.fence if core.actor is not None else None
+    receipt = await services.store.append(
+        Batch(appends=appends, blobs=blobs, fence=fence, acquire=lease)
+    )
+    services.at("run.drifted")
+    if core.actor is not None:
+        core.came_back()
+        await cancel_left(services, tenant, core.run_id)
+    return Branch(run_id=name, token=receipt.lease_token or 0, leased_us=now)
+
+
+async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[Place, int]:
+    """Where the step was recorded first, and the seq before it."""
+    kinds = (ev.ContextAssembled.KIND, *keyed_kinds())
+    for place in await lineage(core.services, core.tenant.id, core.run_id):
+        found = await earlier_events(core.services, place, key, kinds=kinds)
+        if found and found[0][0] > 1:
+            return place, found[0][0] - 1
+    raise mismatch
+
+
+async def _check_settled(core: RunCore, place: Place, at: int, mismatch: ReplayMismatch) -> None:
+    """Errors: the mismatch, if a side effect of the part that is left behind is without an outcome."""
+    rows = await core.store.query(
+        "SELECT s.key, e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
+        " WHERE s.run = ? AND s.requested > ? AND s.kind IN ('tool', 'undo') AND s.status <> 'completed'",
+        (place.stream_id, at),
+    )
+    for key, data in rows:
+        if decode_stored(data, type=ev.ToolRequested).side_effect:
+            mismatch.hint = (
+                f"What step {key} did is not known, and a fork would forget it: run the code that recorded"
+                " it once more, or reconcile the step."
+            )
+            raise mismatch
+
+
+async def _beginning(
+    core: RunCore, place: Place, at: int, name: str, *, now_us: int, by: str
+) -> tuple[list[Draft], list[Blob]]:
+    """The first events of the fork: it goes on under what is left of the caps, and hears what was said."""
+    services, tenant = core.services, core.tenant.id
+    ref, blobs = None, list[Blob]()
+    if core.changes:
+        ref, blob = core.keep_json(dict(core.changes))
+        blobs = blob
+    drafts = [Draft(ev.RunForked(origin=place.run_id, at=at, changes=ref, drift=True), now_us, by)]
+    for unit, cap, used in await services.store.query(
+        "SELECT unit, cap, used FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"
+        " ORDER BY unit",
+        (tenant, f"run:{core.run_id}"),
+    ):
+        if unit == "ms":
+            cap = max(0, cap - (now_us - await _started_us(core)) // 1000)
+        drafts.append(
+            Draft(ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap, used=used), now_us, by)
+        )
+    drafts += [
+        Draft(data, now_us, actor, f"{place.stream.local}@{seq}")
+        for seq, actor, data in await unheard(services, place, at, later=True)
+    ]
+    return drafts, blobs
+
+
+async def _started_us(core: RunCore) -> int:
+    return (await run_row(core.services, core.tenant.id, core.run_id))["started_us"]
+
+
+def become(core: RunCore, run_id: str) -> None:
+    """Make a run at work another one: the fork, all of whose shared history it has gone through."""
+    core.run_id = run_id
+    core.stream = run_stream(core.tenant.id, run_id)
+    core.history = History(core.store, [])
+    core.status, core.closed_because, core.refused_step = "running", "", None
+    core.control_seq = 0
+    core.joined = ()
+    core.children = None
+    core.held.clear()
+    core.owners.clear()
+    core.paused = core.stopping = False
+    core.stepping = Stepping()
+    core.deciding.clear()
+    core.answers.clear()
+    core.questions.clear()
