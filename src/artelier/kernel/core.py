@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -114,10 +114,12 @@ class RunCore(ToolBounds):
     """Of changes in its code, as recorded; None until somebody asks."""
     is_new = False
     """Whether this drive began it."""
-    compensating = False
+    taken: Sequence[Conversation] = ()
+    """Conversations whose messages `take_added` gave last."""
     fork_off: Callable[[ReplayMismatch], Awaitable[None]] | None = None
     """Makes the run go on as a fork of itself where its code differs from the record; None: it must not."""
     """Whether what it has done is being undone."""
+    compensating = False
 
     def __init__(
         self,
@@ -342,10 +344,10 @@ class RunCore(ToolBounds):
             conversation.rebase()
 
     # Steps
+        taken: list[Conversation] = []
 
     @property
     def parent_key(self) -> str:
-        taken: list[Conversation] = []
         """Parent key of the steps that the current task makes in this run."""
         current = branch_key.get()
         return current[1] if current is not None and current[0] is self else ""
