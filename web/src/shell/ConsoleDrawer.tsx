@@ -17,7 +17,7 @@ export function ConsoleDrawer() {
   if (Console === null) return null;
   const max = Math.max(HEIGHT_MIN, window.innerHeight - 220);
   return (
-    <section aria-label="Console" className="hidden shrink-0 bg-panel tablet:block">
+    <section aria-label="Console" className="shrink-0 bg-panel">
       {isOpen && (
         <Resizer
           label="Height of the console"

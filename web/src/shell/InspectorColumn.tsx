@@ -1,6 +1,7 @@
 import { Suspense } from "react";
 import { setUi, useUi } from "@/state/ui";
 import { cx } from "@/ui/cx";
+import { BackIcon } from "@/ui/icons/icons";
 import { Resizer } from "@/ui/Resizer";
 import { Skeleton } from "@/ui/Skeleton";
 import { Boundary } from "./Boundary";
@@ -20,7 +21,7 @@ export function InspectorColumn() {
     <aside
       aria-label="Inspector"
       className={cx(
-        "flex min-h-0 bg-panel max-desktop:absolute max-desktop:inset-y-0 max-desktop:right-0 max-desktop:z-20 max-tablet:left-0",
+        "flex min-h-0 bg-panel max-desktop:absolute max-desktop:inset-y-0 max-desktop:right-0 max-desktop:z-20 max-tablet:left-0 max-tablet:flex-col",
         selection === null && "max-desktop:hidden",
       )}
     >
@@ -34,6 +35,14 @@ export function InspectorColumn() {
         onChange={(inspectorWidth) => setUi({ inspectorWidth })}
         className="max-tablet:hidden"
       />
+      <button
+        type="button"
+        className="hidden shrink-0 items-center gap-1.5 border-b border-line px-4 text-left font-semibold text-accent -outline-offset-2 max-tablet:flex max-tablet:min-h-11"
+        onClick={() => setUi({ selection: null })}
+      >
+        <BackIcon />
+        Back to the screen
+      </button>
       <div
         className="min-h-0 min-w-0 flex-1 overflow-auto scroll-thin max-tablet:!w-full"
         style={{ width: Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width)) }}

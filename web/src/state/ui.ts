@@ -63,6 +63,9 @@ const KEPT = [
   "inspectorWidth",
 ] as const;
 
+/** Below the width of a tablet the console begins closed: there it would leave no room for the screen. */
+const TABLET_PX = 768;
+
 const INITIAL: UiState = {
   me: null,
   session: "unknown",
@@ -76,7 +79,7 @@ const INITIAL: UiState = {
   travel: null,
   isPaletteOpen: false,
   isInspectorOpen: true,
-  isConsoleOpen: true,
+  isConsoleOpen: window.innerWidth >= TABLET_PX,
   consoleTab: "",
   consoleHeight: 268,
   inspectorWidth: 372,

@@ -1,5 +1,6 @@
 import { type ReactNode, useRef, useState } from "react";
 import { Resizer } from "./Resizer";
+import { useWidth } from "./useWidth";
 
 interface SplitProps {
   readonly label: string;
@@ -11,11 +12,22 @@ interface SplitProps {
   readonly max?: number;
 }
 
-/** Two panes side by side with a line that can be moved. */
+/** Below this two panes beside each other show too little of both. */
+const STACKED_BELOW_PX = 560;
+
+/** Two panes side by side with a line that can be moved; one above the other where it is narrow. */
 export function Split({ label, first, second, initial = 50, min = 20, max = 80 }: SplitProps) {
   const [share, setShare] = useState(initial);
   const box = useRef<HTMLDivElement>(null);
-  const width = box.current?.clientWidth ?? 0;
+  const width = useWidth(box, 0);
+  if (width > 0 && width < STACKED_BELOW_PX) {
+    return (
+      <div ref={box} className="grid h-full min-h-0 grid-rows-2 divide-y divide-line">
+        <div className="min-h-0 min-w-0 overflow-hidden">{first}</div>
+        <div className="min-h-0 min-w-0 overflow-hidden">{second}</div>
+      </div>
+    );
+  }
   return (
     <div
       ref={box}

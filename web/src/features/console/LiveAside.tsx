@@ -18,7 +18,7 @@ export function LiveAside() {
   const state = isPast ? "the past" : isPaused ? "paused" : "following";
   return (
     <span className="mr-8 flex items-center gap-2 max-desktop:text-11">
-      <span>
+      <span className="max-tablet:hidden">
         {state} · <span className="num">{whole(events)}</span> {events === 1 ? "event" : "events"}
       </span>
       <ActionButton

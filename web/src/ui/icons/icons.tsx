@@ -69,6 +69,7 @@ export const MoreIcon = icon(<path d="M3 8h.01M8 8h.01M13 8h.01" strokeWidth="2.
 export const DownIcon = icon(<path d="m3.5 6 4.5 4.5L12.5 6" />);
 export const UpIcon = icon(<path d="M3.5 10.5 8 6l4.5 4.5" />);
 export const RightIcon = icon(<path d="M6 3.5 10.5 8 6 12.5" />);
+export const BackIcon = icon(<path d="M10 3.5 5.5 8l4.5 4.5" />);
 export const PanelRightIcon = icon(<path d="M2.5 3h11v10h-11ZM9.5 3v10" />);
 export const PanelBottomIcon = icon(<path d="M2.5 3h11v10h-11ZM2.5 9.5h11" />);
 export const WarnIcon = icon(<path d="M8 2.5 14 13.5H2ZM8 6.5v3.2M8 11.6v.1" />);
