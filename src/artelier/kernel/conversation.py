@@ -38,6 +38,12 @@ class Keep(Protocol):
     def __call__(self, content: bytes, /) -> tuple[BlobRef, Blob | None]: ...
 
 
+class Cleaner(Protocol):
+    """Gives content as a run sees it; `foreign` content comes from outside."""
+
+    def __call__(self, content: bytes, /, *, foreign: bool = False) -> bytes: ...
+
+
 class Conversation:
     """Append messages and step results; hand it to `step_model` as `messages`.
 
@@ -45,13 +51,15 @@ class Conversation:
     """
 
     def __init__(
-        self, name: str, *, keep: Keep, grown: Callable[[Conversation], None] = lambda _: None
-    ) -> None:
-        """`grown` is told of the first message since `take_new`."""
+        self, name: str, *, keep: Keep, grown: Callable[[Conversation], None] = lambda _: None,
+        clean: Cleaner | None = None,
+    ) -> None:  # fmt: skip
+        """`grown` is told of the first message since `take_new`; `clean` is asked about every message."""
         self.name = name
         self.is_settled = False
         """Whether no request that was broken off before a resume has numbered other messages here."""
         self._keep = keep
+        self._clean = clean
         self._grown = grown
         self._first = 1
         """Number of the first message held in memory; earlier ones are only in the store."""
@@ -59,6 +67,8 @@ class Conversation:
         self._tokens: list[int] = []
         """Estimate of each message held."""
         self._new: list[tuple[Entry, Blob | None]] = []
+        self._taken: list[tuple[Entry, Blob | None]] = []
+        """What was new until it was taken last."""
         self._base: tuple[int, Entry] | None = None
         """Number of the last message that another conversation has, and the entry that says so."""
         self._digest = sha256(name.encode())
@@ -67,8 +77,6 @@ class Conversation:
     def __len__(self) -> int:
         return self._first - 1 + len(self._messages)
 
-        self._taken: list[tuple[Entry, Blob | None]] = []
-        """What was new until it was taken last."""
     def append(self, item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult) -> None:
         """Add a message, a model's reply or a tool's result. Errors: `InvalidRequest` for anything else."""
         if isinstance(item, ModelResult):
@@ -192,21 +200,21 @@ class Conversation:
             return None
         entries = tuple(entry for entry, _ in self._new)
         blobs = [blob for _, blob in self._new if blob is not None]
-        self._new = []
+        self._taken, self._new = self._new, []
         return Added(self.name, len(self) - len(entries) + 1, entries), blobs
+
+    def untake(self) -> None:
+        """What was taken last was not recorded: it is new again."""
+        self._new, self._taken = [*self._taken, *self._new], []
 
     def rebase(self) -> None:
         """What is recorded under this name is not what stands here: go on under a new name."""
         base, _, generation = self.name.partition("~")
         self.name = f"{base}~{int(generation or 1) + 1}"
         self.is_settled = False
-        self._taken, self._new = self._new, []
+        self._new = []
         own = self._messages
         if self._base is not None and self._first <= self._base[0] + 1:
-    def untake(self) -> None:
-        """What was taken last was not recorded: it is new again."""
-        self._new, self._taken = [*self._taken, *self._new], []
-
             upto, base = self._base
             self._remember(base, None)
             own = own[upto + 1 - self._first :]
