@@ -458,3 +458,75 @@ def test_the_budget_of_a_membrane_holds_from_its_making_on(tmp_path: Path) -> No
             assert cap.actor == "user:kim"
 
     play(scenario())
+
+
+def test_a_task_whose_dependency_is_not_done_is_blocked_until_it_is_tried_again(
+    tmp_path: Path,
+) -> None:
+    """And so is what waits for that; a task that is made or changed later as well."""
+    team = Team(scripts={"a": [THINK, THINK, THINK, write("Out a")]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+
+            async def made(slug: str, *after: str) -> dict[str, Any]:
+                before = [f"tasks/{one}" for one in after]
+                return await desk.tasks.create(
+                    **own(slug), assigned_agent_id=ana, depends_on=before
+                )
+
+            async def stand() -> dict[str, tuple[str, str, str]]:
+                return {
+                    task["id"].partition("/")[2]: (
+                        task["status"],
+                        task["reason"],
+                        task["blocked_by"],
+                    )
+                    for task in (await desk.tasks.list())["items"]
+                }
+
+            await made("a")
+            await made("b", "a")
+            await made("end", "b")
+            await desk.tasks.start("tasks/a")
+            late = await made("more", "a")
+
+            why = "dependency_failed"
+            assert late["status"] == "blocked"
+            assert await stand() == {
+                "a": ("failed", "stuck", ""), "b": ("blocked", why, "tasks/a"),
+                "end": ("blocked", why, "tasks/b"), "more": ("blocked", why, "tasks/a"),
+            }  # fmt: skip
+            with pytest.raises(Conflict, match="depends on a task that is not done"):
+                await desk.tasks.retry("tasks/b")
+            await desk.tasks.change("tasks/more", depends_on=[])
+            await desk.tasks.retry("tasks/a")
+            assert [(await stand())[one][0] for one in ("b", "end", "more")] == ["pending"] * 3
+
+            await desk.run_agent(ana)
+            await desk.tasks.start("tasks/a")
+            await desk.run_agent(ana)
+
+            assert {status for status, _, _ in (await stand()).values()} == {"done"}
+
+    play(scenario())
+
+
+def test_what_waits_for_a_task_that_people_cancel_is_blocked(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own("a"), assigned_agent_id=ana)
+            await desk.tasks.create(**own("b"), assigned_agent_id=ana, depends_on=["tasks/a"])
+
+            await desk.tasks.cancel("tasks/a")
+            blocked = await desk.tasks.show("tasks/b")
+            await desk.tasks.retry("tasks/a")
+
+            assert (blocked["status"], blocked["blocked_by"]) == ("blocked", "tasks/a")
+            assert (await desk.tasks.show("tasks/b"))["status"] == "pending"
+
+    play(scenario())

@@ -17,6 +17,7 @@ from artelier.log import Batch, StreamAppend, Tx
 from artelier.missions import events as ev
 from artelier.missions.assigning import agent_content, task_job
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checked
+from artelier.missions.depending import REASON
 from artelier.missions.job import TaskJob
 from artelier.missions.launching import task_made, with_event
 from artelier.missions.names import check_name
@@ -158,6 +159,11 @@ class Tasks:
             raise Conflict(
                 f"mission {standing.mission!r} is at work and decides about its tasks itself",
                 got=mission, hint="Retry the task when the mission has ended.",
+            )  # fmt: skip
+        if standing.reason == REASON and not standing.mission:
+            raise Conflict(
+                f"task {id!r} depends on a task that is not done", got=standing.reason,
+                hint="Retry that one, or change what this one depends on.",
             )  # fmt: skip
         if standing.run_status == "failed":
             await self._desk.retry(id, by=by)

@@ -18,12 +18,13 @@ from artelier.kernel.portable import ABOUT, BESIDE, KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.missions import events as ev
+from artelier.missions.depending import settle
 
 _json = msgspec.json.Encoder()
 
 missions_view = View(
     name="missions",
-    version=1,
+    version=2,
     tables=("missions", "tasks", "task_dependencies", "task_iterations"),
     schema=(
         """CREATE TABLE missions(
@@ -153,6 +154,7 @@ def _created(event: Applied, tx: Tx) -> None:
     if not done.rowcount:
         raise Conflict(f"task {data.task} is there already")
     _depend(tx, event.stream.tenant, data.task, data.depends_on)
+    settle(event, tx, data.task)
 
 
 @missions_view.on(ev.TaskChanged)
@@ -168,6 +170,7 @@ def _changed(event: Applied, tx: Tx) -> None:
         (event.stream.tenant, data.task),
     )
     _depend(tx, event.stream.tenant, data.task, data.depends_on)
+    settle(event, tx, data.task)
 
 
 @missions_view.on(ev.TaskCancelled)
@@ -177,6 +180,7 @@ def _cancelled(event: Applied, tx: Tx) -> None:
     _set(
         event, tx, data.task, only="ended IN ('', 'blocked')", ended="cancelled", reason="cancelled"
     )
+    settle(event, tx, data.task)
 
 
 @missions_view.on(ev.TaskReopened)
@@ -184,6 +188,7 @@ def _wanted_again(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskReopened, event.data)
     _check_own(event, data.task)
     _reopen(event, tx, data.task, only="ended IN ('cancelled', 'blocked')")
+    settle(event, tx, data.task)
 
 
 def _check_own(event: Applied, task: str) -> None:
@@ -205,6 +210,7 @@ def _blocked(event: Applied, tx: Tx) -> None:
         event, tx, data.task, only="mission = ? AND ended = ''", given=(event.stream.id,),
         ended="blocked", reason=data.reason, blocked_by=data.by,
     )  # fmt: skip
+    settle(event, tx, data.task)
 
 
 @missions_view.on(ev.TaskBegun)
@@ -260,6 +266,7 @@ def _ended(event: Applied, tx: Tx) -> None:
         event, tx, event.stream.id, ended=data.status, reason=data.reason, blocked_by=data.by,
         outputs=_text(data.outputs), iterations=data.iterations,
     )  # fmt: skip
+    settle(event, tx, event.stream.id)
 
 
 def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
@@ -276,6 +283,12 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
 @missions_view.on(kernel_events.RunReopened)
 def _reopened(event: Applied, tx: Tx) -> None:
     _reopen(event, tx, event.stream.id)
+    settle(event, tx, event.stream.id)
+
+
+@missions_view.on(kernel_events.RunFailed, kernel_events.RunCancelled)
+def _ended_otherwise(event: Applied, tx: Tx) -> None:
+    settle(event, tx, event.stream.id)
 
 
 @missions_view.on(kernel_events.RunForked)
