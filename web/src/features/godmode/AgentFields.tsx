@@ -9,16 +9,21 @@ export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
   return (
     <Part
       title="Agents"
+      field="agents"
       add="Add an agent"
       onAdd={() => onChange(withAgent(draft))}
       error={mistakes.get("agents")}
     >
       {draft.agents.map((agent, index) => {
-        const wrong = (field: string) => mistakes.get(`agents.${index}.${field}`);
+        const at = (field: string) => ({
+          error: mistakes.get(`agents.${index}.${field}`),
+          "data-field": `agents.${index}.${field}`,
+        });
         return (
           <Entry
             key={agent.slug}
             title={`Agent ${agent.slug}`}
+            field={`agents.${index}`}
             remove={`Remove agent ${agent.slug}`}
             onRemove={() => onChange(withoutAgent(draft, agent.slug))}
             error={mistakes.get(`agents.${index}`)}
@@ -27,14 +32,14 @@ export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
               <TextField
                 label="Name"
                 value={agent.name}
-                error={wrong("name")}
+                {...at("name")}
                 onChange={(event) => set(index, { name: event.target.value })}
               />
               <TextField
                 label="Model"
                 placeholder="that of the goal"
                 value={agent.model}
-                error={wrong("model")}
+                {...at("model")}
                 onChange={(event) => set(index, { model: event.target.value })}
               />
               <TextField
@@ -42,7 +47,7 @@ export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
                 placeholder="no limit"
                 inputMode="decimal"
                 value={agent.budget}
-                error={wrong("budget_usd")}
+                {...at("budget_usd")}
                 onChange={(event) => set(index, { budget: event.target.value })}
               />
             </div>
@@ -50,14 +55,14 @@ export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
               label="Who it is"
               rows={2}
               value={agent.role}
-              error={wrong("role")}
+              {...at("role")}
               onChange={(event) => set(index, { role: event.target.value })}
             />
             <TextField
               label="Tools"
               hint="Names with commas between them; none: all that are on by default."
               value={agent.tools}
-              error={wrong("tools")}
+              {...at("tools")}
               onChange={(event) => set(index, { tools: event.target.value })}
             />
           </Entry>

@@ -7,6 +7,7 @@ export function MembraneFields({ draft, mistakes, onChange }: PlanFormProps) {
   return (
     <Part
       title="Membranes"
+      field="membranes"
       add="Add a membrane"
       onAdd={() => onChange(withMembrane(draft))}
       note={draft.membranes.length === 0 ? "Without any, all agents share one." : undefined}
@@ -18,6 +19,7 @@ export function MembraneFields({ draft, mistakes, onChange }: PlanFormProps) {
           <Entry
             key={membrane.slug}
             title={`Membrane ${membrane.slug}`}
+            field={`membranes.${index}`}
             remove={`Remove membrane ${membrane.slug}`}
             onRemove={() => onChange(withoutMembrane(draft, membrane.slug))}
             error={mistakes.get(`membranes.${index}`)}
@@ -27,6 +29,7 @@ export function MembraneFields({ draft, mistakes, onChange }: PlanFormProps) {
                 label="Name"
                 value={membrane.name}
                 error={mistakes.get(`membranes.${index}.name`)}
+                data-field={`membranes.${index}.name`}
                 onChange={(event) => set({ name: event.target.value })}
               />
               <TextField
@@ -35,11 +38,13 @@ export function MembraneFields({ draft, mistakes, onChange }: PlanFormProps) {
                 inputMode="decimal"
                 value={membrane.budget}
                 error={mistakes.get(`membranes.${index}.budget_usd`)}
+                data-field={`membranes.${index}.budget_usd`}
                 onChange={(event) => set({ budget: event.target.value })}
               />
             </div>
             <Choices
               label="Members"
+              field={`membranes.${index}.members`}
               empty="no agent is there"
               options={agentOptions(draft)}
               chosen={membrane.members}

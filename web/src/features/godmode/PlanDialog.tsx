@@ -10,6 +10,7 @@ import { Dialog } from "@/ui/Dialog";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { type Draft, draftOf } from "./draft";
+import { MistakeList } from "./MistakeList";
 import { PlanForm } from "./PlanForm";
 import { useLaunch } from "./useLaunch";
 
@@ -60,8 +61,7 @@ interface EditorProps {
 function Editor({ mission, initial, onClose }: EditorProps) {
   const [draft, setDraft] = useState(initial);
   const isChanged = JSON.stringify(draft) !== JSON.stringify(initial);
-  const { mistakes, busy, may, launch, discard } = useLaunch(mission.id, draft, isChanged, onClose);
-  const general = mistakes.get("");
+  const { mistakes, refusals, busy, may, launch, discard } = useLaunch(mission.id, draft, isChanged, onClose);
   return (
     <Dialog
       title="Plan"
@@ -92,11 +92,7 @@ function Editor({ mission, initial, onClose }: EditorProps) {
       <div className="flex flex-col gap-4">
         <p className="text-15">{mission.goal}</p>
         <EstimateLine mission={mission} isChanged={isChanged} />
-        {general !== undefined && (
-          <p role="alert" className="rounded-control border border-bad p-2 text-bad">
-            {general}
-          </p>
-        )}
+        <MistakeList draft={draft} mistakes={mistakes} refusals={refusals} />
         <PlanForm draft={draft} mistakes={mistakes} onChange={setDraft} />
       </div>
     </Dialog>

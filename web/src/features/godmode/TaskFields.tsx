@@ -9,10 +9,12 @@ interface TaskFieldsProps {
   readonly draft: Draft;
   readonly task: DraftTask;
   readonly wrong: (field: string) => string | undefined;
+  /** Where it stands in the plan: `tasks.0`. */
+  readonly path: string;
   readonly onChange: (fields: Partial<DraftTask>) => void;
 }
 
-export function TaskFields({ draft, task, wrong, onChange }: TaskFieldsProps) {
+export function TaskFields({ draft, task, wrong, path, onChange }: TaskFieldsProps) {
   const checks = task.rest.checks?.length ?? 0;
   return (
     <>
@@ -21,6 +23,7 @@ export function TaskFields({ draft, task, wrong, onChange }: TaskFieldsProps) {
         rows={2}
         value={task.goal}
         error={wrong("goal")}
+        data-field={`${path}.goal`}
         onChange={(event) => onChange({ goal: event.target.value })}
       />
       <TextField
@@ -28,11 +31,12 @@ export function TaskFields({ draft, task, wrong, onChange }: TaskFieldsProps) {
         rows={3}
         value={task.criteria}
         error={wrong("success_criteria")}
+        data-field={`${path}.success_criteria`}
         hint={checks > 0 ? `On top: ${counted(checks, "check")} by rule.` : undefined}
         onChange={(event) => onChange({ criteria: event.target.value })}
       />
       <div className="grid items-end gap-2 tablet:grid-cols-[1fr_120px]">
-        <div className="flex flex-col gap-1">
+        <div className="flex flex-col gap-1" data-field={`${path}.agent`}>
           <Select
             label="Who works on it"
             value={task.agent}
@@ -46,11 +50,13 @@ export function TaskFields({ draft, task, wrong, onChange }: TaskFieldsProps) {
           inputMode="numeric"
           value={task.iterations}
           error={wrong("max_iterations")}
+          data-field={`${path}.max_iterations`}
           onChange={(event) => onChange({ iterations: event.target.value })}
         />
       </div>
       <Choices
         label="Begins after"
+        field={`${path}.depends_on`}
         empty="no other task is there"
         options={draft.tasks
           .filter((other) => other.slug !== task.slug)

@@ -7,6 +7,7 @@ export function TasksPart({ draft, mistakes, onChange }: PlanFormProps) {
   return (
     <Part
       title="Tasks"
+      field="tasks"
       add="Add a task"
       onAdd={() => onChange(withTask(draft))}
       error={mistakes.get("tasks")}
@@ -15,11 +16,13 @@ export function TasksPart({ draft, mistakes, onChange }: PlanFormProps) {
         <Entry
           key={task.slug}
           title={`Task ${task.slug}`}
+          field={`tasks.${index}`}
           remove={`Remove task ${task.slug}`}
           onRemove={() => onChange(withoutTask(draft, task.slug))}
           error={mistakes.get(`tasks.${index}`)}
         >
           <TaskFields
+            path={`tasks.${index}`}
             draft={draft}
             task={task}
             wrong={(field) => mistakes.get(`tasks.${index}.${field}`)}

@@ -3,6 +3,8 @@ import { Button } from "@/ui/Button";
 import { PlusIcon } from "@/ui/icons/icons";
 
 interface PartProps {
+  /** Its place in the plan, by which mistakes lead to it. */
+  readonly field: string;
   readonly title: string;
   readonly add: string;
   readonly onAdd: () => void;
@@ -12,9 +14,9 @@ interface PartProps {
 }
 
 /** A part of a plan: its title, its entries, and a button for one more. */
-export function Part({ title, add, onAdd, error, note, children }: PartProps) {
+export function Part({ field, title, add, onAdd, error, note, children }: PartProps) {
   return (
-    <section aria-label={title} className="flex flex-col gap-2">
+    <section data-field={field} aria-label={title} className="flex flex-col gap-2">
       <div className="flex items-center justify-between gap-3">
         <h3 className="text-13">{title}</h3>
         <Button size="small" variant="quiet" icon={<PlusIcon size={12} />} onClick={onAdd}>
@@ -29,6 +31,8 @@ export function Part({ title, add, onAdd, error, note, children }: PartProps) {
 }
 
 interface EntryProps {
+  /** Its place in the plan, by which mistakes lead to it. */
+  readonly field: string;
   readonly title: string;
   readonly remove: string;
   readonly onRemove: () => void;
@@ -36,9 +40,9 @@ interface EntryProps {
   readonly children: ReactNode;
 }
 
-export function Entry({ title, remove, onRemove, error, children }: EntryProps) {
+export function Entry({ field, title, remove, onRemove, error, children }: EntryProps) {
   return (
-    <fieldset className="flex flex-col gap-2 rounded-card border border-line bg-paper p-3">
+    <fieldset data-field={field} className="flex flex-col gap-2 rounded-card border border-line bg-paper p-3">
       <legend className="sr-only">{title}</legend>
       <div className="flex items-center justify-between gap-2">
         <span className="num text-ink-2">{title}</span>
@@ -53,6 +57,8 @@ export function Entry({ title, remove, onRemove, error, children }: EntryProps) 
 }
 
 interface ChoicesProps {
+  /** Its place in the plan, by which mistakes lead to it. */
+  readonly field: string;
   readonly label: string;
   readonly options: readonly { readonly value: string; readonly label: string }[];
   readonly chosen: readonly string[];
@@ -62,9 +68,14 @@ interface ChoicesProps {
 }
 
 /** Any number of a few. */
-export function Choices({ label, options, chosen, empty, error, onChange }: ChoicesProps) {
+export function Choices({ field, label, options, chosen, empty, error, onChange }: ChoicesProps) {
   return (
-    <div role="group" aria-label={label} className="flex flex-wrap items-center gap-x-3 gap-y-1">
+    <div
+      data-field={field}
+      role="group"
+      aria-label={label}
+      className="flex flex-wrap items-center gap-x-3 gap-y-1"
+    >
       <span className="text-12 text-ink-2">{label}</span>
       {options.length === 0 && <span className="text-12 text-ink-3">{empty}</span>}
       {options.map((option) => (

@@ -232,6 +232,17 @@ test("what this page can tell itself is told without asking the server", async (
 
   expect(within(dialog).getByText("Say what is to be done.")).toBeTruthy();
   expect(sent).toHaveLength(before);
+  const summary = within(dialog).getByRole("alert");
+  expect(document.activeElement).toBe(summary);
+  expect(summary.textContent).toContain("Not launched: 1 field to change.");
+  await expectAccessible();
+
+  await user.click(within(summary).getByRole("button", { name: /^figures, goal/ }));
+  expect(document.activeElement).toBe(
+    within(within(dialog).getByRole("group", { name: "Task figures" })).getByLabelText("What is to be done"),
+  );
+  await user.keyboard("Find it again");
+  expect(within(dialog).queryByRole("alert")).toBeNull();
 });
 
 test("a discarded plan is cancelled", async () => {

@@ -9,6 +9,8 @@ import { type Draft, type Mistakes, mistakesOf, planOf, refusedOf } from "./draf
 
 interface Launching {
   readonly mistakes: Mistakes;
+  /** How many launches were refused, by this page or by the server. */
+  readonly refusals: number;
   readonly busy: "" | "launch" | "discard";
   readonly may: Enabled;
   readonly launch: () => Promise<void>;
@@ -27,6 +29,7 @@ function bringIntoView(mission: string): void {
 export function useLaunch(mission: string, draft: Draft, isChanged: boolean, onDone: () => void): Launching {
   useUi();
   const [busy, setBusy] = useState<Launching["busy"]>("");
+  const [refusals, setRefusals] = useState(0);
   const [isTried, setTried] = useState(false);
   const [refused, setRefused] = useState<{ readonly draft: Draft; readonly mistakes: Mistakes } | null>(null);
   const own = mistakesOf(draft);
@@ -35,7 +38,10 @@ export function useLaunch(mission: string, draft: Draft, isChanged: boolean, onD
 
   const launch = async () => {
     setTried(true);
-    if (own.size > 0) return;
+    if (own.size > 0) {
+      setRefusals((count) => count + 1);
+      return;
+    }
     setBusy("launch");
     try {
       await api.post(`${path("god-mode", mission)}/launch`, isChanged ? { plan: planOf(draft) } : {});
@@ -46,6 +52,7 @@ export function useLaunch(mission: string, draft: Draft, isChanged: boolean, onD
     } catch (error) {
       const message = inWords(error);
       const mistakes = error instanceof ApiError && error.status === 422 ? refusedOf(error.message) : null;
+      setRefusals((count) => count + 1);
       setRefused({ draft, mistakes: mistakes ?? new Map([["", `${message.title} ${message.advice}`]]) });
     } finally {
       setBusy("");
@@ -67,5 +74,5 @@ export function useLaunch(mission: string, draft: Draft, isChanged: boolean, onD
   };
 
   const mistakes = theirs.size > 0 ? theirs : isTried ? own : NONE;
-  return { mistakes, busy, may: canAct(commandState()), launch, discard };
+  return { mistakes, refusals, busy, may: canAct(commandState()), launch, discard };
 }
