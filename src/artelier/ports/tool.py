@@ -164,3 +164,20 @@ class ToolPort(Protocol):
         `TransientError` if it cannot tell.
         """
         ...
+
+
+@runtime_checkable
+class PerCallTool(Protocol):
+    """A tool whose own facts hold for its worst call: what some calls do is milder.
+
+    What wraps a tool without knowing this keeps the stricter facts.
+    """
+
+    def for_call(self, arguments: Mapping[str, Any], /) -> ToolPort:
+        """The tool with the facts (side effect, risk) of one call, by its checked arguments."""
+        ...
+
+
+def for_call(tool: ToolPort, arguments: Mapping[str, Any]) -> ToolPort:
+    """The tool as it is for one call."""
+    return tool.for_call(arguments) if isinstance(tool, PerCallTool) else tool
