@@ -30,7 +30,7 @@ from artelier.kernel.tool_outcome import ToolAsk, check_arguments, complete, ref
 from artelier.kernel.waits import approve
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef
-from artelier.ports.tool import ToolPort
+from artelier.ports.tool import ToolPort, for_call
 
 PROBE_TIMEOUT_S = 60.0
 """For the probe of a tool without a timeout of its own; a probe that hangs cannot tell."""
@@ -169,7 +169,11 @@ def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPo
         raise NotGranted(f"this run may not use {tool.name!r}", expected=f"the grant {grant}")
     if (why := core.why_off(tool)) is not None:
         raise NotGranted(f"tool {tool.name!r} is off", expected="another tool", got=why)
-    return tool, tool.validate(ask.arguments)
+    return _fitted(tool, tool.validate(ask.arguments))
+
+
+def _fitted(tool: ToolPort, arguments: dict[str, Any]) -> tuple[ToolPort, dict[str, Any]]:
+    return for_call(tool, arguments), arguments
 
 
 async def _approved(core: RunCore, tool: ToolPort, ask: ToolAsk, key: str) -> Approval | None:
