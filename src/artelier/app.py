@@ -54,6 +54,8 @@ from artelier.kernel import (
 )
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
+from artelier.kernel.personal import RESTORE, personal_view
+from artelier.kernel.policy import granted
 from artelier.kernel.schedules.view import schedules_view
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Event, Report, SqliteStore, View, run_stream, verify_store
@@ -65,7 +67,8 @@ from artelier.models.registry import ModelRegistry
 from artelier.operations.commands_handle import CommandsHandle
 from artelier.operations.handle import ChatsHandle
 from artelier.operations.view import operations_view
-from artelier.pii.sealing import sealer_from
+from artelier.pii.door import PersonalData
+from artelier.pii.sealing import check_sealing, sealer_from
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
@@ -86,7 +89,7 @@ if TYPE_CHECKING:
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING, COUNTING),
-    kernel_view, schedules_view, rates_view, artifacts_view, skills_view, memory_view,
+    kernel_view, personal_view, schedules_view, rates_view, artifacts_view, skills_view, memory_view,
     operations_view, missions_view, world_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
@@ -134,7 +137,8 @@ class Kernel:
         `path`: a path, `sqlite:///...` or `:memory:`. `models`: names or prefixes to ports, laid over the
         built-in ones. `prices` and `windows` override the tables, by model name. `telemetry`: True for
         spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
-        Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`; nothing is changed by a refusal.
+        Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
+        personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
         clock = clock or SystemClock()
         registry = ModelRegistry(models, environ=os.environ if environ is None else environ)
@@ -145,11 +149,13 @@ class Kernel:
             from artelier.telemetry.choice import telemetry_of
 
             watcher = telemetry_of(telemetry, environ=os.environ if environ is None else environ)
+        policy = policy or Policy.local()
         sealer = sealer_from(os.environ if environ is None else environ)
+        if policy.pii:
+            check_sealing(sealer)
         store = SqliteStore(_file_of(path), VIEWS, fault=fault, sealer=sealer)
         services = Services(
             store=store,
-        policy = policy or Policy.local()
             clock=clock,
             holder=holder(),
             is_dead=is_dead,
@@ -162,6 +168,8 @@ class Kernel:
             fault=fault,
             telemetry=watcher,
         )
+        if policy.pii:
+            services.personal = PersonalData(store, policy.looked_for()).scrubber_of
         return cls(store, services, registry)
 
     # The handle
@@ -473,6 +481,16 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     async def render(self, run_id: str, key: str) -> ModelRequest:
         """The exact request of a model step. Errors: `NotFound`, `CorruptStore`."""
         return await (await Renderer.open(self._services, self.id, run_id)).render(key)
+
+    async def restored(self, value: Any) -> Any:
+        """JSON data (a result, a text) with the values that its placeholders stand for, to show a person.
+
+        As it is, if the tenant has no grant `pii:restore`; `[erased]` for what was erased.
+        """
+        state, personal = await self.state(), self._services.personal
+        if personal is None or not granted(state.grants, RESTORE):
+            return value
+        return personal(self.id).restored(value)
 
     # Time travel
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
+import pytest
 
 from artelier import Policy
 from artelier.errors import ToolFailed
 from artelier.kernel import AgentResult
 from artelier.log import Event
-from artelier.ports.model import ChatMessage
+from artelier.pii.placeholder import placeholders_in
 from artelier.testing import ScriptedModel
 from tests.agents.family import (
     boss,
@@ -109,25 +109,21 @@ def test_a_conversation_delegates_in_each_of_its_turns(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_what_is_scrubbed_for_a_parent_is_scrubbed_for_its_children(tmp_path: Path) -> None:
-    def scrub(messages: tuple[ChatMessage, ...]) -> tuple[tuple[ChatMessage, ...], dict[str, int]]:
-        clean = [
-            msgspec.structs.replace(message, content=message.text.replace("ana@x.no", "[mail]"))
-            if "ana@x.no" in message.text
-            else message
-            for message in messages
-        ]
-        return tuple(clean), {"mail": 1}
-
+def test_what_is_scrubbed_for_a_parent_is_scrubbed_for_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTELIER_VAULT_KEY", "a vault key for tests")
     models = {
         "boss": ScriptedModel([hand("write to ana@x.no"), "end"]),
         "worker": ScriptedModel(["done"]),
     }
 
     async def scenario() -> None:
-        with open_family(tmp_path, models, policy=Policy(scrub=scrub)) as kernel:
+        with open_family(tmp_path, models, policy=Policy(pii=True)) as kernel:
             await work(boss(kernel, worker(kernel)))
 
-            assert "write to [mail]" in task_of(models["worker"].requests[0])
+            task = task_of(models["worker"].requests[0])
+            assert "ana@x.no" not in task
+            assert len(placeholders_in(task)) == 1
 
     play(scenario())

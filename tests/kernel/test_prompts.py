@@ -6,12 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier import Kernel, Policy, Run, tool
+from artelier import Kernel, Run, tool
 from artelier.app import TenantKernel
 from artelier.errors import InvalidRequest, ModelRefusedCall, NotFound
 from artelier.kernel import FixedPart, Prompt
@@ -302,32 +301,5 @@ def test_a_conversation_shows_tails_ranges_and_itself(tmp_path: Path) -> None:
             assert [m.role for m in model.requests[1].messages] == ["assistant", "tool"]
             assert model.requests[1].messages[1].text == "moon"
             assert await drive(runs, code) == "completed"
-
-    play(scenario())
-
-
-def test_what_is_scrubbed_is_counted_sent_and_rendered_scrubbed(tmp_path: Path) -> None:
-    def scrub(
-        messages: tuple[ChatMessage, ...],
-    ) -> tuple[tuple[ChatMessage, ...], dict[str, int]]:
-        found = sum(message.text.count("eve@example.org") for message in messages)
-        clean = tuple(
-            msgspec.structs.replace(m, content=m.text.replace("eve@example.org", "<EMAIL_1>"))
-            for m in messages
-        )
-        return clean, {"EMAIL": found} if found else {}
-
-    async def scenario() -> None:
-        model = ScriptedModel(["ok", "ok"])
-        policy = Policy(scrub=scrub, backoff_s=0)
-        with open_kernel(tmp_path, model, policy=policy) as kernel:
-            runs = kernel.for_tenant()
-            async with runs.run("r") as run:
-                await run.step_model(model="m", messages=[SYSTEM, user("write to eve@example.org")])
-                await run.step_model(model="m", messages=[SYSTEM, user("nobody")])
-            assert model.requests[0].messages[-1].text == "write to <EMAIL_1>"
-            assert (await runs.manifest("r", "1")).pii == {"EMAIL": 1}
-            assert (await runs.manifest("r", "2")).pii == {}
-            assert [await runs.render("r", key) for key in "12"] == model.requests
 
     play(scenario())

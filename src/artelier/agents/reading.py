@@ -18,7 +18,7 @@ LIMIT_MAX = 20_000
 def read_artifact_tool(services: Services, *, principal: str = "") -> Tool[..., Any]:
     """`read_artifact(ref, offset, limit)`; access is that of the principal, the calling run unless said."""
 
-    @tool(side_effect=False, name="read_artifact")
+    @tool(side_effect=False, name="read_artifact", reads_store=True)
     async def read_artifact(
         ref: str, ctx: ToolContext, offset: int = 0, limit: int = 10_000
     ) -> dict[str, Any]:

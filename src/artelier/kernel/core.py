@@ -25,10 +25,11 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.actor import SMALL_BYTES, Actor
-from artelier.kernel.conversation import Conversation, PlainLists
+from artelier.kernel.conversation import Cleaner, Conversation, PlainLists
 from artelier.kernel.history import History, Recorded
 from artelier.kernel.keys import Keys
 from artelier.kernel.manifest import canonical, encoded
+from artelier.kernel.personal import Personal
 from artelier.kernel.policy import granted, may_use_model
 from artelier.kernel.rates import NO_RATES, Rates
 from artelier.kernel.results import FINAL
@@ -118,8 +119,8 @@ class RunCore(ToolBounds):
     """Conversations whose messages `take_added` gave last."""
     fork_off: Callable[[ReplayMismatch], Awaitable[None]] | None = None
     """Makes the run go on as a fork of itself where its code differs from the record; None: it must not."""
-    """Whether what it has done is being undone."""
     compensating = False
+    """Whether what it has done is being undone."""
 
     def __init__(
         self,
@@ -203,6 +204,10 @@ class RunCore(ToolBounds):
         self.listed_under: Sight | None = None
         self._visible: tuple[Sight, tuple[ToolSchema, ...]] | None = None
         """The tools that are visible, and under what."""
+        self.pii: Personal | None = None
+        """What replaces personal data, if the policy asks for it."""
+        if (personal := self.services.personal) is not None:
+            self.pii = Personal(self, personal(self.tenant.id))
         self._kept: dict[bytes, tuple[BlobRef, Blob]] = {}
         self._recent: dict[str, bytes] = {}
         self._decoded: dict[str, Any] = {}
@@ -250,13 +255,20 @@ class RunCore(ToolBounds):
         if len(content) <= RECENT_BYTES:
             if len(self._recent) >= RECENT_MAX:
                 del self._recent[next(iter(self._recent))]
-            self._recent[kept[0]] = content
+            self._recent[kept[0]] = kept[1].content
         if len(content) <= SMALL_BYTES:
             # Small content repeats (system prompts, arguments); large does not.
             if len(self._kept) >= 256:
                 self._kept.clear()
             self._kept[content] = kept
         return kept
+
+    def clean(self, content: bytes, *, foreign: bool = False) -> bytes:
+        """JSON as this run and its log see it: with placeholders, if the policy asks for them.
+
+        `foreign` says that it comes from outside, where only those of this run are placeholders.
+        """
+        return content if self.pii is None else self.pii.clean(content, foreign=foreign)
 
     def ref_of(self, value: Any) -> BlobRef:
         """The reference that a JSON value has or would have; nothing is stored."""
@@ -305,13 +317,17 @@ class RunCore(ToolBounds):
                     expected=f"text without '~' that does not begin with {LIST!r}",
                     got=repr(name)[:80],
                 )
-            found = Conversation(name, keep=self.keep, grown=self._grown)
+            found = Conversation(name, keep=self.keep, grown=self._grown, clean=self._cleaner)
             self.conversations[name] = found
         return found
 
     def list_conversation(self, step: str) -> Conversation:
         """A conversation for messages that came as a plain list; named after the step that brought it."""
-        return Conversation(LIST + step, keep=self.keep, grown=self._grown)
+        return Conversation(LIST + step, keep=self.keep, grown=self._grown, clean=self._cleaner)
+
+    @property
+    def _cleaner(self) -> Cleaner | None:
+        return None if self.pii is None else self.pii.clean
 
     def _grown(self, conversation: Conversation) -> None:
         self.fresh[id(conversation)] = conversation
@@ -328,6 +344,7 @@ class RunCore(ToolBounds):
         added: list[ev.Added] = []
         blobs: list[Blob] = []
         kept: dict[int, Conversation] = {}
+        taken: list[Conversation] = []
         for index, conversation in self.fresh.items():
             if names is not None and conversation.name not in names:
                 kept[index] = conversation
@@ -344,7 +361,6 @@ class RunCore(ToolBounds):
             conversation.rebase()
 
     # Steps
-        taken: list[Conversation] = []
 
     @property
     def parent_key(self) -> str:

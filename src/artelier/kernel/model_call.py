@@ -230,7 +230,7 @@ def checked(core: RunCore, reply: object) -> tuple[ModelReply, bytes]:
             "the model port returned no ModelReply", got=type(reply).__name__
         )
     try:
-        content = canonical(reply)
+        content = core.clean(canonical(reply), foreign=True)
         reply = decode_reply(content)
     except (*UNENCODABLE, errors.CorruptStore) as error:
         raise errors.ModelReplyBroken(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import cast
 
 from artelier.errors import InvalidRequest
 from artelier.kernel.rates import NO_RATES, Rates, check_rates
-from artelier.ports.model import ChatMessage
+from artelier.ports.pii import Detector
 
 RISKS = {"low": 0, "medium": 1, "high": 2}
 """Risk classes of tools, by how much can go wrong."""
@@ -29,15 +29,16 @@ def lower_risk(*risks: str | None) -> str | None:
     return min(given, key=RISKS.__getitem__, default=None)
 
 
-Scrub = Callable[[tuple[ChatMessage, ...]], tuple[tuple[ChatMessage, ...], dict[str, int]]]
-"""Messages without personal data, and how many values of which sort were replaced."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Budgets and grants always hold. `scrub` stands at the model's door; None lets text pass."""
+    """Budgets and grants always hold."""
 
-    scrub: Scrub | None = None
+    pii: bool = False
+    """Whether personal data is replaced by placeholders wherever it enters; needs ARTELIER_VAULT_KEY."""
+    detectors: tuple[Detector, ...] | None = None
+    """What is looked for; None for the shipped detectors."""
+    patterns: Mapping[str, str] = field(default_factory=dict[str, str])
+    """More to look for: kinds such as `EMPLOYEE` and regular expressions."""
     approve_risk: str | None = None
     """Risk class of tools from which on a person must approve: `medium`, `high` or None."""
     result_bytes_max: int = 64 * 1024
@@ -68,10 +69,22 @@ class Policy:
         """Whether the list of allowed models has this canonical name."""
         return self.models is None or granted(self.models, name)
 
+    def looked_for(self) -> tuple[Detector, ...]:
+        """The detectors of personal data. Errors: `InvalidRequest` for a pattern that is none."""
+        from artelier.pii.detectors import pattern, shipped
+
+        found = shipped() if self.detectors is None else self.detectors
+        return (*found, *(pattern(kind, text) for kind, text in self.patterns.items()))
+
     @classmethod
     def local(cls) -> Policy:
-        """Budgets, grants and approvals; text is not scrubbed. The default."""
+        """Budgets, grants and approvals; personal data is not looked for. The default."""
         return cls()
+
+    @classmethod
+    def enforced(cls) -> Policy:
+        """As `local`, with personal data replaced, and a person's approval of tools of high risk."""
+        return cls(pii=True, approve_risk="high")
 
 
 def check_models(patterns: object) -> tuple[str, ...]:
@@ -90,8 +103,12 @@ def check_models(patterns: object) -> tuple[str, ...]:
 
 
 def granted(grants: Iterable[str], grant: str) -> bool:
-    """Whether a grant is covered by one of the patterns (`*` and `?` as in file names)."""
-    return any(fnmatchcase(grant, pattern) for pattern in grants)
+    """Whether a grant is covered by one of the patterns (`*` and `?` as in file names).
+
+    A grant of several names with spaces between them needs all of them.
+    """
+    held = tuple(grants)
+    return all(any(fnmatchcase(one, pattern) for pattern in held) for one in grant.split())
 
 
 def may_use_model(grants: Iterable[str], model: str) -> bool:

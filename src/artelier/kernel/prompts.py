@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -46,6 +47,7 @@ from artelier.kernel.manifest import (
     message_of_result,
     part_content,
 )
+from artelier.kernel.personal import Personal
 from artelier.kernel.services import Services
 from artelier.kernel.transcript import Quote, quoted
 from artelier.log import Blob, BlobRef, decode_stored, stored_blob
@@ -54,7 +56,6 @@ from artelier.ports.model import (
     ChatMessage,
     ModelReply,
     ModelRequest,
-    Role,
     ToolSchema,
     messages_from,
 )
@@ -168,10 +169,10 @@ def assemble(
 
     `recorded` is what the log has of this request, if it is asked for again.
     """
-    pii: dict[str, int] = {}
+    pii: Counter[str] = Counter()
     parts = prompt.parts
-    if core.policy.scrub is not None:
-        parts = _all_scrubbed(core, parts, pii)
+    if core.pii is not None:
+        parts = tuple([_scrubbed(core.pii, part, pii) for part in parts])
     request = compose(
         model=model, params=params, tools=tools, output_schema=output_schema,
         contents=[part_content(part) for part in parts],
@@ -192,51 +193,22 @@ def assemble(
     blobs.extend(new_blobs)
     event = ev.ContextAssembled(
         key=key, head=_keep(core, encode_head(head), blobs), parts=tuple(records[stable:]),
-        added=added, dropped=prompt.dropped, prices=prompt.prices, pii=pii,
+        added=added, dropped=prompt.dropped, prices=prompt.prices, pii=dict(pii),
         request=request_hash(core.key, body),
     )  # fmt: skip
     return Assembled(request=request, event=event, blobs=blobs, size_bytes=len(body))
 
 
-def _all_scrubbed(
-    core: RunCore, parts: tuple[PromptPart, ...], pii: dict[str, int]
-) -> tuple[PromptPart, ...]:
-    done: list[PromptPart] = []
-    role: Role = "system"
-    for part in parts:
-        if isinstance(part, FixedPart) and part.joined:
-            done.append(_joint_scrubbed(core, part, role, pii))
-            continue
-        done.append(_scrubbed(core, part, pii))
-        content = part_content(part)
-        if isinstance(content, tuple) and content:
-            role = content[-1].role
-    return tuple(done)
-
-
-def _joint_scrubbed(core: RunCore, part: FixedPart, role: Role, pii: dict[str, int]) -> FixedPart:
-    """Like `_scrubbed`, for text that joins a message of this role."""
-    messages = _scrub(core, (ChatMessage(role=role, content=part.text),), pii)
-    text = messages[0].text if messages else ""
-    if text == part.text:
-        return part
-    return msgspec.structs.replace(part, text=text, stability="append_only")
-
-
-def _scrub(
-    core: RunCore, messages: tuple[ChatMessage, ...], pii: dict[str, int]
-) -> tuple[ChatMessage, ...]:
-    assert core.policy.scrub is not None
-    scrubbed, counts = core.policy.scrub(messages)
-    for name, count in counts.items():
-        pii[name] = pii.get(name, 0) + count
-    return scrubbed
-
-
-def _scrubbed(core: RunCore, part: PromptPart, pii: dict[str, int]) -> PromptPart:
+def _scrubbed(personal: Personal, part: PromptPart, pii: Counter[str]) -> PromptPart:
+    """A part as a model may see it."""
+    if isinstance(part, FixedPart) and (part.joined or part.attach):
+        text = personal.text(part.text, pii)
+        if text == part.text:
+            return part
+        return msgspec.structs.replace(part, text=text, stability="append_only")
     content = part_content(part)
     before = content if isinstance(content, tuple) else part.messages
-    messages = _scrub(core, before, pii)
+    messages = personal.shown(before, pii)
     if messages == before:
         return part
     return FixedPart(tag=part.tag, messages=messages, stability="append_only", tokens=part.tokens)

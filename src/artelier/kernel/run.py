@@ -217,6 +217,7 @@ class Run:
                 f"the value of step {name!r} cannot be recorded: {error}",
                 expected="JSON data", got=type(value).__name__,
             ) from None  # fmt: skip
+        content = core.clean(content)
         ref, blob = core.keep(content)
         writer.note(ev.StepCompleted(key=key, name=name, result=ref), [blob])
         return msgspec.json.decode(content)
@@ -324,10 +325,10 @@ class Run:
             parent, full = core.begin(key)
             try:
                 return await waits.approve(core, question, details, key=full, expires_s=expires_s)
-            finally:
             except ReplayMismatch as mismatch:
                 await go_on_in_fork(core, mismatch)
                 return await waits.approve(core, question, details, key=full, expires_s=expires_s)
+            finally:
                 core.end(parent)
 
     async def sleep(self, seconds: float, *, key: str | None = None) -> None:
@@ -452,7 +453,7 @@ class Run:
             try:
                 with core.flight(harmless=True):
                     async with core.within(READING_TIMEOUT_S):
-                        return encoded(await read())
+                        return core.clean(encoded(await read()))
             except OutOfTime:
                 await core.out_of_time()
             except asyncio.CancelledError:

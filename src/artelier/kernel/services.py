@@ -21,6 +21,7 @@ from artelier.tokens import Window
 
 if TYPE_CHECKING:
     from artelier.kernel.core import RunCore
+    from artelier.kernel.personal import ScrubberOf
     from artelier.kernel.turns import Turns
 
 FaultPoint = Callable[[str], None]
@@ -50,6 +51,8 @@ class Services:
     """Called at named instants where a crash hurts; tests stop there."""
     telemetry: Telemetry | None = None
     """Who watches; None costs nothing."""
+    personal: ScrubberOf | None = None
+    """Replaces personal data of a tenant; None where the policy does not ask for it."""
     turns: Turns | None = None
     """Calls that wait for a rate limit, and those that took of one; None as long as none has."""
     active: dict[tuple[str, str], RunCore] = field(

@@ -55,8 +55,8 @@ def error_value(error: ArtelierError) -> dict[str, Any]:
 
 def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolResult:
     """Record that a call is not dispatched; the model is told why."""
-    value = error_value(error)
-    content = canonical(value)
+    content = core.clean(canonical(error_value(error)))
+    value = msgspec.json.decode(content)
     ref, blob = core.keep(content)
     blobs, asked = [blob], None
     with suppress(*UNENCODABLE):  # a caller may hand over anything; that is why it is refused
@@ -101,6 +101,8 @@ async def complete(
             InvalidArguments(f"the tool returned something that is no JSON: {words(error)[:200]}")
         )
         content = canonical(value)
+    if core.pii is not None:
+        content = core.pii.result(content, core.tools.get(ask.name))
     value = msgspec.json.decode(content)
     ref, blob = core.keep(content)
     artifact, shown = "", None

@@ -23,6 +23,7 @@ from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
+from artelier.kernel.personal import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.results import Approval, ToolResult
 from artelier.kernel.tool_entry import enter, idempotency_key, is_untouched
@@ -63,7 +64,6 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     return await _live(core, ask, key, recorded)
 
 
-def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
 async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     """A tool step that undoes another one, under its full key; it takes no step of any cap.
 
@@ -72,6 +72,7 @@ async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     return await _step(core, ask, key)
 
 
+def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     """An unfinished call as this run must see it, which a fork may have found at its origin.
 
     A side effect of the origin was dispatched once, and its outcome is as unknown to the fork. Anything
@@ -169,6 +170,8 @@ def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPo
         raise NotGranted(f"this run may not use {tool.name!r}", expected=f"the grant {grant}")
     if (why := core.why_off(tool)) is not None:
         raise NotGranted(f"tool {tool.name!r} is off", expected="another tool", got=why)
+    if core.pii is not None and wants_values(grant):
+        return _fitted(tool, tool.validate(core.pii.restored(ask.arguments)))
     return _fitted(tool, tool.validate(ask.arguments))
 
 

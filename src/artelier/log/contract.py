@@ -189,6 +189,10 @@ class Store(Protocol):
         """A key by its row in `keys`; None if that is gone. `key_id` None is the key of plain names."""
         ...
 
+    def look(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """`query` for callers that cannot wait; for reads of a row or two."""
+        ...
+
     async def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Rows of views, in portable SQL with `?` parameters; for this package's peers, not for users."""
         ...

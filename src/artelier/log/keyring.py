@@ -100,16 +100,20 @@ class Keyring:
         """
         if key_id is None:
             return DataKey(None, b"")
+        key = DataKey(key_id, self.secret_of(tenant, stored), self._sealer is not None)
+        if self.scrub_of is not None:
+            key = key._replace(scrub=self.scrub_of(tenant, key))
+        return key
+
+    def secret_of(self, tenant: str, stored: bytes) -> bytes:
+        """A data key behind its row. Errors: `MissingKey`."""
         secret = self._secret(stored)
         if secret is None:
             raise MissingKey(
                 f"the content of tenant {tenant!r} is encrypted, and its vault key is not here",
                 expected="ARTELIER_VAULT_KEY in the environment",
             )
-        key = DataKey(key_id, secret, self._sealer is not None)
-        if self.scrub_of is not None:
-            key = key._replace(scrub=self.scrub_of(tenant, key))
-        return key
+        return secret
 
     def _secret(self, stored: bytes) -> bytes | None:
         if len(stored) <= SECRET_BYTES:

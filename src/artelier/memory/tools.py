@@ -40,7 +40,7 @@ def memory_tools(
 
 
 def _core_tools(memory: LogMemory) -> list[ToolPort]:
-    @tool(side_effect=True, idempotent=True)
+    @tool(side_effect=True, idempotent=True, reads_store=True)
     async def core_memory_append(
         content: str, ctx: ToolContext, block: str | None = None
     ) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _core_tools(memory: LogMemory) -> list[ToolPort]:
                 await memory.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id)
             )
 
-    @tool(side_effect=True, idempotent=True)
+    @tool(side_effect=True, idempotent=True, reads_store=True)
     async def core_memory_replace(
         ctx: ToolContext,
         old: str | None = None,
@@ -74,7 +74,7 @@ def _core_tools(memory: LogMemory) -> list[ToolPort]:
 
 
 def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[ToolPort]:
-    @tool(side_effect=True, idempotent=True)
+    @tool(side_effect=True, idempotent=True, reads_store=True)
     async def remember(
         text: str, ctx: ToolContext, tags: list[str] | None = None, importance: float = 0.5
     ) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
             answer["pruned"] = len(entry.pruned)
         return answer
 
-    @tool(side_effect=False)
+    @tool(side_effect=False, reads_store=True)
     async def recall(query: str, limit: int = 5) -> list[dict[str, Any]]:
         """Find what you remembered: the entries of long-term memory that answer a query best."""
         with readable():
@@ -105,7 +105,7 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
             for hit in found
         ]  # fmt: skip
 
-    @tool(side_effect=True, idempotent=True)
+    @tool(side_effect=True, idempotent=True, reads_store=True)
     async def forget(id: str, ctx: ToolContext) -> dict[str, Any]:
         """Take an entry out of long-term memory by its id, as recall shows it."""
         with readable():
@@ -116,14 +116,14 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
 
 
 def _looking(memory: LogMemory, runs: Store | None) -> list[ToolPort]:
-    @tool(side_effect=False)
+    @tool(side_effect=False, reads_store=True)
     async def core_memory_search(query: str, limit: int = 10) -> list[dict[str, Any]]:
         """Search core memory, the scratchpad and long-term memory at once; each hit says where it is."""
         with readable():
             found = await memory.search(query, _at_most(limit))
         return [msgspec.to_builtins(hit) for hit in found]
 
-    @tool(side_effect=False)
+    @tool(side_effect=False, reads_store=True)
     async def history_search(query: str, limit: int = 5) -> list[dict[str, Any]]:
         """Search everything that was said in your runs, also what is no longer in the conversation."""
         with readable():

@@ -75,6 +75,16 @@ def sealer_from(environ: Mapping[str, str]) -> VaultCipher | None:
     return VaultCipher.of(text) if text else None
 
 
+def check_sealing(sealer: object) -> None:
+    """Errors: `InvalidConfig` if there is no vault key where personal data is to be replaced."""
+    if sealer is None:
+        raise InvalidConfig(
+            "personal data is to be replaced, and there is no vault key for what it stands for",
+            expected=f"{VARIABLE}: 32 bytes in hex or base64, or at least {WORDS_MIN} characters",
+            hint='Make one, and keep it elsewhere: python -c "import secrets; print(secrets.token_hex(32))"',
+        )
+
+
 def _bytes_of(text: str) -> bytes | None:
     try:
         key = bytes.fromhex(text)

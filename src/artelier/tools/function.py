@@ -59,6 +59,7 @@ class Tool(Generic[P, R]):
         probe: Hook | None = None,
         compensate: Hook | None = None,
         names: Mapping[str, Any] | None = None,
+        reads_store: bool = False,
     ) -> None:
         # First, because it also copies whatever attributes the function carries.
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
@@ -74,6 +75,8 @@ class Tool(Generic[P, R]):
         )
         self.risk: Risk = _check_choice(self.name, "risk", risk, get_args(Risk))
         self.trust: str = _check_choice(self.name, "trust", trust, get_args(Trust))
+        self.reads_store: bool = reads_store
+        """Whether its results are what this store holds; placeholders in them are no look-alikes."""
         self.function: Callable[P, R] = function
         self._probe = probe
         self._compensate = compensate
@@ -171,6 +174,7 @@ def tool(
     trust: Trust = "untrusted",
     probe: Hook | None = None,
     compensate: Hook | None = None,
+    reads_store: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 

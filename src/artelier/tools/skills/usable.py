@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 
 import msgspec
 
+from artelier.kernel.policy import granted
 from artelier.log import Store
 from artelier.ports.tool import ToolPort
 
@@ -18,5 +18,5 @@ async def usable_tools(store: Store, tenant: str, tools: Mapping[str, ToolPort])
     return frozenset(
         name
         for name, tool in tools.items()
-        if any(fnmatchcase(tool.grant or f"tools:{name}", pattern) for pattern in grants)
+        if granted(grants, tool.grant or f"tools:{name}")
     )

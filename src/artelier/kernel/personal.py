@@ -1,0 +1,170 @@
+"""Personal data in a run: what enters it is scrubbed, and only what it received may be put back for a tool.
+
+`Personal` stands between the run's doors and the scrubber. What it let in stands in the log
+(`personal.received`), so that a resumed run, its forks and its children know it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from artelier.kernel.manifest import canonical
+from artelier.kernel.portable import KINDS
+from artelier.log import Applied, EventData, Tx, View, event
+from artelier.pii.placeholder import counted, placeholders_in
+from artelier.ports.model import ChatMessage
+
+if TYPE_CHECKING:
+    from artelier.kernel.core import RunCore
+    from artelier.pii.scrubber import Scrubber
+    from artelier.ports.tool import ToolPort
+
+RESTORE = "pii:restore"
+"""The grant of tools that are given the values themselves, and of people who see them."""
+
+ScrubberOf = Callable[[str], "Scrubber"]
+"""The scrubber of a tenant."""
+
+_MAYBE = re.compile(rb"<\\*[A-Z][A-Z0-9_]+_[A-Z2-7]{6}")
+
+
+@event("personal.received")
+class PersonalReceived(EventData, frozen=True, kw_only=True):
+    """A run was shown placeholders that neither it nor a run that it comes from had seen."""
+
+    placeholders: tuple[str, ...]
+
+
+KINDS["run"].add(PersonalReceived.KIND)
+
+personal_view = View(
+    name="personal",
+    version=1,
+    tables=("received",),
+    schema=(
+        "CREATE TABLE received(run INTEGER NOT NULL, placeholder TEXT NOT NULL,"
+        " PRIMARY KEY (run, placeholder)) STRICT",
+    ),
+)
+
+
+@personal_view.on(PersonalReceived)
+def _received(applied: Applied, tx: Tx) -> None:
+    data = applied.data
+    assert isinstance(data, PersonalReceived)
+    for one in data.placeholders:
+        tx.execute(
+            "INSERT INTO received VALUES (?, ?) ON CONFLICT DO NOTHING", (applied.stream_id, one)
+        )
+
+
+_KNOWN = (
+    "WITH RECURSIVE family(run) AS (SELECT ?1 UNION"
+    " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
+    " WHERE r.tenant = ?2 AND coalesce(r.parent, r.origin) IS NOT NULL)"
+    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?2"
+    " JOIN received p ON p.run = r.id WHERE p.placeholder = ?3"
+    " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run) LIMIT 1"
+)
+"""What a file says that an imported run has received proves nothing here."""
+
+
+class Personal:
+    """One run's door for personal data."""
+
+    def __init__(self, core: RunCore, scrubber: Scrubber) -> None:
+        self._core = core
+        self._scrubber = scrubber
+        self._received: set[str] = set()
+
+    def clean(self, content: bytes, *, foreign: bool = False) -> bytes:
+        """JSON as the run and its log see it. In `foreign` content, what was typed is no placeholder.
+
+        Errors: those of the detectors.
+        """
+        if foreign and _MAYBE.search(content):
+            content = canonical(self._scrubber.escaped(msgspec.json.decode(content), self.knows))
+        return self._scrubber.content(content)
+
+    def cleaned(self, value: Any) -> Any:
+        """JSON data as the run and its log see it."""
+        return self._scrubber.value(value)
+
+    def knows(self, placeholder: str) -> bool:
+        """Whether this run received it, or one that it comes from: its parents, its origins."""
+        if placeholder in self._received:
+            return True
+        core = self._core
+        rows = core.store.look(_KNOWN, (core.run_id, core.tenant.id, placeholder))
+        if rows:
+            self._received.add(placeholder)
+        return bool(rows)
+
+    def receive(self, named: Sequence[str]) -> None:
+        """Note what the run has been shown."""
+        new = [one for one in dict.fromkeys(named) if not self.knows(one)]
+        if new and self._core.actor is not None:
+            self._received.update(new)
+            self._core.actor.note(PersonalReceived(placeholders=tuple(new)))
+
+    def result(self, content: bytes, tool: ToolPort | None) -> bytes:
+        """A tool's result. One that reads what this store holds shows placeholders of other runs, too."""
+        content = self.clean(content, foreign=not getattr(tool, "reads_store", False))
+        self.took(content)
+        return content
+
+    def took(self, content: bytes) -> None:
+        """Note what some stored content has shown."""
+        if b"<" in content:
+            self.receive(placeholders_in(content.decode(errors="replace")))
+
+    def shown(
+        self, messages: tuple[ChatMessage, ...], counts: Counter[str]
+    ) -> tuple[ChatMessage, ...]:
+        """Messages as a model may see them; `counts` grows by what was replaced in them, by kind."""
+        return tuple([self._message(message, counts) for message in messages])
+
+    def text(self, text: str, counts: Counter[str]) -> str:
+        """The same for text."""
+        text = self._scrubber.text(text)
+        if "<" in text and (found := counted(text)):
+            counts.update(found)
+            self.receive(placeholders_in(text))
+        return text
+
+    def _message(self, message: ChatMessage, counts: Counter[str]) -> ChatMessage:
+        content = message.content
+        if isinstance(content, str):
+            clean: Any = self.text(content, counts)
+        else:
+            clean = tuple(
+                part if part.text is None
+                else msgspec.structs.replace(part, text=self.text(part.text, counts))
+                for part in content
+            )  # fmt: skip
+        if clean != content:
+            message = msgspec.structs.replace(message, content=clean)
+        if not message.tool_calls:
+            return message
+        calls = tuple(
+            msgspec.structs.replace(call, arguments=self._scrubber.value(call.arguments))
+            for call in message.tool_calls
+        )
+        return msgspec.structs.replace(message, tool_calls=calls)
+
+    def restored(self, value: Any) -> Any:
+        """JSON data with the values themselves, for placeholders that this run received."""
+        return self._scrubber.restored(value, self.knows)
+
+
+def wants_values(grant: str) -> bool:
+    """Whether a tool's grant says that it is given the values themselves."""
+    return RESTORE in grant.split()
+
+
+__all__ = ["RESTORE", "Personal", "PersonalReceived", "ScrubberOf", "personal_view", "wants_values"]

@@ -1,0 +1,58 @@
+"""Placeholders: `<EMAIL_7Q2FKX>` stands for one value of a tenant; a typed look-alike is escaped.
+
+The code behind the kind is a keyed hash of the value, so that nobody guesses one who was not shown it.
+`<\\EMAIL_7Q2FKX>` is text that only looks like one; each escape adds a backslash, each reading takes one.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b32encode
+from collections import Counter
+from collections.abc import Callable
+
+KIND = r"[A-Z][A-Z0-9_]{1,23}"
+CODE_CHARS = 6
+CODE_CHARS_MAX = 26
+
+PLACEHOLDER = re.compile(rf"<({KIND})_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}}>")
+_ANY = re.compile(rf"<(\\*)({KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
+_ESCAPED = re.compile(rf"<\\(\\*{KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
+
+
+def placeholder(kind: str, digest: bytes, *, chars: int = CODE_CHARS) -> str:
+    """The placeholder of a value with this keyed hash."""
+    return f"<{kind}_{b32encode(digest).decode()[:chars]}>"
+
+
+def placeholders_in(text: str) -> list[str]:
+    """Every placeholder of a text, as often as it stands there."""
+    return [found[0] for found in PLACEHOLDER.finditer(text)] if "<" in text else []
+
+
+def counted(text: str) -> Counter[str]:
+    """How many placeholders of which kind a text has."""
+    if "<" not in text:
+        return Counter()
+    return Counter(found[1] for found in PLACEHOLDER.finditer(text))
+
+
+def escaped(text: str, keep: Callable[[str], bool]) -> str:
+    """Text in which look-alikes are no placeholders any more, but for those that `keep` knows."""
+    if "<" not in text:
+        return text
+
+    def told(found: re.Match[str]) -> str:
+        if not found[1] and keep(found[0]):
+            return found[0]
+        return f"<\\{found[1]}{found[2]}>"
+
+    return _ANY.sub(told, text)
+
+
+def restored(text: str, value_of: Callable[[str], str | None]) -> str:
+    """Text with values in place of placeholders that have one, and with look-alikes as they were typed."""
+    if "<" not in text:
+        return text
+    text = PLACEHOLDER.sub(lambda found: value_of(found[0]) or found[0], text)
+    return _ESCAPED.sub(r"<\1>", text)

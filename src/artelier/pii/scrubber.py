@@ -1,0 +1,166 @@
+"""Replaces personal data of one tenant by placeholders, and puts it back where that is allowed.
+
+Two doors use it. What enters a run (messages, replies, results) is scrubbed as a value, so that code, model
+and log see the same. What is stored at all passes `net` when it is named, whoever stores it: nothing that a
+detector finds gets into a blob.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from artelier.log.blobs import Secret
+from artelier.pii.detectors import find_all
+from artelier.pii.placeholder import escaped, placeholders_in, restored
+from artelier.pii.vault import Vault
+from artelier.ports.pii import Detector
+
+MEMO_MAX = 4_096
+MEMO_CHARS = 64 * 1024
+"""Texts that were scanned are remembered, up to this size each."""
+
+CONTENTS_MAX = 256
+
+LABEL_CHARS = 200
+"""Values up to this size are read with the name of their field before them: `phone: 0301234567`."""
+
+DENSE_CHARS = 2_000
+"""A text this long without a space is data in some encoding, and no words."""
+
+
+class Scrubber:
+    """One tenant's detectors and vault. Not for two threads at once."""
+
+    def __init__(self, detectors: Sequence[Detector], vault: Vault) -> None:
+        self._detectors = tuple(detectors)
+        self.vault = vault
+        self._memo: dict[str, str] = {}
+        self._contents: dict[bytes, bytes] = {}
+        """Content that was looked at last, and what came of it: a run cleans what it stores next."""
+
+    def text(self, text: str) -> str:
+        """The text with placeholders. Errors: those of the detectors: then it must not be sent on."""
+        if len(text) < 3:
+            return text
+        known = self._memo.get(text)
+        if known is not None:
+            return known
+        done = self._replaced(text, 0)
+        if len(text) <= MEMO_CHARS:
+            if len(self._memo) >= MEMO_MAX:
+                self._memo.clear()
+            self._memo[text] = done
+        return done
+
+    def _replaced(self, text: str, start: int) -> str:
+        """`text[start:]` with placeholders; what stands before is read and not changed."""
+        if len(text) >= DENSE_CHARS and _is_dense(text):
+            return text[start:]
+        pieces: list[str] = []
+        at = start
+        for found in find_all(self._detectors, text):
+            if found.start < at:
+                continue
+            shown = text[found.start : found.end]
+            pieces.append(text[at : found.start])
+            pieces.append(self.vault.placeholder_of(found.kind, found.normal, shown))
+            at = found.end
+        return text[start:] if not pieces else "".join((*pieces, text[at:]))
+
+    def value(self, value: Any, *, label: str = "") -> Any:
+        """JSON data with placeholders in its texts, keys, and whole numbers of 9 digits and more."""
+        if isinstance(value, str):
+            if label and len(value) <= LABEL_CHARS:
+                return self._replaced(f"{label}: {value}", len(label) + 2)
+            return self.text(value)
+        if isinstance(value, dict):
+            given = cast("dict[Any, Any]", value)
+            return {
+                self.text(key) if isinstance(key, str) else key: self.value(item, label=str(key))
+                for key, item in given.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.value(item, label=label) for item in cast("Sequence[Any]", value)]
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 10**8:
+            digits = str(value)
+            done = self._replaced(f"{label}: {digits}", len(label) + 2)
+            return value if done == digits else done
+        return value
+
+    def content(self, content: bytes) -> bytes:
+        """JSON or text with placeholders; what is neither stays as it is."""
+        if (known := self._contents.get(content)) is not None:
+            return known
+        done = self._content(content)
+        if len(content) <= MEMO_CHARS:
+            if len(self._contents) >= CONTENTS_MAX:
+                self._contents.clear()
+            self._contents[content] = self._contents[done] = done
+        return done
+
+    def _content(self, content: bytes) -> bytes:
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return content
+        if text[:1] not in '{["':
+            done = self.text(text)
+            return content if done == text else done.encode()
+        if self.text(_unescaped(text)) == _unescaped(text):
+            return content
+        try:
+            value = msgspec.json.decode(content)
+        except (msgspec.MsgspecError, RecursionError):
+            return self.text(text).encode()
+        done = self.value(value)
+        return content if done == value else msgspec.json.encode(done, order="deterministic")
+
+    def net(self, content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
+        """Content as it may be stored, and the rows that must be stored with it."""
+        content = self.content(content)
+        if b"<" not in content:
+            return content, ()
+        return content, self.vault.unstored(placeholders_in(content.decode(errors="replace")))
+
+    def escaped(self, value: Any, keep: Callable[[str], bool]) -> Any:
+        """JSON data in which what only looks like a placeholder is none, but for those that `keep` knows."""
+        return _mapped(value, lambda text: escaped(text, keep))
+
+    def restored(self, value: Any, may: Callable[[str], bool] | None = None) -> Any:
+        """JSON data with the values themselves: of all placeholders, or of those that `may` allows."""
+
+        def value_of(named: str) -> str | None:
+            return self.vault.value_of(named) if may is None or may(named) else None
+
+        return _mapped(value, lambda text: restored(text, value_of))
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        given = cast("dict[Any, Any]", value)
+        return {
+            change(key) if isinstance(key, str) else key: _mapped(item, change)
+            for key, item in given.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_mapped(item, change) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+def _is_dense(text: str) -> bool:
+    return not any(space in text for space in " \n\t,;")
+
+
+def _unescaped(text: str) -> str:
+    """JSON text as one reads it: an escape must hide no value and begin none."""
+    if "\\" not in text:
+        return text
+    return (
+        text.replace("\\\\", "\\").replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t")
+        .replace('\\"', '"')
+    )  # fmt: skip
