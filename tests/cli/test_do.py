@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier import ModelReply, Usage
+from artelier import Kernel, ModelReply, Usage
 from tests.cli.conftest import Provider, Ran, Shell
 
 GOAL = "Which region sold most?"
@@ -289,9 +289,10 @@ def test_a_task_that_fails_is_seen_retried_and_done(
     shown = shell("tasks", "show", "d1/answer")
 
     assert failed.code == 1
-    assert "1 of 1 tasks were not done" in failed.err
+    assert "1 of 1 tasks was not done" in failed.err
     assert "artelier retry d1" in failed.err
-    assert re.search(r"d1/answer +failed \(\w+\) +d1/analyst +3/3", listed.out)
+    assert re.search(r"d1/answer +failed \(\w+\) +analyst +3/3", listed.out)
+    assert max(map(len, listed.out.splitlines())) <= 80
     assert "artelier resume d1/answer" in retried.err
     assert resumed.code == 0
     assert re.search(r"status +done", shown.out)
@@ -312,3 +313,23 @@ def test_tasks_are_made_and_cancelled_from_the_command_line(
     assert (made.code, made.out) == (0, "tasks/more\n")
     assert cancelled.out == "tasks/more is cancelled\n"
     assert unknown.code == 6
+
+
+def test_a_list_of_tasks_fits_into_80_columns_whatever_their_goals(shell: Shell) -> None:
+    """Names of tasks are never cut: goals, then agents, are left out for them."""
+    folder = shell.folder / ".artelier"
+    folder.mkdir()
+    Kernel.open(folder / "state.db").close()
+    goal = "Find out which region sold most, and say what the notes tell about it. " * 3
+    for name in ("tasks/a", "tasks/a-name-that-takes-room-for-two"):
+        shell("tasks", "create", goal, "--criteria", "It says so.", "--id", name)
+        listed = shell("tasks", "list")
+        lines = listed.out.splitlines()
+        assert name in listed.out and "pending" in listed.out
+        assert max(map(len, lines)) <= 80
+        assert "Find out which" in listed.out
+
+    shell("tasks", "create", goal, "--criteria", "It.", "--id", f"tasks/{'x' * 60}")
+    crowded = shell("tasks", "list")
+
+    assert f"tasks/{'x' * 60}" in crowded.out and "Find out" not in crowded.out

@@ -21,8 +21,9 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     for task in plan.get("tasks", ()):
         after = f", after {', '.join(task['depends_on'])}" if task.get("depends_on") else ""
         agent = names.get(str(task.get("agent")), str(task.get("agent")))
+        most = plain.count(int(task.get("max_iterations") or 0), "iteration")
         lines.append(
-            f"{task.get('slug')}  {agent}{after}, at most {task.get('max_iterations')} iterations:"
+            f"{task.get('slug')}  {agent}{after}, at most {most}:"
             f" {plain.line(str(task.get('goal')), chars_max=GOAL_CHARS)}"
         )
         criteria = plain.line(str(task.get("success_criteria")), chars_max=GOAL_CHARS)

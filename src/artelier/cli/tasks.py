@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -18,7 +18,11 @@ app = group("tasks", help="Look at tasks and their verdicts, make tasks, end the
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task.")]
 
-GOAL_CHARS = 60
+WIDTH_CHARS = 80
+"""Of a list, so that each task has one line on any terminal; only an id is never cut."""
+
+GOAL_CHARS_MIN = 12
+"""A goal that has less room is left out: `tasks show` tells it."""
 
 
 @command(app, name="list", example="artelier tasks list --mission q3-report")
@@ -50,15 +54,8 @@ async def list_tasks(
     if call.as_json:
         call.screen.json(found)
         return
-    rows = [
-        (
-            task["id"], _standing(task), task["assigned_agent_id"] or "",
-            f"{task['iteration_count']}/{task['max_iterations']}",
-            plain.line(task["goal"], chars_max=GOAL_CHARS),
-        )
-        for task in found["items"]
-    ]  # fmt: skip
-    call.screen.table(("task", "status", "agent", ">iteration", "goal"), rows, empty="no tasks")
+    columns, rows = _listed(found["items"])
+    call.screen.table(columns, rows, empty="no tasks")
     if found["next"] is not None:
         call.screen.note(f"more with --after {found['next']}")
 
@@ -162,6 +159,39 @@ async def cancel(
     _told(call, found)
 
 
+def _listed(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows. What has no room is left out, goals first, then agents."""
+    rows = [
+        [
+            task["id"], _standing(task, named=False), _agent(task),
+            f"{task['iteration_count']}/{task['max_iterations']}",
+        ]
+        for task in tasks
+    ]  # fmt: skip
+    columns = ["task", "status", "agent", ">iteration"]
+    room = WIDTH_CHARS - _width(columns, rows) - 2
+    if room >= GOAL_CHARS_MIN:
+        goals = [plain.line(task["goal"], chars_max=room) for task in tasks]
+        return [*columns, "goal"], [[*row, goal] for row, goal in zip(rows, goals, strict=True)]
+    if room < -2:
+        del columns[2]
+        for row in rows:
+            del row[2]
+    return columns, rows
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    names = [name.removeprefix(">") for name in columns]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _agent(task: Mapping[str, Any]) -> str:
+    """By its name within the mission of the task."""
+    agent = str(task["assigned_agent_id"] or "")
+    return agent.removeprefix(f"{task['mission']}/") if task["mission"] else agent
+
+
 def _told(call: Call, task: Mapping[str, Any]) -> None:
     if call.as_json:
         call.screen.json(task)
@@ -169,8 +199,9 @@ def _told(call: Call, task: Mapping[str, Any]) -> None:
         call.screen.line(f"{task['id']} is {_standing(task)}")
 
 
-def _standing(task: Mapping[str, Any]) -> str:
-    by = f": {task['blocked_by']}" if task["blocked_by"] else ""
+def _standing(task: Mapping[str, Any], *, named: bool = True) -> str:
+    """`named`: with what it is blocked by."""
+    by = f": {task['blocked_by']}" if named and task["blocked_by"] else ""
     reason = task["reason"] if task["reason"] != task["status"] else ""
     return f"{task['status']} ({reason}{by})" if reason else task["status"]
 

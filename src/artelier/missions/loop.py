@@ -92,7 +92,8 @@ class TaskLoop:
     async def _iterated(self, state: TaskState, parts: Parts[TaskState, Acted]) -> TaskState:
         """Errors: `Ended`, for a step's failure too."""
         if state.iteration >= state.base + state.allowed:
-            said = f"not done after {state.allowed} iterations"
+            plural = "" if state.allowed == 1 else "s"
+            said = f"not done after {state.allowed} iteration{plural}"
             raise Ended("failed", "max_iterations", iteration=state.iteration, message=said)
         try:
             return await cycle(state, parts)

@@ -440,7 +440,8 @@ class MissionLoop:
                 f"{self._slug(id_)} {one['status']} ({one['reason']})" for id_, one in bad.items()
             )
             self._run.fail(
-                "tasks_failed", f"{len(bad)} of {len(tasks)} tasks were not done: {said}",
+                "tasks_failed",
+                f"{len(bad)} of {len(tasks)} tasks {'was' if len(bad) == 1 else 'were'} not done: {said}",
                 result=result,
             )  # fmt: skip
             return
