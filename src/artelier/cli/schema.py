@@ -80,6 +80,18 @@ class PolicyTable(Table):
     )
 
 
+class PiiTable(Table):
+    enabled: bool = Field(
+        False,
+        description="Replace personal data by placeholders wherever it enters a run; needs"
+        " ARTELIER_VAULT_KEY.",
+    )
+    patterns: dict[str, str] = Field(
+        default_factory=dict,
+        description="What else is looked for: a kind such as `EMPLOYEE`, and a regular expression.",
+    )
+
+
 class TelemetryTable(Table):
     enabled: bool = Field(
         False,
@@ -106,6 +118,7 @@ class SettingsFile(Table):
     store: StoreTable = Field(default_factory=lambda: StoreTable())  # pyright: ignore[reportCallIssue] - as above
     limits: LimitsTable = Field(default_factory=lambda: LimitsTable())  # pyright: ignore[reportCallIssue] - as above
     policy: PolicyTable = Field(default_factory=lambda: PolicyTable())  # pyright: ignore[reportCallIssue] - as above
+    pii: PiiTable = Field(default_factory=lambda: PiiTable())  # pyright: ignore[reportCallIssue] - as above
     telemetry: TelemetryTable = Field(default_factory=lambda: TelemetryTable())  # pyright: ignore[reportCallIssue] - as above
     prices: dict[str, PriceTable] = Field(default_factory=dict)
 
@@ -136,6 +149,8 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
         steps=found.limits.steps,
         wall_s=found.limits.wall_s,
         approve_risk=found.policy.approve_risk,
+        pii=found.pii.enabled,
+        patterns=found.pii.patterns,
         telemetry=found.telemetry.enabled,
         telemetry_content=found.telemetry.content,
         prices={
@@ -215,13 +230,15 @@ def rows() -> list[dict[str, Any]]:
     """Every key: `key`, `default`, `meaning`, `variable`."""
     variables = {place: name for name, place in ENVIRONMENT.items()}
     listed: list[dict[str, Any]] = []
-    for table in ("model", "store", "limits", "policy", "telemetry"):
+    for table in ("model", "store", "limits", "policy", "pii", "telemetry"):
         kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
         for key, field in kind.model_fields.items():
             listed.append(
                 {
                     "key": f"{table}.{key}",
-                    "default": "" if field.default is None else str(field.default),
+                    "default": ""
+                    if field.default is None or field.default_factory
+                    else str(field.default),
                     "meaning": field.description,
                     "variable": variables.get((table, key), ""),
                 }

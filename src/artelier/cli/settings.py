@@ -7,7 +7,7 @@ next: `schema.py` for the keys, `docs/settings.md` for their table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "ARTELIER_LIMITS_STEPS": ("limits", "steps"),
     "ARTELIER_LIMITS_WALL_S": ("limits", "wall_s"),
     "ARTELIER_POLICY_APPROVE_RISK": ("policy", "approve_risk"),
+    "ARTELIER_PII": ("pii", "enabled"),
     "ARTELIER_OTEL": ("telemetry", "enabled"),
     "ARTELIER_OTEL_CONTENT": ("telemetry", "content"),
 }
@@ -50,6 +51,8 @@ class Settings:
     steps: int | None = None
     wall_s: float | None = None
     approve_risk: str | None = None
+    pii: bool = False
+    patterns: Mapping[str, str] = field(default_factory=dict[str, str])
     telemetry: bool = False
     telemetry_content: bool = False
     prices: Mapping[str, Price] = field(default_factory=dict[str, "Price"])
@@ -67,9 +70,10 @@ class Settings:
         """What the kernel demands of every run."""
         from artelier.kernel import Policy
 
+        policy = Policy(approve_risk=self.approve_risk, pii=self.pii, patterns=self.patterns)
         if self.model_timeout_s is None:
-            return Policy(approve_risk=self.approve_risk)
-        return Policy(approve_risk=self.approve_risk, model_timeout_s=self.model_timeout_s)
+            return policy
+        return replace(policy, model_timeout_s=self.model_timeout_s)
 
 
 def load_settings(path: str | None, *, environ: Mapping[str, str]) -> Settings:
