@@ -130,18 +130,20 @@ class AutonomousAgent:
         workspace: str = "",
         parent: Run | None = None,
         grants: Iterable[str] | None = None,
+        replay: str = "strict",
     ) -> AgentResult:
         """Start the run, or go on where it stopped; a finished run returns its result at once.
 
         `llm_model` is another name of `model`. `on_wait="return"` gives a result with a resumable status
         instead of waiting in process. `parent` makes it a child: it shares the parent's budget and deadline.
+        `replay` as of `kernel.run`: under `fork_on_drift` the result may be that of a fork, which it names.
         Errors: those at the door (`UnknownModel`, `InvalidRequest`, `LeaseHeld`, ...); what goes wrong
         later is the result's `reason`.
         """
         wanted = Wanted(
             run_id=run_id, tenant=tenant, model=_model(model, llm_model), prompt=prompt,
             output_schema=output_schema, on_wait=on_wait, limits=limits, artifact=artifact,
-            workspace=workspace, parent=parent, grants=grants,
+            workspace=workspace, parent=parent, grants=grants, replay=replay,
         )  # fmt: skip
         return await self.start(wanted)
 
@@ -195,13 +197,14 @@ class AutonomousAgent:
             settings=job.settings(), from_snapshot=True, limits=wanted.limits, tools=kit.ports,
             on_wait="suspend" if wanted.on_wait == "return" else wanted.on_wait,
             principal=f"agent:{self.agent_id}", parent=wanted.parent, parent_step=wanted.parent_step,
-            grants=wanted.grants,
+            grants=wanted.grants, replay=wanted.replay,
         )  # fmt: skip
-        message, foreign = "", False
+        message, foreign, run_id = "", False, wanted.run_id
 
         async def drive() -> None:
-            nonlocal foreign
+            nonlocal foreign, run_id
             async with opened as run:
+                run_id = run.id
                 stored = await settings_of_run(run) or {}
                 foreign = not opened.is_new and not _is_asked(stored, wanted)
                 if not is_final(run.status):
@@ -209,7 +212,11 @@ class AutonomousAgent:
                         raise RunSuspended(run.id, status="pending", reason="begun by another")
                     # What an existing run was asked to do is in its log, whatever is asked for now.
                     own = _recorded_job(stored, job)
-                    await self.loop(run, own, kit, sink=sink, desk=runs).drive(opened.snapshot)
+                    loop = self.loop(run, own, kit, sink=sink, desk=runs)
+                    try:
+                        await loop.drive(opened.snapshot)
+                    finally:
+                        run_id = run.id  # it may have gone on as a fork of itself
 
         try:
             message = await go(services, runs.id, wanted.run_id, drive())
@@ -219,7 +226,7 @@ class AutonomousAgent:
         if foreign:
             raise _asked_otherwise(wanted)
         return await agent_result(
-            services, runs.id, wanted.run_id, message=message, output=wanted.output_schema
+            services, runs.id, run_id, message=message, output=wanted.output_schema
         )
 
     async def drive(self, run: Run) -> None:
@@ -298,6 +305,7 @@ class Wanted:
     grants: Iterable[str] | None = None
     is_chat: bool = False
     earlier: Earlier | None = None
+    replay: str = "strict"
     must_be_new: bool = False
     """A turn of a chat: a run of that name that another process made is not ours."""
 

@@ -24,6 +24,7 @@ from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Run, run_row
 from artelier.kernel.ancestry import changes_of, lineage
 from artelier.kernel.core import is_final
+from artelier.kernel.drift import FORK_ON_DRIFT, newest_drift
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
 from artelier.operations.job import LOOP as TURN
@@ -130,19 +131,27 @@ async def model_of(kernel: Kernels, tenant: Any, run_id: str) -> str:
 
 
 async def resume_run(
-    kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str = "await"
+    kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str = "await", replay: str = "strict"
 ) -> AgentResult:
     """Drive a run of a built-in loop to its end, or return its result if it has ended.
 
+    `replay`: what to do where it would ask for something else than was recorded; agents only.
     Errors: `NotFound`; `InvalidRequest` for a hand-written run, a child of a run that has not ended, and
     where code is needed.
     """
     if (begun := await _begun(kernel, tenant, run_id, on_wait)) is not None:
         return begun
+    runs = kernel.for_tenant(tenant)
+    if replay == FORK_ON_DRIFT:
+        run_id = await newest_drift(runs.services, runs.id, run_id)
+    if replay != "strict" and (await run_row(runs.services, runs.id, run_id))["loop"] != LOOP:
+        raise InvalidRequest(
+            f"run {run_id!r} is replayed strictly, as its loop wants it", expected="replay 'strict'",
+            got=repr(replay)[:80],
+        )  # fmt: skip
     if await _is_turn(kernel, tenant, run_id):
         return await _resumed_turn(kernel, tenant, run_id, on_wait=on_wait)
     settings = await settings_of(kernel, tenant, run_id)
-    runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
     if is_final(row["status"]):
         return await agent_result(runs.services, runs.id, run_id)
@@ -163,7 +172,7 @@ async def resume_run(
         run_id=run_id, tenant=tenant, model=job.model, prompt=job.prompt,
         output_schema=job.output_schema, on_wait=on_wait,
         artifact=_artifact_of(job.artifact, run_id, is_fork=row["origin"] is not None),
-        workspace=job.workspace,
+        workspace=job.workspace, replay=replay,
     )  # fmt: skip
 
 

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 
 app = alone()
 
+Replay = Annotated[
+    str,
+    typer.Option(
+        "--replay", metavar="POLICY",
+        help="Where the code has changed: strict, allow_prompt_drift, or fork_on_drift.",
+    ),
+]  # fmt: skip
+
 Function = Callable[["Run"], Awaitable[Any]]
 
 
@@ -49,6 +57,7 @@ async def run(
         str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
+    replay: Replay = "strict",
 ) -> int:
     """Drive a run of your own code.
 
@@ -64,13 +73,17 @@ async def run(
     module, function, label = load(target)
     run_id = run_id or fresh_id(function.__name__)
     async with call.kernel(create=True, tools=tools_in(module)) as kernel:
+        if replay == "fork_on_drift":
+            run_id = await kernel.for_tenant(call.tenant).goes_on_as(run_id)
         standing = await _standing(call, kernel, run_id)
         has_ended = standing is not None and standing["status"] in FINAL
         if not has_ended:
             call.resumable = call.command_line("run", target, "--run-id", run_id)
             call.screen.note(f"run {run_id}: {label}, database {call.database}", "bold")
             end_on_sigterm()
-            await _drive(call, kernel, run_id, function, label=label, usd=usd, yes=yes)
+            run_id = await _drive(
+                call, kernel, run_id, function, label=label, usd=usd, yes=yes, replay=replay
+            )
         return await _conclude(call, kernel, run_id, told=not has_ended)
 
 
@@ -90,9 +103,10 @@ async def _standing(call: Call, kernel: Kernel, run_id: str) -> dict[str, Any] |
 
 async def _drive(
     call: Call, kernel: Kernel, run_id: str, function: Function, *, label: str, usd: str | None,
-    yes: bool,
-) -> None:  # fmt: skip
-    """Run the function once through. A run that ends badly says so by its status."""
+    yes: bool, replay: str,
+) -> str:  # fmt: skip
+    """Run the function once through; the run that it was in the end. One that ends badly says so by its
+    status."""
     from artelier.cli.desk import Desk
 
     limits = call.settings.limits(usd=usd)
@@ -102,8 +116,13 @@ async def _drive(
     failure: Exception | None = None
     async with Desk(call, kernel, run_id, yes=yes):
         try:
-            async with runs.run(run_id, agent=label, limits=limits, principal=call.person) as run:
-                result = await function(run)
+            async with runs.run(
+                run_id, agent=label, limits=limits, principal=call.person, replay=replay
+            ) as run:
+                try:
+                    result = await function(run)
+                finally:
+                    run_id = run.id
                 if result is not None:
                     run.finish(result)
         except Flow:
@@ -114,6 +133,7 @@ async def _drive(
             failure = error
     if failure is not None and not isinstance(failure, ArtelierError):
         call.screen.note(f"raised {_place(failure)}", "red")
+    return run_id
 
 
 async def _has_failed(call: Call, kernel: Kernel, run_id: str) -> bool:
@@ -171,7 +191,7 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
     path = Path(file)
     if not path.is_file():
         raise NotFound("the file is not there", got=file)
-    module = _imported(path)
+    module = imported(path)
     function = getattr(module, name, None)
     if not inspect.iscoroutinefunction(function):
         mine = [
@@ -186,7 +206,8 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
     return module, function, f"{path.name}:{name}"
 
 
-def _imported(path: Path) -> ModuleType:
+def imported(path: Path) -> ModuleType:
+    """The module of a file that is there. Errors: `InvalidRequest` for one that cannot be loaded."""
     # A name of its own: a file called json.py must not become everybody's json.
     name = f"artelier_run_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())

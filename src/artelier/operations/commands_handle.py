@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from artelier.errors import InvalidRequest
 from artelier.kernel import queries, reconcile, scopes
 from artelier.kernel.compensating import compensate_ended
+from artelier.kernel.drift import newest_drift
 from artelier.money import parse_usd
 from artelier.operations.commanding import give
 
@@ -96,6 +97,10 @@ class CommandsHandle:
             self.services, await self.state(), run_id, tools=table, upto=upto, note=note, by=by,
             on_wait=on_wait,
         )  # fmt: skip
+
+    async def goes_on_as(self: Desk, run_id: str) -> str:
+        """The run in which this one goes on: itself, or the newest fork that `fork_on_drift` made of it."""
+        return await newest_drift(self.services, self.id, run_id)
 
     async def limit(
         self: Desk, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"

@@ -10,6 +10,7 @@ import typer
 from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.exits import COMPLETED
+from artelier.cli.run import Replay
 from artelier.cli.runs.app import RunId, app
 from artelier.errors import InvalidRequest
 
@@ -39,6 +40,7 @@ async def resume(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
+    replay: Replay = "strict",
 ) -> int:
     """Go on with a run where it stopped.
 
@@ -51,12 +53,14 @@ async def resume(
     if budget_usd is not None:
         caps["usd"] = call.dollars(budget_usd)
     async with call.kernel() as kernel:
+        if replay == "fork_on_drift":
+            run = await kernel.for_tenant(call.tenant).goes_on_as(run)
         shown = await kernel.for_tenant(call.tenant).show(run)
         if shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
             return COMPLETED
         if caps and await _only_capped(call, kernel, shown, caps):
             return COMPLETED
-        result = await resumed(call, kernel, run, yes=yes, caps=caps)
+        result = await resumed(call, kernel, run, yes=yes, caps=caps, replay=replay)
         return await conclude(call, kernel, result, out=out)
 
 
@@ -107,7 +111,13 @@ async def _only_capped(
 
 
 async def resumed(
-    call: Call, kernel: Kernel, run_id: str, *, yes: bool, caps: Mapping[str, Any]
+    call: Call,
+    kernel: Kernel,
+    run_id: str,
+    *,
+    yes: bool,
+    caps: Mapping[str, Any],
+    replay: str = "strict",
 ) -> AgentResult:
     """Drive a run of a built-in loop, its caps (by unit) set first.
 
@@ -136,7 +146,7 @@ async def resumed(
     call.screen.note(f"run {run_id}: {status}, {model}", "bold")
 
     async def work(on_wait: str) -> AgentResult:
-        return await resume_run(kernel, call.tenant, run_id, on_wait=on_wait)
+        return await resume_run(kernel, call.tenant, run_id, on_wait=on_wait, replay=replay)
 
     return await drive(call, kernel, run_id, work, yes=yes)
 

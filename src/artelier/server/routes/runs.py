@@ -11,6 +11,7 @@ from fastapi import Query
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
+from artelier.errors import RunSuspended
 from artelier.log import EventData
 from artelier.server.deps import Actor, Desk, Limit, Live
 from artelier.server.events import Filter, page_body
@@ -178,6 +179,22 @@ async def reconcile(desk: Desk, by: Actor, run_id: str, asked: wire.Reconciling)
         "retry": {"retry": True}, "probe": {"probe": True},
     }  # fmt: skip
     return _effect(run_id, await desk.reconcile(run_id, asked.step, by=by, **answers[asked.answer]))
+
+
+@router.post("/{run_id}/compensate")
+async def compensate(
+    desk: Desk, by: Actor, run_id: str, asked: wire.Compensating
+) -> wire.Compensated:
+    """Undo what a run that has ended has done, the newest first; the same again goes on where it stopped."""
+    try:
+        done = await desk.compensate(
+            run_id, upto=asked.upto, note=asked.note, by=by, on_wait="suspend"
+        )
+    except RunSuspended as flow:
+        return wire.Compensated(
+            run_id=run_id, status=flow.status, held_by=flow.run_id, step=flow.reason or ""
+        )
+    return wire.Compensated(run_id=run_id, undone=done.undone, not_undone=done.not_undone)
 
 
 @router.post("/{run_id}/limit")

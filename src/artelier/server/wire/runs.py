@@ -270,6 +270,30 @@ class Reconciling(Asked):
     message: str = Field(default="", max_length=10_000, description="Of `failed`.")
 
 
+class Compensating(Asked):
+    upto: str | None = Field(
+        default=None, min_length=1, max_length=1000,
+        description="Back to this step, with it, and no further.",
+    )  # fmt: skip
+    note: str = Field(default="", max_length=4_000, description="Why; kept in the log.")
+
+
+class Compensated(BaseModel):
+    """What was undone of a run. Steps of its children are named `<run>:<step>`."""
+
+    run_id: str
+    status: str = Field(
+        default="done",
+        description="done; or what it waits for: waiting_approval, unknown_outcome (reconcile the step).",
+    )
+    held_by: str = Field(default="", description="The run of the step that it waits for.")
+    step: str = Field(default="", description="The step that it waits for.")
+    undone: tuple[str, ...] = Field(default=(), description="In that order, by this request.")
+    not_undone: tuple[str, ...] = Field(
+        default=(), description="Side effects that stay: nothing is registered that undoes them."
+    )
+
+
 class Capping(Asked):
     """A cap of a run, its children included; null lifts it."""
 

@@ -1,0 +1,88 @@
+"""`artelier runs compensate`: undo what a run that has ended has done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli import exits
+from artelier.cli.call import Call
+from artelier.cli.command import command
+from artelier.cli.runs.app import RunId, app
+from artelier.errors import NotFound, RunSuspended
+
+if TYPE_CHECKING:
+    from artelier.kernel.results import Compensated
+    from artelier.ports.tool import ToolPort
+
+
+@command(
+    app, name="compensate", example="artelier runs compensate refunds-march --tools refunds.py"
+)
+async def compensate(
+    call: Call,
+    run: RunId,
+    tools: Annotated[
+        str | None,
+        typer.Option("--tools", metavar="FILE", help="Python file with the run's tools."),
+    ] = None,
+    upto: Annotated[
+        str | None,
+        typer.Option("--upto", metavar="STEP", help="Back to this step, with it, and no further."),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
+) -> int:
+    """Undo what a run has done, the newest first, with the `compensate` of its tools.
+
+    The run must have ended, and stays what it is. What is undone is undone once: after a failure, a question
+    or an unknown outcome the same command goes on.
+    """
+    found = [] if tools is None else _tools_of(tools)
+    async with call.kernel(tools=found) as kernel:
+        runs = kernel.for_tenant(call.tenant)
+        try:
+            done = await runs.compensate(
+                run, upto=upto, note=note, by=call.person, on_wait="suspend"
+            )
+        except RunSuspended as flow:
+            return _held(call, run, flow)
+        _show(call, done)
+    return exits.COMPLETED
+
+
+def _tools_of(file: str) -> list[ToolPort]:
+    """Errors: `NotFound`; `InvalidRequest` for a file that cannot be loaded."""
+    from artelier.cli.run import imported, tools_in
+
+    if not Path(file).is_file():
+        raise NotFound("the file is not there", got=file)
+    return [*tools_in(imported(Path(file)))]
+
+
+def _held(call: Call, run: str, flow: RunSuspended) -> int:
+    """Something must be settled first."""
+    told: dict[str, Any] = {"run_id": flow.run_id, "status": flow.status, "reason": flow.reason}
+    if call.as_json:
+        call.screen.json(told)
+    call.screen.note(f"{flow.run_id}: {flow.status} {flow.reason or ''}".rstrip(), "bold yellow")
+    step = flow.reason or "STEP"
+    verb = "approve" if flow.status == "waiting_approval" else "reconcile"
+    call.screen.note(f"settle it: {call.command_line(verb, flow.run_id, step)}")
+    call.screen.note(f"then: {call.command_line('runs', 'compensate', run)}")
+    return exits.of_status(flow.status)
+
+
+def _show(call: Call, done: Compensated) -> None:
+    if call.as_json:
+        call.screen.json(
+            {"run_id": done.run_id, "undone": done.undone, "not_undone": done.not_undone}
+        )
+        return
+    for step in done.undone:
+        call.screen.line(f"undone {step}")
+    for step in done.not_undone:
+        call.screen.note(f"stays {step}", "yellow")
+    if not done.undone:
+        call.screen.note(f"nothing of {done.run_id} was left to undo")
