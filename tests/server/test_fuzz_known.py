@@ -39,6 +39,7 @@ KNOWN = {
     "tasks": ["tasks/own", "m1/letter"], "agents": ["ana", "m1/by-letter", "bo"],
     "membranes": ["m1/shared", "pool"], "steering": ["ana", "m1/shared", "secret"],
     "worlds": ["w"], "memory": ["m1/by-letter"], "profiles": ["tavern", "rp-basic"],
+    "schedules": ["nightly"],
 }  # fmt: skip
 
 SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
@@ -60,6 +61,8 @@ async def furnished(served: Any) -> None:
     secret = {"id": "secret", "kind": "document", "content": "x"}
     good(await ada.post("/artifacts", json=secret), 201)
     good(await ada.post("/profiles", json={"profile": tavern().data()}), 201)
+    nightly = {"id": "nightly", "goal": "g", "every": "1d", "model": "m"}
+    good(await ada.post("/schedules", json=nightly), 201)
     chat = {"id": "chat", "profile": "rp-basic", "model": "m"}
     good(await ada.post("/sessions", json=chat), 201)
     world = {"world": {"start_balance": 50}, "agents": [{"id": "idle", "policy": "nobody"}]}

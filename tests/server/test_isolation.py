@@ -39,7 +39,7 @@ THEIRS = {
     "runs": "m1/letter", "artifacts": "secret", "sessions": "chat", "missions": MISSION,
     "god-mode": MISSION, "tasks": "m1/figures", "agents": "m1/by-letter", "membranes": "m1/shared",
     "steering": "m1/by-letter", "worlds": "w", "memory": "m1/by-letter", "profiles": "tavern",
-    "skills": "pdf",
+    "skills": "pdf", "schedules": "nightly",
 }  # fmt: skip
 """What is there in the tenant `default`, by resource."""
 
@@ -78,6 +78,8 @@ async def two_tenants(folder: Path) -> AsyncIterator[Served]:
         good(await ada.post("/artifacts", json=secret), 201)
         good(await ada.post(at("memory", "m1/by-letter", "entries"), json={"text": CANARY}), 201)
         good(await ada.post("/profiles", json={"profile": tavern().data()}), 201)
+        nightly = {"id": "nightly", "goal": CANARY, "every": "1d", "model": "m"}
+        good(await ada.post("/schedules", json=nightly), 201)
         good(
             await ada.post("/sessions", json={"id": "chat", "profile": "rp-basic", "model": "m"}),
             201,

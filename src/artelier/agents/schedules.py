@@ -125,6 +125,8 @@ class Schedules:
         times = {"cron": cron, "every": every, "timezone": timezone}
         ways = {"overlap": overlap, "catch_up": catch_up, "max_failures": max_failures}
         asked = {"goal": goal, "model": model, "workspace": workspace, "budget_usd": budget_usd}
+        if not _given({**times, **ways, **asked}):
+            return await self.get(name)
         state = await self._desk.state()
 
         async def changed(row: Schedule) -> tuple[EventData, list[Blob]]:

@@ -45,9 +45,16 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "decision.invalid": ("reply", "mistakes"),
     "task.evaluated": ("verdict",),
     "operation.finished": ("message",),
+    "schedule.added": ("job",),
+    "schedule.changed": ("job",),
+    "schedule.paused": ("note",),
+    "schedule.failed": ("message",),
 }
 """Kind to the fields of it whose content goes to clients: the one place that says so. Of an artifact only who
 or what somebody is (`DESCRIBING`) and its metadata, and nothing that `operator` may not read."""
+
+TOLD = ("run:", "artifact:", "schedule:")
+"""Types of streams whose events may have texts."""
 
 DESCRIBING = frozenset(("agent", "task", "membrane"))
 
@@ -148,7 +155,7 @@ class Encoder:
 
     async def _texts(self, event: Event) -> dict[str, str]:
         fields = TEXTS.get(event.kind, ())
-        if not fields or not event.stream.local.startswith(("run:", "artifact:")):
+        if not fields or not event.stream.local.startswith(TOLD):
             return {}
         data = event.plain()
         if of_operation(data.get("key", "")) and event.kind.startswith("tool."):

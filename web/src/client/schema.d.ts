@@ -508,6 +508,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/compensate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compensate
+         * @description Undo what a run that has ended has done, the newest first; the same again goes on where it stopped.
+         */
+        post: operations["runs_compensate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/limit": {
         parameters: {
             query?: never;
@@ -1994,6 +2014,118 @@ export interface paths {
          * @description Pause every run now, calls in flight cancelled; what was produced is kept with its cost.
          */
         post: operations["runs_stop_all"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List
+         * @description Schedules in the order of their making.
+         */
+        get: operations["schedules_list"];
+        put?: never;
+        /**
+         * Add
+         * @description Work on a goal at each time from now on.
+         */
+        post: operations["schedules_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show
+         * @description A schedule with its next time and its newest runs.
+         */
+        get: operations["schedules_show"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove
+         * @description Let a schedule be gone; its runs stay.
+         */
+        delete: operations["schedules_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Change
+         * @description Change what a schedule starts, and when; its runs stay as they are.
+         */
+        patch: operations["schedules_change"];
+        trace?: never;
+    };
+    "/api/v1/schedules/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause
+         * @description Fire no more until it is resumed; runs that are at work go on.
+         */
+        post: operations["schedules_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume
+         * @description Fire again from now on; what passed meanwhile is not made up for.
+         */
+        post: operations["schedules_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schedules/{id}/fire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fire
+         * @description Fire now, outside of its times; the worker starts the run.
+         */
+        post: operations["schedules_fire"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3723,6 +3855,58 @@ export interface components {
             tenant: string;
         };
         /**
+         * Compensated
+         * @description What was undone of a run. Steps of its children are named `<run>:<step>`.
+         */
+        Compensated: {
+            /** Run Id */
+            run_id: string;
+            /**
+             * Status
+             * @description done; or what it waits for: waiting_approval, unknown_outcome (reconcile the step).
+             * @default done
+             */
+            status: string;
+            /**
+             * Held By
+             * @description The run of the step that it waits for.
+             * @default
+             */
+            held_by: string;
+            /**
+             * Step
+             * @description The step that it waits for.
+             * @default
+             */
+            step: string;
+            /**
+             * Undone
+             * @description In that order, by this request.
+             * @default []
+             */
+            undone: string[];
+            /**
+             * Not Undone
+             * @description Side effects that stay: nothing is registered that undoes them.
+             * @default []
+             */
+            not_undone: string[];
+        };
+        /** Compensating */
+        Compensating: {
+            /**
+             * Upto
+             * @description Back to this step, with it, and no further.
+             */
+            upto?: string | null;
+            /**
+             * Note
+             * @description Why; kept in the log.
+             * @default
+             */
+            note: string;
+        };
+        /**
          * Cost
          * @description What a run cost: its own, what is held, and with its descendants.
          */
@@ -4006,6 +4190,80 @@ export interface components {
              * @description `changed`, `new` or `gone`.
              */
             change: string;
+        };
+        /**
+         * Fired
+         * @description What came of firing by hand.
+         */
+        Fired: {
+            /** Id */
+            id: string;
+            /**
+             * Run Id
+             * @description null if it waits for an earlier run.
+             */
+            run_id: string | null;
+            /** Queued */
+            queued: boolean;
+        };
+        /**
+         * Firing
+         * @description One time of a schedule, or one that a person asked for, and its run.
+         */
+        Firing: {
+            /** Run Id */
+            run_id: string;
+            /** Due Us */
+            due_us: number;
+            /** Fired Us */
+            fired_us: number;
+            /**
+             * By
+             * @description `schedule:<name>`, or who asked for it.
+             */
+            by: string;
+            /**
+             * Asked
+             * @description Whether a person asked for it.
+             */
+            asked: boolean;
+            /**
+             * Missed
+             * @description Times before it that passed while nobody drove runs.
+             */
+            missed: number;
+            /**
+             * Status
+             * @description Of its run; `pending` until that has begun.
+             */
+            status: string;
+            /**
+             * Reason
+             * @description Why it failed or waits, as a code.
+             */
+            reason: string | null;
+            /**
+             * Message
+             * @description Why its run could not be started, in words.
+             */
+            message: string | null;
+            /**
+             * Is Open
+             * @description Whether it has not ended.
+             */
+            is_open: boolean;
+            /**
+             * Is Begun
+             * @description Whether its run is there to be looked at.
+             */
+            is_begun: boolean;
+            /**
+             * Cost Microusd
+             * @description Micro-dollars.
+             */
+            cost_microusd: number;
+            /** Ended Us */
+            ended_us: number | null;
         };
         /**
          * ForkAsk
@@ -5144,6 +5402,16 @@ export interface components {
              */
             next?: string | number | null;
         };
+        /** Page[ScheduleLine] */
+        Page_ScheduleLine_: {
+            /** Items */
+            items: components["schemas"]["ScheduleLine"][];
+            /**
+             * Next
+             * @description Give it as `after` for the next page; null at the end.
+             */
+            next?: string | number | null;
+        };
         /** Page[Shared] */
         Page_Shared_: {
             /** Items */
@@ -5737,6 +6005,14 @@ export interface components {
             message: string;
         };
         /**
+         * Removed
+         * @description A schedule that is gone.
+         */
+        Removed: {
+            /** Id */
+            id: string;
+        };
+        /**
          * Reopening
          * @description An earlier session of the profile.
          */
@@ -6048,6 +6324,303 @@ export interface components {
             children: components["schemas"]["RunTree"][];
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * ScheduleChange
+         * @description What is to be changed for all firings to come; fields that are left out stay.
+         */
+        ScheduleChange: {
+            /** Goal */
+            goal?: string | null;
+            /** Cron */
+            cron?: string | null;
+            /** Every */
+            every?: string | null;
+            /** Timezone */
+            timezone?: string | null;
+            /** Model */
+            model?: string | null;
+            /** Workspace */
+            workspace?: string | null;
+            /**
+             * Budget Usd
+             * @description null lifts it.
+             */
+            budget_usd?: string | null;
+            /** Overlap */
+            overlap?: ("skip" | "queue" | "cancel_running" | "allow") | null;
+            /** Catch Up */
+            catch_up?: ("one" | "none") | null;
+            /** Max Failures */
+            max_failures?: number | null;
+        };
+        /**
+         * ScheduleLine
+         * @description A schedule of a list.
+         */
+        ScheduleLine: {
+            /**
+             * Id
+             * @description Its name; its runs are called `<name>/<time in UTC>`.
+             */
+            id: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "active" | "paused";
+            /**
+             * Reason
+             * @description `failures` if it paused itself.
+             */
+            reason: string | null;
+            /**
+             * Cron
+             * @description Five fields; null with an interval.
+             */
+            cron: string | null;
+            /**
+             * Timezone
+             * @description Of the cron line.
+             */
+            timezone: string | null;
+            /**
+             * Every
+             * @description Such as `1h30m`; null with a cron line.
+             */
+            every: string | null;
+            /**
+             * Loop
+             * @description What drives its runs: `mission` by a plan, `agent` alone, or one of a program.
+             */
+            loop: string;
+            /** Goal */
+            goal: string;
+            /** Model */
+            model: string;
+            /** Workspace */
+            workspace: string | null;
+            /**
+             * Budget Usd
+             * @description Most that each run may spend.
+             */
+            budget_usd: string | null;
+            /**
+             * Overlap
+             * @description What becomes of a time while an earlier run has not ended.
+             * @enum {string}
+             */
+            overlap: "skip" | "queue" | "cancel_running" | "allow";
+            /**
+             * Catch Up
+             * @description What becomes of times that passed while nobody drove runs.
+             * @enum {string}
+             */
+            catch_up: "one" | "none";
+            /**
+             * Max Failures
+             * @description So many in a row pause it; 0: none do.
+             */
+            max_failures: number;
+            /**
+             * Failures
+             * @description In a row, up to now.
+             */
+            failures: number;
+            /** Firings */
+            firings: number;
+            /** Skipped */
+            skipped: number;
+            /**
+             * Last Skip
+             * @description Why the last time was skipped: `overlap`, `queue_full`, `missed`, `run_exists` or `too_many`.
+             */
+            last_skip: string | null;
+            /**
+             * Next Due Us
+             * @description null while it is paused.
+             */
+            next_due_us: number | null;
+            /**
+             * Queued Us
+             * @description The time that waits for an earlier run to end.
+             */
+            queued_us: number | null;
+            last_run: components["schemas"]["Firing"] | null;
+            /** Created Us */
+            created_us: number;
+            /** Created By */
+            created_by: string;
+            /** Changed Us */
+            changed_us: number;
+        };
+        /**
+         * ScheduleNew
+         * @description A goal to be worked on at each time. Either `cron` or `every` is needed.
+         */
+        ScheduleNew: {
+            /**
+             * Id
+             * @description Its name: A-Z a-z 0-9 . _ -
+             */
+            id: string;
+            /** Goal */
+            goal: string;
+            /**
+             * Cron
+             * @description Minute hour day month weekday.
+             */
+            cron?: string | null;
+            /**
+             * Every
+             * @description Such as `30m`, counted from now.
+             */
+            every?: string | null;
+            /**
+             * Timezone
+             * @description Of the cron line, such as `Europe/Berlin`; UTC unless said.
+             */
+            timezone?: string | null;
+            /**
+             * Model
+             * @description Without it the server's own.
+             */
+            model?: string | null;
+            /**
+             * Workspace
+             * @description Without it the server's own.
+             */
+            workspace?: string | null;
+            /** Budget Usd */
+            budget_usd?: string | null;
+            /**
+             * Solo
+             * @description One agent, without a plan.
+             * @default false
+             */
+            solo: boolean;
+            /**
+             * Overlap
+             * @default skip
+             * @enum {string}
+             */
+            overlap: "skip" | "queue" | "cancel_running" | "allow";
+            /**
+             * Catch Up
+             * @default one
+             * @enum {string}
+             */
+            catch_up: "one" | "none";
+            /**
+             * Max Failures
+             * @default 0
+             */
+            max_failures: number;
+        };
+        /**
+         * ScheduleShown
+         * @description A schedule with its newest firings.
+         */
+        ScheduleShown: {
+            /**
+             * Id
+             * @description Its name; its runs are called `<name>/<time in UTC>`.
+             */
+            id: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "active" | "paused";
+            /**
+             * Reason
+             * @description `failures` if it paused itself.
+             */
+            reason: string | null;
+            /**
+             * Cron
+             * @description Five fields; null with an interval.
+             */
+            cron: string | null;
+            /**
+             * Timezone
+             * @description Of the cron line.
+             */
+            timezone: string | null;
+            /**
+             * Every
+             * @description Such as `1h30m`; null with a cron line.
+             */
+            every: string | null;
+            /**
+             * Loop
+             * @description What drives its runs: `mission` by a plan, `agent` alone, or one of a program.
+             */
+            loop: string;
+            /** Goal */
+            goal: string;
+            /** Model */
+            model: string;
+            /** Workspace */
+            workspace: string | null;
+            /**
+             * Budget Usd
+             * @description Most that each run may spend.
+             */
+            budget_usd: string | null;
+            /**
+             * Overlap
+             * @description What becomes of a time while an earlier run has not ended.
+             * @enum {string}
+             */
+            overlap: "skip" | "queue" | "cancel_running" | "allow";
+            /**
+             * Catch Up
+             * @description What becomes of times that passed while nobody drove runs.
+             * @enum {string}
+             */
+            catch_up: "one" | "none";
+            /**
+             * Max Failures
+             * @description So many in a row pause it; 0: none do.
+             */
+            max_failures: number;
+            /**
+             * Failures
+             * @description In a row, up to now.
+             */
+            failures: number;
+            /** Firings */
+            firings: number;
+            /** Skipped */
+            skipped: number;
+            /**
+             * Last Skip
+             * @description Why the last time was skipped: `overlap`, `queue_full`, `missed`, `run_exists` or `too_many`.
+             */
+            last_skip: string | null;
+            /**
+             * Next Due Us
+             * @description null while it is paused.
+             */
+            next_due_us: number | null;
+            /**
+             * Queued Us
+             * @description The time that waits for an earlier run to end.
+             */
+            queued_us: number | null;
+            last_run: components["schemas"]["Firing"] | null;
+            /** Created Us */
+            created_us: number;
+            /** Created By */
+            created_by: string;
+            /** Changed Us */
+            changed_us: number;
+            /**
+             * Runs
+             * @description Newest first.
+             */
+            runs: components["schemas"]["Firing"][];
         };
         /**
          * Section
@@ -9796,6 +10369,104 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Effect"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runs_compensate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Compensating"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Compensated"];
                 };
             };
             /** @description Nobody is signed in. */
@@ -18082,6 +18753,781 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_Effect_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_list: {
+        parameters: {
+            query?: {
+                /** @description Only those. */
+                status?: ("active" | "paused") | null;
+                /** @description Go on after a page's `next`; 0: from the beginning. */
+                after?: number;
+                /** @description Rows at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ScheduleLine_"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_add: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleNew"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Removed"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_pause: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Note"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_resume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    schedules_fire: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fired"];
                 };
             };
             /** @description Nobody is signed in. */
