@@ -17,6 +17,11 @@ CODE_CHARS_MAX = 26
 
 PLACEHOLDER = re.compile(rf"<({KIND})_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}}>")
 _ANY = re.compile(rf"<(\\*)({KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
+_WRITTEN = re.compile(
+    rf"(?:\\?<|&lt;)({KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})(?:\\?>|&gt;)"
+)
+"""As it stands in Markdown or HTML, too, whose writers escape the brackets."""
+
 _ESCAPED = re.compile(rf"<\\(\\*{KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
 
 
@@ -52,7 +57,7 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
 
 def restored(text: str, value_of: Callable[[str], str | None]) -> str:
     """Text with values in place of placeholders that have one, and with look-alikes as they were typed."""
-    if "<" not in text:
+    if "<" not in text and "&lt;" not in text:
         return text
-    text = PLACEHOLDER.sub(lambda found: value_of(found[0]) or found[0], text)
+    text = _WRITTEN.sub(lambda found: value_of(f"<{found[1]}>") or found[0], text)
     return _ESCAPED.sub(r"<\1>", text)

@@ -1,0 +1,54 @@
+"""Placeholders in text: escaped when typed, restored as they stand in plain text, Markdown and HTML."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artelier.pii.placeholder import counted, escaped, placeholder, placeholders_in, restored
+
+ONE = "<EMAIL_7Q2FKX>"
+VALUES = {ONE: "ana@example.org", "<NATIONAL_ID_ABCDEFGH>": "12 345"}
+
+PIECES = st.sampled_from(
+    ["<", ">", "\\", "EMAIL_7Q2FKX", ONE, "<NATIONAL_ID_ABCDEFGH>", " a ", "é"]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_escaping_is_undone_by_reading_and_leaves_no_placeholder(text: str) -> None:
+    told = escaped(text, lambda _: False)
+
+    assert placeholders_in(told) == []
+    assert restored(told, VALUES.get) == text
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_a_known_placeholder_stays_one(text: str) -> None:
+    told = escaped(text, lambda one: one == ONE)
+
+    assert set(placeholders_in(told)) <= {ONE}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"to {ONE}.", "to ana@example.org."),
+        (r"| \<EMAIL_7Q2FKX\> |", "| ana@example.org |"),
+        ("<b>&lt;EMAIL_7Q2FKX&gt;</b>", "<b>ana@example.org</b>"),
+        ("<EMAIL_AAAAAA>", "<EMAIL_AAAAAA>"),
+        (r"<\EMAIL_7Q2FKX>", ONE),
+        (r"<\\EMAIL_7Q2FKX>", r"<\EMAIL_7Q2FKX>"),
+        ("<email_7q2fkx> <EMAIL_7Q2FK>", "<email_7q2fkx> <EMAIL_7Q2FK>"),
+    ],
+)
+def test_a_person_reads_the_value_or_what_was_typed(text: str, shown: str) -> None:
+    assert restored(text, VALUES.get) == shown
+
+
+def test_what_is_made_is_found_and_counted_by_kind() -> None:
+    made = placeholder("NATIONAL_ID", bytes(range(32)))
+
+    assert placeholders_in(f"{made} and {ONE}, {ONE}") == [made, ONE, ONE]
+    assert counted(f"{made} and {ONE}, {ONE}") == {"NATIONAL_ID": 1, "EMAIL": 2}
