@@ -2,6 +2,7 @@
 
 from artelier.log.blobs import Blob, DataKey, blob_name, blob_ref, make_blob
 from artelier.log.chain import GENESIS
+from artelier.log.collecting import Collected
 from artelier.log.contract import (
     Applied,
     Batch,
@@ -13,6 +14,7 @@ from artelier.log.contract import (
     Tx,
     View,
 )
+from artelier.log.erasing import Erasing
 from artelier.log.event import (
     BlobRef,
     Draft,
@@ -40,8 +42,10 @@ __all__ = [
     "Blob",
     "BlobRef",
     "Claim",
+    "Collected",
     "DataKey",
     "Draft",
+    "Erasing",
     "Event",
     "EventData",
     "Fence",

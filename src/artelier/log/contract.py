@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from artelier.log.blobs import Blob, DataKey
+from artelier.log.collecting import Collected
+from artelier.log.erasing import Erased, Erasing
 from artelier.log.event import Draft, Event, EventData, RawDraft, Stream
 from artelier.log.rates import Asked, Change, Taken
 
@@ -213,6 +215,35 @@ class Store(Protocol):
 
     def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
         """Correct what was taken; queued now, nobody need wait for it."""
+        ...
+
+    async def measure(self, wanted: Erasing) -> Erased:
+        """How much `erase` would take away."""
+        ...
+
+    async def erase(self, wanted: Erasing, *, record: Batch) -> Erased:
+        """Append `record`, and take away keys, the content under them, and what placeholders stand for.
+
+        If the batch is refused, nothing is taken away. Afterwards reading that content is `Erased`, and so
+        is storing under those keys, in every process. The bytes may be in the file until `shred`.
+        """
+        ...
+
+    async def shred(self) -> None:
+        """Leave no byte of what was taken away in the file. Cost: the file is written anew.
+
+        Errors: `StoreLocked` while another process reads an older state; then call it again.
+        """
+        ...
+
+    async def collect(
+        self, *, now_us: int, is_dead: Callable[[str], bool] = lambda holder: False,
+        dry: bool = False,
+    ) -> Collected:  # fmt: skip
+        """Remove content that nothing refers to, seal what is plain under a wrapped key, drop old windows.
+
+        With `dry`, only look. Errors: `MissingKey` if content is sealed and the vault key is not here.
+        """
         ...
 
     def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:

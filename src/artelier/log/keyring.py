@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from artelier.errors import CorruptStore, Erased, InvalidConfig, MissingKey
 from artelier.log.blobs import (
+    ERASED,
     SEALED,
     Blob,
     DataKey,
@@ -126,6 +127,10 @@ class Keyring:
                 self._opened[stored] = known
         return known
 
+    def forget(self) -> None:
+        """Keys may have been dropped: open them again."""
+        self._opened.clear()
+
     def row(self, blob: Blob) -> tuple[Any, ...]:
         """A blob as a row of `blobs`."""
         codec, stored = pack(blob.content)
@@ -142,7 +147,7 @@ class Keyring:
 
         Errors: `Erased`, `CorruptStore`.
         """
-        if key_id is not None and secret is None:
+        if codec == ERASED or (key_id is not None and secret is None):
             raise Erased("this content was erased", got=blob_ref(name))
         if codec & ~1 != SEALED:
             return unpack(codec, stored, size)

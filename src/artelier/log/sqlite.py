@@ -6,6 +6,7 @@ are bounded, never wait for writers, and see everything that was committed befor
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from artelier.errors import CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
+from artelier.log import collecting, erasing
 from artelier.log.blobs import DataKey, blob_ref
 from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, Receipt, Row, View
@@ -194,9 +196,11 @@ class SqliteStore:
         self._read_lock = threading.Lock()
         self._listeners: list[Callable[[int, bool], None]] = []
         self._keys: dict[tuple[str, str | None], DataKey] = {}
+        self.on_keys: list[Callable[[], None]] = []
+        """Called when something may have been erased, here or by another process; from any thread."""
         self._writer = Writer(
             db, dispatch(self.views), on_commit=self._tell, identity=identity, fault=fault,
-            keyring=self.keyring,
+            keyring=self.keyring, on_keys=self._keys_changed,
         )  # fmt: skip
         self._closed = False
 
@@ -208,6 +212,12 @@ class SqliteStore:
                 # A listener whose event loop is closed hears no more; the writer's thread must go on,
                 # or every later append of this process would wait for ever.
                 self._listeners.remove(listener)
+
+    def _keys_changed(self) -> None:
+        self._keys.clear()
+        self.keyring.forget()
+        for forget in tuple(self.on_keys):
+            forget()
 
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         if self._closed:
@@ -369,6 +379,66 @@ class SqliteStore:
 
     def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
         return self._writer.call(lambda db: change_turns(db, changes))
+
+    async def measure(self, wanted: erasing.Erasing) -> erasing.Erased:
+        return await self._writer.call(lambda db: erasing.measure(db, wanted))
+
+    async def erase(self, wanted: erasing.Erasing, *, record: Batch) -> erasing.Erased:
+        done = await self._writer.submit_with(record, lambda db: erasing.wipe(db, wanted))
+        self._keys_changed()
+        return done
+
+    async def shred(self, *, timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        """Errors: `StoreLocked` while another process reads an older state."""
+
+        def work() -> None:
+            db = connect(str(self.path))
+            try:
+                erasing.shred(db, self.path, timeout_s=timeout_s)
+            except sqlite3.Error as error:
+                raise store_error(error) from error
+
+        await asyncio.to_thread(work)
+
+    async def collect(
+        self, *, now_us: int, is_dead: Callable[[str], bool] = lambda holder: False,
+        dry: bool = False,
+    ) -> collecting.Collected:  # fmt: skip
+        keyring = self.keyring
+
+        def look() -> tuple[set[collecting.Named], int, int, int, int]:
+            db = connect(str(self.path), read_only=True)
+            try:
+                db.execute("BEGIN")
+                garbage, position = collecting.unreferenced(db, keyring)
+                plain = collecting.count_plain(db, keyring)
+                size = collecting.size_of(db, garbage) if dry else 0
+                rates = collecting.drop_rates(db, now_us=now_us, dry=True) if dry else 0
+                return garbage, position, plain, size, rates
+            except sqlite3.Error as error:
+                raise store_error(error) from error
+            finally:
+                db.close()
+
+        garbage, position, plain, size, rates = await asyncio.to_thread(look)
+        if dry:
+            return collecting.Collected(
+                blobs=len(garbage), size_bytes=size, resealed=plain, rates=rates, cleaned=False
+            )
+        blobs, size, busy = await self._writer.call(
+            lambda db: collecting.remove(
+                db, keyring, garbage, after=position, now_us=now_us, is_dead=is_dead
+            )
+        )
+        resealed = 0
+        while some := await self._writer.call(lambda db: collecting.reseal(db, keyring)):
+            resealed += some
+        rates = await self._writer.call(
+            lambda db: collecting.drop_rates(db, now_us=now_us, dry=False)
+        )
+        return collecting.Collected(
+            blobs=blobs, size_bytes=size, resealed=resealed, rates=rates, busy=busy
+        )
 
     def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:
         self._listeners.append(listener)

@@ -23,7 +23,7 @@ from artelier.errors import (
     MissingKey,
     UnknownEvent,
 )
-from artelier.log.blobs import blob_ref, name_blob
+from artelier.log.blobs import ERASED, blob_ref, name_blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import View
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
@@ -273,6 +273,10 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
             # If its key was dropped, the name is all that is left to check.
             if not 0 < key_id <= newest_key:
                 report.found(f"blob {blob_ref(name)} of {tenant}: there never was a key {key_id}")
+            continue
+        if codec == ERASED:
+            if key_id is not None or stored:
+                report.found(f"blob {blob_ref(name)} of {tenant} is empty, and its key is here")
             continue
         secret = keys[key_id] if key_id is not None else b""
         if len(secret) > SECRET_BYTES and not keyring.is_sealing:

@@ -21,6 +21,7 @@ import msgspec
 from artelier.errors import (
     ArtelierError,
     CorruptStore,
+    Erased,
     InvalidEvent,
     LeaseHeld,
     LeaseLost,
@@ -30,6 +31,7 @@ from artelier.errors import (
     StoreLocked,
     StoreUnavailable,
 )
+from artelier.log.blobs import ERASED, Blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.event import Draft, Stream, decode_import, encode_data
@@ -51,6 +53,14 @@ POLL_S = 0.1
 """How often an idle writer looks for commits of other processes; half of the promised 200 ms."""
 
 FaultHook = Callable[[str], None]
+
+
+_KEEP_BLOB = (
+    "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name, tenant) DO UPDATE SET"
+    " key_id = excluded.key_id, codec = excluded.codec, content = excluded.content"
+    f" WHERE codec = {ERASED}"
+)
+"""A blob is stored once. One that was erased comes back only with its key, by an import."""
 
 
 class _Head:
@@ -161,7 +171,9 @@ class Writer:
         identity: FileIdentity | None = None,
         fault: FaultHook | None = None,
         keyring: Keyring | None = None,
+        on_keys: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_keys` is called from the writer's thread when rows of `keys` or `vault` may have gone."""
         self._db = db
         self._keyring = keyring or Keyring()
         self._identity = identity
@@ -175,6 +187,11 @@ class Writer:
         self._stopping = False
         self._heads: dict[Stream, _Head] = {}
         self._leases: dict[Stream, int] = {}
+        self._on_keys = on_keys
+        self._live_keys: set[int] = set()
+        """Keys that are known to have their rows."""
+        self._keys_made = -1
+        """How far the counter of keys was; it moves with each erasure too."""
         self._lost: dict[Fence, str] = {}
         """Fences under which a batch was lost with its whole group, and why."""
         self._position = 0
@@ -199,6 +216,19 @@ class Writer:
     def call(self, function: Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
         """Run a function in a write transaction, in order with the batches."""
         return self._enqueue(_Job(None, function))
+
+    def submit_with(
+        self, batch: Batch, function: Callable[[sqlite3.Connection], Any]
+    ) -> asyncio.Future[Any]:
+        """Append a batch, and run a function right after it; if the batch is refused, it is not run."""
+        first = _Job(batch, None)
+
+        def run(db: sqlite3.Connection) -> Any:
+            if first.error is not None:
+                raise first.error
+            return function(db)
+
+        return self._enqueue_all([first, _Job(None, run)])[1]
 
     def _enqueue(self, job: _Job) -> asyncio.Future[Any]:
         return self._enqueue_all([job])[0]
@@ -265,6 +295,12 @@ class Writer:
             "SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1"
         ).fetchone()
         self._position, self._root = row if row else (0, GENESIS)
+        made = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
+        self._live_keys.clear()
+        if self._keys_made != (made := made[0] if made else 0):
+            if self._keys_made >= 0:
+                self._on_keys()
+            self._keys_made = made
 
     def _commit(self, group: list[_Job]) -> None:
         moved = False
@@ -357,6 +393,7 @@ class Writer:
     def _forget(self, hashes: list[tuple[bytes, bytes]], count: int) -> None:
         """Drop what was cached of events that were taken back, stream rows of theirs included."""
         del hashes[count:]
+        self._live_keys.clear()
         self._leases.clear()
         self._heads.clear()
 
@@ -391,8 +428,9 @@ class Writer:
         if batch.guard is not None:
             batch.guard(self._tx)
         if batch.blobs:
+            self._check_keys(batch.blobs)
             self._db.executemany(
-                "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                _KEEP_BLOB,
                 [self._keyring.row(blob) for blob in batch.blobs],
             )
             if vault := [secret for blob in batch.blobs for secret in blob.vault]:
@@ -403,6 +441,18 @@ class Writer:
         if batch.release is not None:
             self._release(batch.release, token)
         return Receipt(seqs=seqs, position=self._position, lease_token=token)
+
+    def _check_keys(self, blobs: Sequence[Blob]) -> None:
+        """Nothing is written under a key that somebody has dropped meanwhile: nobody could erase it again."""
+        for key_id in {blob.key_id for blob in blobs} - self._live_keys:
+            if key_id is None:
+                continue
+            if self._tx.one("SELECT 1 FROM keys WHERE key_id = ?", (key_id,)) is None:
+                raise Erased(
+                    "what this would be stored under was erased", got=f"key {key_id}",
+                    hint="Open the run, or the tenant, again.",
+                )  # fmt: skip
+            self._live_keys.add(key_id)
 
     def _append(self, append: StreamAppend, hashes: list[tuple[bytes, bytes]]) -> int:
         stream = append.stream

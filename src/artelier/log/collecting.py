@@ -1,0 +1,194 @@
+"""Garbage: content that nothing refers to any more, and plain content of tenants whose key is wrapped now.
+
+What counts as a reference is the form of one, in an event or in content that is referred to, wherever it
+stands there: a text that only looks like a reference keeps content, and nothing that is needed is lost.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from artelier.errors import Erased, MissingKey
+from artelier.log.blobs import ERASED, SEALED
+from artelier.log.keyring import SECRET_BYTES, Keyring
+from artelier.log.rates import WINDOW_US
+
+_REF = re.compile(rb"b:([A-Za-z0-9_-]{43})")
+
+RESEALED_A_TIME = 200
+"""Blobs in one transaction (guess: some ten milliseconds)."""
+
+RATES_KEPT_US = 60 * WINDOW_US
+"""Windows are a minute long; an hour leaves room for clocks that disagree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What was found and, unless it was only looked for, taken away."""
+
+    blobs: int = 0
+    size_bytes: int = 0
+    """As they were stored."""
+    resealed: int = 0
+    """Contents that were stored before there was a vault key, and are sealed now."""
+    rates: int = 0
+    """Rows of windows that are long over."""
+    busy: tuple[str, ...] = ()
+    """Tenants whose garbage stays this time: runs of theirs are driven."""
+    cleaned: bool = True
+    """Whether no byte of what was taken away is left in the file."""
+
+
+Named = tuple[str, bytes]
+"""Tenant and name of a blob."""
+
+
+def refs_in(content: bytes) -> Iterable[bytes]:
+    """Names of whatever looks like a reference to a blob."""
+    return (base64.urlsafe_b64decode(found + b"=") for found in _REF.findall(content))
+
+
+def unreferenced(db: sqlite3.Connection, keyring: Keyring) -> tuple[set[Named], int]:
+    """Blobs that nothing refers to, and the position up to which that was looked at.
+
+    `db` has one snapshot. Errors: `MissingKey` if content cannot be opened that may refer to other.
+    Cost: every event and every blob is read once; the names of all are in memory.
+    """
+    _check_readable(db, keyring)
+    (position,) = db.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()
+    garbage: set[Named] = {
+        (tenant, bytes(name)) for tenant, name in db.execute("SELECT tenant, name FROM blobs")
+    }
+    _spare(db, keyring, garbage, _events_after(db, 0))
+    return garbage, position
+
+
+def remove(
+    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], *, after: int, now_us: int,
+    is_dead: Callable[[str], bool],
+) -> tuple[int, int, tuple[str, ...]]:  # fmt: skip
+    """Delete garbage in the transaction that is open: how many, their bytes, and the tenants left out.
+
+    What an event after position `after` refers to again is spared. So is all of a tenant whose runs are
+    driven: their processes do not store again what they know to be stored.
+    """
+    db.execute("PRAGMA secure_delete = ON")
+    busy = {
+        stream.partition("/")[0]
+        for stream, holder in db.execute(
+            "SELECT stream, holder FROM leases WHERE expires_us > ?", (now_us,)
+        )
+        if not is_dead(holder)
+    }
+    _spare(db, keyring, garbage, _events_after(db, after))
+    left = tuple(sorted({tenant for tenant, _ in garbage} & busy))
+    doomed = {one for one in garbage if one[0] not in busy}
+    size = size_of(db, doomed)
+    db.executemany("DELETE FROM blobs WHERE tenant = ? AND name = ?", doomed)
+    return len(doomed), size, left
+
+
+def size_of(db: sqlite3.Connection, blobs: set[Named]) -> int:
+    """Bytes that some blobs take in the file."""
+    size = 0
+    for tenant, name in blobs:
+        row = db.execute(
+            "SELECT length(content) FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)
+        ).fetchone()
+        size += row[0] if row else 0
+    return size
+
+
+def _events_after(db: sqlite3.Connection, position: int) -> Iterable[tuple[str, bytes]]:
+    rows = db.execute(
+        "SELECT s.tenant, e.data FROM events e JOIN streams s ON s.id = e.stream"
+        " WHERE e.position > ? AND instr(e.data, 'b:')",
+        (position,),
+    )
+    return ((tenant, data.encode()) for tenant, data in rows)
+
+
+def _spare(
+    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named],
+    said: Iterable[tuple[str, bytes]],
+) -> None:  # fmt: skip
+    """Take out of `garbage` what is referred to, and what that refers to."""
+    waiting: list[Named] = []
+    for tenant, data in said:
+        _take(garbage, waiting, tenant, data)
+    while waiting:
+        tenant, name = waiting.pop()
+        row = db.execute(
+            "SELECT b.key_id, k.secret, b.codec, b.content, b.size FROM blobs b"
+            " LEFT JOIN keys k ON k.key_id = b.key_id WHERE b.name = ? AND b.tenant = ?",
+            (name, tenant),
+        ).fetchone()
+        try:
+            content = keyring.opened(name, *row)
+        except Erased:
+            continue  # what it referred to was erased with it, or is referred to elsewhere
+        _take(garbage, waiting, tenant, content)
+
+
+def _take(garbage: set[Named], waiting: list[Named], tenant: str, content: bytes) -> None:
+    for name in refs_in(content):
+        if (tenant, name) in garbage:
+            garbage.discard((tenant, name))
+            waiting.append((tenant, name))
+
+
+def _check_readable(db: sqlite3.Connection, keyring: Keyring) -> None:
+    if keyring.is_sealing:
+        return
+    sealed = db.execute(
+        "SELECT tenant FROM keys WHERE length(secret) > ? LIMIT 1", (SECRET_BYTES,)
+    ).fetchone()
+    if sealed is not None:
+        raise MissingKey(
+            f"the content of tenant {sealed[0]!r} is encrypted: what it refers to cannot be seen",
+            expected="ARTELIER_VAULT_KEY in the environment", hint="Nothing was removed.",
+        )  # fmt: skip
+
+
+def count_plain(db: sqlite3.Connection, keyring: Keyring) -> int:
+    """Contents that `reseal` would seal."""
+    if not keyring.is_sealing:
+        return 0
+    return db.execute(f"SELECT count(*) {_PLAIN}", (SECRET_BYTES,)).fetchone()[0]
+
+
+_PLAIN = (
+    "FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+    f" WHERE b.codec & {SEALED} = 0 AND b.codec <> {ERASED} AND length(k.secret) > ?"
+)
+
+
+def reseal(db: sqlite3.Connection, keyring: Keyring) -> int:
+    """Seal some plain content of tenants whose key is wrapped; how many. 0: there is none left."""
+    if (sealer := keyring.sealer) is None:
+        return 0
+    db.execute("PRAGMA secure_delete = ON")
+    rows = db.execute(
+        f"SELECT b.tenant, b.name, b.codec, b.content, k.secret {_PLAIN} LIMIT ?",
+        (SECRET_BYTES, RESEALED_A_TIME),
+    ).fetchall()
+    db.executemany(
+        "UPDATE blobs SET codec = ?, content = ? WHERE tenant = ? AND name = ?",
+        [
+            (codec | SEALED, sealer.seal(keyring.secret_of(tenant, secret), name, content), tenant, name)
+            for tenant, name, codec, content, secret in rows
+        ],
+    )  # fmt: skip
+    return len(rows)
+
+
+def drop_rates(db: sqlite3.Connection, *, now_us: int, dry: bool) -> int:
+    """Rows of windows that are long over."""
+    before = (now_us - RATES_KEPT_US,)
+    if dry:
+        return db.execute("SELECT count(*) FROM rates WHERE at_us < ?", before).fetchone()[0]
+    return db.execute("DELETE FROM rates WHERE at_us < ?", before).rowcount
