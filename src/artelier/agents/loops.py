@@ -32,6 +32,7 @@ from artelier.operations.job import chat_of
 from artelier.operations.needing import check_tools as check_tools_of_turn
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
+from artelier.tools.http import NAME as OUTSIDE
 from artelier.tools.workspace import workspace_tools
 
 
@@ -73,7 +74,8 @@ def tools_of(services: Services, workspace: str) -> list[ToolPort] | None:
     root = Path(workspace)
     if not root.is_dir():
         raise NotFound(f"the workspace {workspace!r} is not there", hint="Name an existing folder.")
-    return [*workspace_tools(root)]
+    outside = [services.tools[OUTSIDE]] if OUTSIDE in services.tools else []
+    return [*workspace_tools(root), *outside]
 
 
 def kit_of(services: Services, workspace: str, *own: ToolPort) -> dict[str, ToolPort]:

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.tools.function import Tool, ToolResultInvalid, tool
+    from artelier.tools.http import http_json_tool
+    from artelier.tools.http_rules import HttpRule
     from artelier.tools.registry import ToolRegistry
     from artelier.tools.skills import ArtifactSkills, SkillCatalog, SkillFolder, SkillsIn
     from artelier.tools.workspace import workspace_tools
 
 __all__ = [
     "ArtifactSkills",
+    "HttpRule",
     "SkillCatalog",
     "SkillFolder",
     "SkillsIn",
     "Tool",
     "ToolRegistry",
     "ToolResultInvalid",
+    "http_json_tool",
     "tool",
     "workspace_tools",
 ]
@@ -28,7 +32,9 @@ _HOMES = {
     "SkillCatalog": "skills",
     "SkillFolder": "skills",
     "SkillsIn": "skills",
+    "HttpRule": "http_rules",
     "ToolRegistry": "registry",
+    "http_json_tool": "http",
     "workspace_tools": "workspace",
 }
 

@@ -1,0 +1,318 @@
+"""`http_json`: JSON from and to the servers that somebody has put on a list, and nobody else.
+
+Off without a list. Reading (`GET`) is harmless and may be repeated; anything else is a side effect of high
+risk with an idempotency key, dispatched once. Decision 0023 says what is refused, and why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+import os
+import re
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import msgspec
+
+from artelier.errors import External, MissingKey, NotGranted, ToolFailed, TransientError
+from artelier.ports.tool import ToolContext
+from artelier.tools.function import Tool
+from artelier.tools.http_address import Resolver, addresses_of, system_resolver
+from artelier.tools.http_exchange import Cut, Line, NotSent, Reply, Unusable
+from artelier.tools.http_rules import (
+    HttpRule,
+    Target,
+    UnclearUrl,
+    parse_url,
+    rule_for,
+    rules_from,
+)
+from artelier.tools.threads import DaemonThreads
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+NAME = "http_json"
+TIMEOUT_S = 60.0
+REDIRECTS_MAX = 3
+SENT_BYTES_MAX = 256 * 1024
+RETRY_AFTER_MAX_S = 120.0
+
+FREE_HEADERS = frozenset((
+    "accept-language", "if-match", "if-modified-since", "if-none-match", "if-unmodified-since",
+    "prefer", "x-request-id",
+))  # fmt: skip
+"""What a model may send; any other header is of the rule. Some turn a GET into a DELETE, or one path into
+another."""
+
+_UNCLEAR = frozenset((408, 409, 499))
+"""Refusals after which a request with an idempotency key may still have been done, or be under way."""
+
+_threads = DaemonThreads()
+
+
+class Undecided(External):
+    """The server was asked to do something, and what became of it is not known."""
+
+    code = "http_undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Who may be asked, and how. `context` is for servers with certificates of one's own authority."""
+
+    rules: tuple[HttpRule, ...]
+    environ: Mapping[str, str]
+    resolve: Resolver = system_resolver
+    context: ssl.SSLContext | None = None
+    timeout_s: float = TIMEOUT_S
+    _made: list[ssl.SSLContext] = field(default_factory=list[ssl.SSLContext])
+
+    def trust(self) -> ssl.SSLContext:
+        """Made once, with the first call: reading the machine's authorities takes a while."""
+        if self.context is not None:
+            return self.context
+        if not self._made:
+            context = ssl.create_default_context()
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._made.append(context)
+        return self._made[0]
+
+    async def ask(
+        self, url: str, method: str, body: Any, headers: Mapping[str, str], key: str
+    ) -> dict[str, Any]:
+        """Errors: `ToolFailed` if nothing happened, `TransientError` if it may be tried again,
+        `Undecided`."""
+        target = _target(url)
+        sent, content = _prepared(method, body, headers, key)
+        async with asyncio.timeout(self.timeout_s):
+            for _ in range(REDIRECTS_MAX + 1):
+                reply, secrets = await self._once(target, method, sent, content)
+                onward = _onward(target, method, reply)
+                if onward is None:
+                    return _result(method, reply, secrets)
+                if onward.origin != target.origin:
+                    sent = {name: sent[name] for name in sent if name not in FREE_HEADERS}
+                target = onward
+        raise ToolFailed(
+            "the server sends from one address to the next", expected="at most 3 times"
+        )
+
+    async def _once(
+        self, target: Target, method: str, sent: Mapping[str, str], content: bytes | None
+    ) -> tuple[Reply, tuple[str, ...]]:
+        rule = _rule(self.rules, target)
+        try:
+            own, secrets = rule.filled(self.environ)
+        except MissingKey as error:
+            raise ToolFailed(error.message, expected=error.expected, got=error.got) from None
+        addresses = await _threads.run(
+            lambda: addresses_of(
+                target.host, target.port, private=rule.private, resolve=self.resolve
+            )
+        )
+        line = Line(target, addresses, self.trust())
+        own = {name.lower(): value for name, value in own.items()}
+        headers = {"host": target.authority, **sent, **own}
+        try:
+            reply = await _threads.run(
+                lambda: line.exchange(method, headers, content, timeout_s=self.timeout_s)
+            )
+        except NotSent as error:
+            if method == "GET":
+                raise
+            raise ToolFailed(f"nothing was sent: {error}") from None
+        except Cut as error:
+            if method != "GET":
+                raise Undecided(str(error)) from None
+            if isinstance(error, Unusable):
+                raise ToolFailed(str(error)) from None
+            raise
+        finally:
+            line.cut()
+        return reply, secrets
+
+
+def http_json_tool(
+    allow: Iterable[str | Mapping[str, Any] | HttpRule],
+    *,
+    environ: Mapping[str, str] | None = None,
+    context: ssl.SSLContext | None = None,
+    resolve: Resolver = system_resolver,
+    timeout_s: float = TIMEOUT_S,
+) -> Tool[..., Any]:
+    """The tool, for `Kernel.open(tools=[...])`.
+
+    `allow`: URLs, below which everything may be asked, or `HttpRule`s with headers and `private`. `environ`
+    is where secrets of headers are read, at each call. Errors: `InvalidConfig`.
+    """
+    client = Client(
+        rules=rules_from(allow), environ=os.environ if environ is None else environ,
+        context=context, resolve=resolve, timeout_s=timeout_s,
+    )  # fmt: skip
+
+    async def http_json(
+        url: str,
+        ctx: ToolContext,
+        method: Method = "GET",
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Ask a server for JSON (GET), or send it JSON (POST, PUT, PATCH, DELETE); only servers on the
+        list of allowed URLs. Returns the status and the JSON of the reply."""
+        return await client.ask(url, method, body, headers or {}, ctx.idempotency_key)
+
+    return HttpTool(http_json, timeout_s=timeout_s + 5)
+
+
+class HttpTool(Tool[..., Any]):
+    """Dangerous until a call says that it only reads."""
+
+    def __init__(self, function: Any, *, timeout_s: float) -> None:
+        super().__init__(function, name=NAME, side_effect=True, risk="high", timeout_s=timeout_s)
+
+    def for_call(self, arguments: Mapping[str, Any]) -> Tool[..., Any]:
+        """The facts that hold for one call."""
+        if arguments.get("method", "GET") != "GET":
+            return self
+        reading = copy.copy(self)
+        reading.side_effect, reading.risk = False, "low"
+        return reading
+
+
+def _target(url: str) -> Target:
+    try:
+        return parse_url(url)
+    except UnclearUrl as error:
+        raise ToolFailed(f"the URL {error}", got=repr(url)[:200]) from None
+
+
+def _rule(rules: tuple[HttpRule, ...], target: Target) -> HttpRule:
+    try:
+        return rule_for(rules, target)
+    except NotGranted as error:
+        raise ToolFailed(error.message, expected=error.expected, got=error.got) from None
+
+
+def _prepared(
+    method: str, body: Any, headers: Mapping[str, str], key: str
+) -> tuple[dict[str, str], bytes | None]:
+    """Headers and bytes of a request. Errors: `ToolFailed`."""
+    found: dict[str, str] = {}
+    for name, value in headers.items():
+        if name.lower() not in FREE_HEADERS:
+            raise ToolFailed(
+                "this header cannot be set by a call", expected=", ".join(sorted(FREE_HEADERS)),
+                got=repr(name)[:80],
+            )  # fmt: skip
+        if not re.fullmatch(r"[ -~]{1,1000}", value) or value != value.strip():
+            raise ToolFailed(f"the value of header {name.lower()}", expected="printable ASCII")
+        found[name.lower()] = value
+    sent = {"accept": "application/json", "accept-encoding": "gzip", "connection": "close", **found}
+    sent["user-agent"] = "artelier"
+    content: bytes | None = None
+    if method == "GET":
+        if body is not None:
+            raise ToolFailed("a GET has no body", expected="the query in the URL")
+        return sent, None
+    sent["idempotency-key"] = (
+        key if re.fullmatch(r"[!-~]{1,255}", key) else hashlib.sha256(key.encode()).hexdigest()
+    )
+    if body is not None:
+        content = msgspec.json.encode(body)
+        if len(content) > SENT_BYTES_MAX:
+            raise ToolFailed(
+                "the body is too large",
+                expected=f"at most {SENT_BYTES_MAX} bytes",
+                got=len(content),
+            )
+        sent["content-type"] = "application/json"
+    sent["content-length"] = str(len(content or b""))
+    return sent, content
+
+
+def _onward(target: Target, method: str, reply: Reply) -> Target | None:
+    """Where a redirect leads; None if the reply is the answer.
+
+    Only a redirect that keeps the method of a side effect is followed: after any other, the thing was done.
+    """
+    if reply.status not in ((301, 302, 303, 307, 308) if method == "GET" else (307, 308)):
+        return None
+    location = reply.location or ""
+    if location.startswith("/") and not location.startswith("//"):
+        location = f"{target.scheme}://{target.authority}{location}"
+    onward = _target(location)
+    if target.scheme == "https" and onward.scheme == "http":
+        raise ToolFailed("the server sends to an address that is not encrypted", got=onward.host)
+    return onward
+
+
+def _result(method: str, reply: Reply, secrets: tuple[str, ...]) -> dict[str, Any]:
+    is_reading, status = method == "GET", reply.status
+    if 200 <= status < 300 or (status == 304 and is_reading) or (status == 303 and not is_reading):
+        return {"status": status, "body": _value(reply, secrets, is_reading=is_reading)}
+    said = f"the server answered {status}"
+    about = _about(reply, secrets)
+    if status == 429 or (is_reading and (status >= 500 or status == 408)):
+        if is_reading:
+            raise TransientError(said, got=about, retry_after_s=_seconds(reply.retry_after))
+        raise ToolFailed(f"{said}: too many requests, nothing was done", got=about)
+    if 400 <= status < 500 and (is_reading or status not in _UNCLEAR):
+        raise ToolFailed(said, got=about)
+    if is_reading:
+        raise ToolFailed(said, expected="a status of success", got=about)
+    raise Undecided(f"{said}: whether it did what was asked is not known", got=about)
+
+
+def _value(reply: Reply, secrets: tuple[str, ...], *, is_reading: bool) -> Any:
+    """The JSON of a reply. What was done is done, whatever came back; but what was read must be readable."""
+    if not reply.body.strip():
+        return None
+    problem = ""
+    if reply.kind != "application/json" and not reply.kind.endswith("+json"):
+        problem = f"the reply is no JSON but {reply.kind[:80] or 'of no type'}"
+    else:
+        try:
+            return _without(msgspec.json.decode(reply.body), secrets)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            problem = "the reply says that it is JSON, and is none"
+    if is_reading:
+        raise ToolFailed(problem, expected="application/json")
+    return {"note": problem}
+
+
+def _about(reply: Reply, secrets: tuple[str, ...]) -> str | None:
+    """What a refusal says of itself, bounded."""
+    if reply.kind != "application/json" and not reply.kind.endswith("+json"):
+        return None
+    try:
+        value = _without(msgspec.json.decode(reply.body), secrets)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    return msgspec.json.encode(value).decode()[:1_000]
+
+
+def _without(value: Any, secrets: tuple[str, ...]) -> Any:
+    """The value without secrets of ours, which a server may send back."""
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, "[secret]")
+        return value
+    if isinstance(value, list):
+        return [_without(item, secrets) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return {_without(key, secrets): _without(item, secrets) for key, item in pairs}
+    return value
+
+
+def _seconds(told: str | None) -> float | None:
+    """Retry-After in seconds; dates are left to the usual backoff."""
+    if told is None or not re.fullmatch(r"[0-9]{1,6}", told.strip()):
+        return None
+    return min(float(told), RETRY_AFTER_MAX_S)

@@ -1,0 +1,250 @@
+"""Which URLs may be asked: a list of prefixes, compared with what a URL really says.
+
+A URL has one spelling here. What has two readings (encoded slashes and dots, backslashes, userinfo, numbers
+that are addresses, letters of other alphabets) is refused, not interpreted: the server, or a library on the
+way, might read it the other way.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, cast
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from artelier.errors import InvalidConfig, MissingKey, NotGranted
+
+URL_CHARS_MAX = 4_000
+RULES_MAX = 1_000
+PORTS = {"http": 80, "https": 443}
+
+_PLAIN = re.compile(r"[!-~]+")
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
+_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_PATH_TRICKS = re.compile(r"%(?:2[eEfF5]|5[cC]|[01][0-9A-Fa-f]|7[fF])")
+"""Dots, slashes, percent signs, backslashes and controls, encoded: some servers decode before they look."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_VALUE = re.compile(r"(?P<before>(?:[!-~]+ )?)env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+_SECRET = re.compile(r"auth|cookie|key|token|secret|password|credential|session", re.IGNORECASE)
+_OURS = frozenset((
+    "host", "connection", "content-length", "content-type", "transfer-encoding", "accept",
+    "accept-encoding", "idempotency-key", "expect", "upgrade", "te", "trailer", "proxy-authorization",
+    "proxy-connection", "keep-alive",
+))  # fmt: skip
+
+
+class UnclearUrl(ValueError):
+    """A URL that is none, or that has two readings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A URL taken apart, in its one spelling."""
+
+    scheme: str
+    host: str
+    """Lower case ASCII: a name, an IPv4 address, or an IPv6 address in brackets."""
+    port: int
+    path: str
+    query: str
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return (self.scheme, self.host, self.port)
+
+    @property
+    def authority(self) -> str:
+        return self.host if self.port == PORTS[self.scheme] else f"{self.host}:{self.port}"
+
+    @property
+    def line(self) -> str:
+        """What stands in the first line of a request."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.line}"
+
+
+def parse_url(url: object) -> Target:
+    """Errors: `UnclearUrl` that says what is wrong with it."""
+    if not isinstance(url, str) or not 0 < len(url) <= URL_CHARS_MAX:
+        raise UnclearUrl(f"is no text of 1 to {URL_CHARS_MAX} characters")
+    if not _PLAIN.fullmatch(url) or "\\" in url:
+        raise UnclearUrl(
+            "has blanks, backslashes, control characters or letters beyond ASCII; write a host in its"
+            " xn-- form, and percent-encode the rest"
+        )
+    if "#" in url:
+        raise UnclearUrl("has a fragment, which is never sent")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise UnclearUrl("has a broken host or port") from None
+    scheme = parts.scheme
+    if scheme not in PORTS:
+        raise UnclearUrl("is not of https or http")
+    if "@" in parts.netloc:
+        raise UnclearUrl("has a user name or password; secrets belong in the headers of a rule")
+    if port == 0 or parts.netloc.endswith(":"):
+        raise UnclearUrl("has a broken port")
+    path = parts.path or "/"
+    _check_path(path, parts.query)
+    return Target(
+        scheme=scheme, host=_host(parts.netloc, parts.hostname or ""), port=port or PORTS[scheme],
+        path=path, query=parts.query,
+    )  # fmt: skip
+
+
+def _host(netloc: str, name: str) -> str:
+    if netloc.startswith("["):
+        try:
+            address = ipaddress.IPv6Address(name)
+        except ValueError:
+            raise UnclearUrl("has a broken address") from None
+        if address.scope_id is not None:
+            raise UnclearUrl("has an address of one link alone")
+        return f"[{address}]"
+    if len(name) > 253 or not _HOST.fullmatch(name):
+        raise UnclearUrl("has a broken host")
+    if _NUMBER.fullmatch(
+        name.rpartition(".")[2]
+    ):  # 2130706433, 0x7f.1 and 0177.0.0.1 are addresses too
+        try:
+            return str(ipaddress.IPv4Address(name))
+        except ValueError:
+            raise UnclearUrl("has an address that is not four decimal numbers") from None
+    return name
+
+
+def _check_path(path: str, query: str) -> None:
+    if _PERCENT.search(path) or _PERCENT.search(query):
+        raise UnclearUrl("has a percent sign that encodes nothing")
+    if _PATH_TRICKS.search(path):
+        raise UnclearUrl(
+            "has encoded dots, slashes, percent signs or control characters in its path"
+        )
+    for segment in path.split("/"):
+        if segment.partition(";")[0] in (".", ".."):
+            raise UnclearUrl("has . or .. in its path")
+    try:
+        unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise UnclearUrl("has bytes in its path that are no UTF-8") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRule:
+    """A prefix of URLs that may be asked, and with what.
+
+    `private`: it may lead to this machine or a private network. `headers`: sent with each request that the
+    rule allows and nowhere else; a value that ends in `env:NAME` takes that entry of the environment.
+    """
+
+    url: str
+    private: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        """Errors: `InvalidConfig`."""
+        try:
+            target = parse_url(self.url)
+        except UnclearUrl as error:
+            raise InvalidConfig(f"an allowed URL {error}", got=repr(self.url)[:200]) from None
+        if target.query or "?" in self.url:
+            raise InvalidConfig("an allowed URL has a query", got=repr(self.url)[:200])
+        if not isinstance(cast(object, self.private), bool):
+            raise InvalidConfig("private", expected="true or false", got=repr(self.private)[:80])
+        for name, value in self.headers.items():
+            _check_header(name, value)
+            if target.scheme == "http" and not self.private and _VALUE.fullmatch(value):
+                raise InvalidConfig(
+                    f"header {name} of {self.url} would send a secret unencrypted",
+                    expected="an https URL",
+                )
+        object.__setattr__(self, "headers", MappingProxyType(dict(self.headers)))
+
+    @property
+    def target(self) -> Target:
+        return parse_url(self.url)
+
+    def allows(self, target: Target) -> bool:
+        """Whether a URL has this origin and lies below this path."""
+        own = self.target
+        below = own.path if own.path.endswith("/") else f"{own.path}/"
+        return own.origin == target.origin and (
+            target.path == own.path or target.path.startswith(below)
+        )
+
+    def filled(self, environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Headers with the secrets in place, and those secrets. Errors: `MissingKey`."""
+        filled: dict[str, str] = {}
+        secrets: list[str] = []
+        for name, value in self.headers.items():
+            if (found := _VALUE.fullmatch(value)) is None:
+                filled[name] = value
+                continue
+            secret = environ.get(found["name"], "").strip()
+            if not _PLAIN.fullmatch(secret):
+                raise MissingKey(
+                    f"header {name} of the rule {self.url} needs a secret",
+                    expected=f"printable ASCII without spaces in the variable {found['name']}",
+                    got=f"{len(secret)} characters" if secret else "nothing",
+                )
+            filled[name] = found["before"] + secret
+            secrets.append(secret)
+        return filled, tuple(secrets)
+
+
+def _check_header(name: object, value: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _OURS:
+        raise InvalidConfig("not a header that a rule can set", got=repr(name)[:80])
+    if not isinstance(value, str) or not re.fullmatch(r"[!-~]+(?: [!-~]+)*", value):
+        raise InvalidConfig(f"the value of header {name}", expected="printable ASCII")
+    if _SECRET.search(name) and not _VALUE.fullmatch(value):
+        raise InvalidConfig(
+            f"header {name} looks like a secret, which never stands in settings",
+            expected='the name of an entry of the environment, such as "Bearer env:API_TOKEN"',
+        )
+
+
+def rules_from(allow: Iterable[object]) -> tuple[HttpRule, ...]:
+    """Rules from URLs, tables (`{url, private, headers}`) and rules. Errors: `InvalidConfig`."""
+    if isinstance(allow, str | bytes | Mapping):
+        raise InvalidConfig("the allowed URLs", expected="a list", got="one alone")
+    found: list[HttpRule] = []
+    for one in allow:
+        if isinstance(one, HttpRule):
+            found.append(one)
+        elif isinstance(one, str):
+            found.append(HttpRule(url=one))
+        elif isinstance(one, Mapping):
+            table = cast("Mapping[str, Any]", one)
+            if unknown := set(table) - {"url", "private", "headers"}:
+                raise InvalidConfig(
+                    "an allowed URL has unknown keys", expected="url, private, headers",
+                    got=", ".join(sorted(map(str, unknown)))[:200],
+                )  # fmt: skip
+            found.append(HttpRule(**cast("dict[str, Any]", {"url": "", **table})))
+        else:
+            raise InvalidConfig("not an allowed URL", got=type(one).__name__)
+    if len(found) > RULES_MAX:
+        raise InvalidConfig("too many allowed URLs", expected=f"at most {RULES_MAX}")
+    return tuple(found)
+
+
+def rule_for(rules: Iterable[HttpRule], target: Target) -> HttpRule:
+    """The longest rule that allows a URL. Errors: `NotGranted`."""
+    fitting = [rule for rule in rules if rule.allows(target)]
+    if not fitting:
+        raise NotGranted(
+            "this URL is not on the list of allowed ones",
+            expected=", ".join(rule.url for rule in rules)[:1_000] or "nothing: the list is empty",
+            got=f"{target.scheme}://{target.authority}{target.path}"[:300],
+        )
+    return max(fitting, key=lambda rule: len(rule.url))
