@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
-from artelier.pii.detectors.words import near, words
+from artelier.pii.detectors.words import words
 from artelier.ports.pii import Found
 
 _ANY = range(16, 20)
@@ -91,8 +91,11 @@ def _window(reading: Reading, run: Run, at: int) -> int:
     """How many groups from `at` on are a card; 0 for none."""
     if run.groups[at][0] not in _BY_FIRST:
         return 0
-    if len(run.groups[at]) >= 13:
+    length = len(run.groups[at])
+    if length >= 13:
         return int(_bare(reading, run, at))
+    if length not in (4, 6):
+        return 0
     for size in (5, 4, 3, 2):
         groups = run.groups[at : at + size]
         if len(groups) == size and tuple(map(len, groups)) in _GROUPINGS:
@@ -107,7 +110,7 @@ def _bare(reading: Reading, run: Run, at: int) -> bool:
     if not (issued(digits) and luhn_fits(digits)):
         return False
     start, end = run.starts[at], run.ends_at(at)
-    if near(reading.text, start, _WORDS):
+    if reading.says(start, _WORDS):
         return not (joins(reading.before(start)) or joins(reading.after(end)))
     usual = len(digits) in _BARE_LENGTHS or (len(digits) == 19 and digits.startswith("62"))
     if len(digits) == 14 and _gtin_fits(digits):
@@ -122,8 +125,10 @@ def _grouped(reading: Reading, run: Run, at: int, size: int) -> bool:
     start, end = run.starts[at], run.ends_at(at + size - 1)
     if joins(reading.before(start)) or joins(reading.after(end)):
         return False
-    if near(reading.text, start, _WORDS):
+    if reading.says(start, _WORDS):
         return True
+    if reading.in_account(start):
+        return False
     # A fifth group like the others: a row of figures, of which these happen to fit.
     around = (at - 1, at + size)
     same = (

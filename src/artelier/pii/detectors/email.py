@@ -22,7 +22,7 @@ _SIGN = re.compile(r"@|%40")
 # Signs that RFC 5322 permits but that part things in links, code and tables (= / ? & | { } `) are left out.
 _LOCAL_LEAD = re.compile(r"(?:[.!#$%'*+^~-]|%(?:3[abdefABDEF]|2[0267fF]|5[bB]|7[bB])(?=.))+")
 _ESCAPED_DELIMITER = re.compile(r".*%(?:3[abcdefABCDEF]|2[0267cCfF]|5[bB]|7[bB])")
-_QUOTED_END = re.compile(r'\\?"(?:[^"\\\r\n@]|\\[^\r\n]){1,64}"\Z')
+_QUOTED_END = re.compile(r'\\?"\w(?:[^"\\\r\n@]|\\[^"\r\n]){0,63}\\?"\Z')
 _LABELS = r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}"
 _TOP = r"(?:[xX][nN]--[A-Za-z0-9-]{1,58}[A-Za-z0-9]|[A-Za-z]{2,24}|[^\W\d_A-Za-z]{2,24})"
 _DOMAINS = (
@@ -32,8 +32,8 @@ _DOMAINS = (
 """The whole of what looks like a domain; else its longest beginning that is one."""
 
 _FILE_ENDINGS = frozenset(
-    "png jpg jpeg gif svg webp ico bmp css js ts jsx tsx mjs json map html htm xml yaml yml toml txt md pdf csv"
-    " tgz gz whl jar dll exe so py rb go".split()
+    "png jpg jpeg gif svg webp ico css js ts jsx tsx mjs json map html htm xml yaml yml toml txt md pdf"
+    " csv tgz gz whl jar dll exe so py rb go".split()
 )  # fmt: skip
 """Of file names such as `icon@2x.png`: behind a domain that begins with a digit they are no country."""
 
@@ -46,7 +46,7 @@ class Emails(Shipped):
 
     def read(self, reading: Reading) -> Iterator[Found]:
         text = reading.text
-        if "@" not in text and "%40" not in text:
+        if "@" not in text and ("%" not in text or "%40" not in text):
             return
         last = 0
         for sign in _SIGN.finditer(text):

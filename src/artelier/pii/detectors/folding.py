@@ -6,14 +6,19 @@ leads from each place in the folded text to its place in the original.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _HYPHENS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63"
 _DOTS = "\u2024\u3002\uff61"
-_INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+_INVISIBLE = frozenset(
+    map(
+        chr,
+        (0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
+         *range(0x2060, 0x2065), *range(0x2066, 0x206A), *range(0xFE00, 0xFE10), 0xFEFF),
+    )
+)  # fmt: skip
 
 
 def _alike() -> dict[str, str]:
@@ -27,27 +32,22 @@ def _alike() -> dict[str, str]:
 
 
 _ALIKE = _alike()
-_ODD = re.compile("[" + re.escape("".join(_ALIKE)) + "]")
-_UNSEEN = re.compile(f"[{_INVISIBLE}]+")
+_ODD = _INVISIBLE | _ALIKE.keys()
 
 
 def fold(text: str) -> tuple[str, Sequence[int] | None]:
     """The text with one spelling of each character, and the original place of each, or None if unmoved.
 
-    Cost: nothing for ASCII, else one search for each of the two sorts of characters.
+    Cost: nothing for ASCII, else one pass over the text, and one for each odd character that it holds.
     """
-    if text.isascii():
+    if text.isascii() or _ODD.isdisjoint(text):
         return text, None
+    odd = _ODD.intersection(text)
     places: list[int] | None = None
-    if _UNSEEN.search(text):
-        kept: list[str] = []
-        places = []
-        last = 0
-        for unseen in _UNSEEN.finditer(text):
-            kept.append(text[last : unseen.start()])
-            places.extend(range(last, unseen.start()))
-            last = unseen.end()
-        kept.append(text[last:])
-        places.extend(range(last, len(text)))
-        text = "".join(kept)
-    return _ODD.sub(lambda match: _ALIKE[match[0]], text), places
+    unseen = odd & _INVISIBLE
+    if unseen:
+        places = [place for place, sign in enumerate(text) if sign not in unseen]
+        text = "".join(sign for sign in text if sign not in unseen)
+    for sign in odd - unseen:
+        text = text.replace(sign, _ALIKE[sign])
+    return text, places

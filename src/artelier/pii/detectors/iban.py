@@ -32,7 +32,10 @@ def _lengths() -> dict[str, int]:
 LENGTHS = _lengths()
 """Characters of an IBAN by country."""
 
-_HEAD = re.compile(rb"aa[ \-]?00[ \-]?[a0]")
+_HEADS = (b" aa00", b" aa 00 0000 ")
+"""Country and check digits in `Reading.parts`; apart from each other only before four digits, for prose has
+`of 12`."""
+
 _SIGNS = re.compile(r"[A-Za-z0-9]")
 
 
@@ -43,30 +46,25 @@ class Ibans(Shipped):
         super().__init__("IBAN")
 
     def read(self, reading: Reading) -> Iterator[Found]:
-        if (
-            b"aa00" not in reading.shape
-            and b"aa 00" not in reading.shape
-            and b"aa-00" not in reading.shape
-        ):
-            return
-        last = 0
-        for head in _HEAD.finditer(reading.shape):
-            start = head.start()
-            country = reading.text[start : start + 2].upper()
-            if start < last or country not in LENGTHS or joins(reading.before(start)):
-                continue
-            end = _end(reading, start, LENGTHS[country])
-            if end is None:
-                continue
-            normal = "".join(_SIGNS.findall(reading.text[start:end])).upper()
-            if remainder_fits(normal):
-                yield reading.found(start, end, self.kind, normal)
-                last = end
+        for head in _HEADS:
+            last = 0
+            start = reading.parts.find(head)
+            while start >= 0:
+                end = _end(reading, start) if start >= last else None
+                if end is not None:
+                    normal = "".join(_SIGNS.findall(reading.text[start:end])).upper()
+                    if remainder_fits(normal):
+                        yield reading.found(start, end, self.kind, normal)
+                        last = end
+                start = reading.parts.find(head, start + 1)
 
 
-def _end(reading: Reading, start: int, length: int) -> int | None:
-    """The place behind `length` letters and digits, if nothing but single separators parts them."""
-    text, at, left = reading.text, start, length
+def _end(reading: Reading, start: int) -> int | None:
+    """The place behind as many letters and digits as the country has, parted by single signs or none."""
+    text, at = reading.text, start
+    left = LENGTHS.get(text[start : start + 2].upper(), 0)
+    if not left or joins(reading.before(start)):
+        return None
     parted = False
     while left:
         sign = text[at : at + 1]

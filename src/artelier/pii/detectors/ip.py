@@ -50,6 +50,8 @@ class Ips(Shipped):
 
     def _six(self, reading: Reading) -> Iterator[Found]:
         last = 0
+        if ":" not in reading.text:
+            return
         for colons in _COLONS.finditer(reading.shape):
             if colons.start() < last:
                 continue
@@ -85,7 +87,7 @@ def _four(reading: Reading, dot: int) -> tuple[int, int] | None:
         return None
     start, end = before.start(), after.end()
     first, behind = reading.before(start), reading.after(end)
-    if joins(first) or joins(behind) or (first and first in ".,"):
+    if joins(first) or joins(behind) or first == ".":
         return None
     if first == "-" and start > 1 and joins(text[start - 2]):
         return None
@@ -95,7 +97,7 @@ def _four(reading: Reading, dot: int) -> tuple[int, int] | None:
 
 
 def _is_version(text: str, start: int) -> bool:
-    before = text[max(0, start - 24) : start]
+    before = text[max(0, start - 24) : start].lower()
     if before.endswith(("==", ">=", "<=", "~=", "^", "§", "§ ")):
         return True
     return any(_BETWEEN.fullmatch(before, match.end()) for match in _VERSION.finditer(before))

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 from artelier.pii.detectors.national_forms import (
     BY_SHAPE,
-    GROUPS_MAX,
-    MIXED_SHAPES,
+    FREE_SHAPES,
+    ONE_WORD,
+    SEVERAL_WORDS,
+    SIZES_BY_FIRST,
     Form,
     is_valid,
 )
 from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
-from artelier.pii.detectors.words import near
 from artelier.ports.pii import Found
 
 _SIGNS = re.compile("[A-Za-z0-9]+")
@@ -36,31 +37,55 @@ class NationalIds(Shipped):
                 if size:
                     yield self._found(reading, run.starts[at], run.ends_at(at + size - 1))
                 at += size or 1
-        if reading.mixed:
-            yield from self._mixed(reading)
-
-    def _mixed(self, reading: Reading) -> Iterator[Found]:
-        """Shapes with letters: each is looked for on its own, which costs little where it does not stand."""
-        for shape in MIXED_SHAPES:
-            start = reading.shape.find(shape)
-            while start >= 0:
+        for start, shapes in _lettered(reading):
+            for shape in shapes:
                 end = start + len(shape)
-                if _stands_free(reading, start, end) and _fits(reading, shape, start, end):
+                if (
+                    reading.shape.startswith(shape, start)
+                    and _stands_free(reading, start, end)
+                    and _fits(reading, shape, start, end)
+                ):
                     yield self._found(reading, start, end)
-                    start = end - 1
-                start = reading.shape.find(shape, start + 1)
 
     def _found(self, reading: Reading, start: int, end: int) -> Found:
         normal = "".join(_SIGNS.findall(reading.text[start:end])).upper()
         return reading.found(start, end, self.kind, normal)
 
 
+def _lettered(reading: Reading) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+    """Places where a shape with letters may stand, and which ones."""
+    parts = reading.parts
+    for sign, several in SEVERAL_WORDS.items():
+        if sign not in parts:
+            continue
+        for words, shapes in several.items():
+            start = parts.find(words)
+            while start >= 0:
+                yield start, shapes
+                start = parts.find(words, start + 1)
+    for sign in (b"a0", b"0a"):
+        at = parts.find(sign)
+        while at >= 0:
+            start, end = parts.rfind(b" ", 0, at) + 1, parts.find(b" ", at)
+            shapes = ONE_WORD.get(parts[start:end])
+            if shapes is not None:
+                yield start - 1, shapes
+            at = parts.find(sign, end)
+
+
 def _groups_of_id(reading: Reading, run: Run, at: int) -> int:
     start = run.starts[at]
-    for size in range(min(GROUPS_MAX, len(run.groups) - at), 0, -1):
+    left = len(run.groups) - at
+    for size in SIZES_BY_FIRST.get(len(run.groups[at]), ()):
+        if size > left:
+            continue
         end = run.ends_at(at + size - 1)
         shape = reading.shape[start:end]
-        if shape not in BY_SHAPE or not _parted(run, at, size):
+        if shape not in BY_SHAPE or not (shape in FREE_SHAPES or reading.words(start)):
+            continue
+        if not _parted(run, at, size):
+            continue
+        if size > 1 and reading.in_account(start):
             continue
         if _stands_free(reading, start, end) and _fits(reading, shape, start, end):
             return size
@@ -96,9 +121,9 @@ def _fits(reading: Reading, shape: bytes, start: int, end: int) -> bool:
 
 
 def _is(form: Form, reading: Reading, written: str, start: int) -> bool:
-    if form.word_needed and not near(reading.text, start, form.words):
+    if form.word_needed and not reading.says(start, form.words):
         return False
     compact = "".join(_SIGNS.findall(written)).upper()
     if not is_valid(form.check, compact, written):
         return False
-    return not form.doubtful(written) or near(reading.text, start, form.words)
+    return not form.doubtful(written) or reading.says(start, form.words)

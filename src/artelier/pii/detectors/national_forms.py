@@ -6,14 +6,11 @@ A shape is the writing with `0` for a digit and `a` for a letter, as in `Reading
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from artelier.pii.detectors.words import words
-
-GROUPS_MAX = 7
-"""Of digits in one number: the seven of the French one."""
 
 _GENERAL = (
     "national id", "national_id", "national number", "id number", "id no", "tax id", "tax_id", "tin(?![a-z])",
@@ -133,8 +130,51 @@ def _by_shape() -> dict[bytes, list[Form]]:
 
 
 BY_SHAPE = _by_shape()
-MIXED_SHAPES = tuple(sorted((shape for shape in BY_SHAPE if b"a" in shape), key=len, reverse=True))
-"""Shapes with letters, the longest first."""
+FREE_SHAPES = frozenset(
+    shape for shape, forms in BY_SHAPE.items() if not all(form.word_needed for form in forms)
+)
+"""Shapes that some form takes without a word."""
+
+
+def _sizes() -> dict[int, tuple[int, ...]]:
+    sizes: dict[int, set[int]] = {}
+    for shape in BY_SHAPE:
+        groups = [len(group) for group in re.findall("0+", shape.decode())]
+        if b"a" not in shape:
+            sizes.setdefault(groups[0], set()).add(len(groups))
+    return {first: tuple(sorted(counts, reverse=True)) for first, counts in sizes.items()}
+
+
+SIZES_BY_FIRST = _sizes()
+"""By the length of the first group of digits: of how many groups a shape has, the most first."""
+
+
+def _words_of(shape: bytes) -> bytes:
+    return re.sub(rb"[^a0]", b" ", shape)
+
+
+def _by_words(shapes: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+    table: dict[bytes, tuple[bytes, ...]] = {}
+    for shape in shapes:
+        table[_words_of(shape)] = (*table.get(_words_of(shape), ()), shape)
+    return table
+
+
+_LETTERED = [shape for shape in BY_SHAPE if b"a" in shape]
+ONE_WORD = _by_words(shape for shape in _LETTERED if b" " not in _words_of(shape))
+"""Shapes of letters and digits in one word, by that word in `Reading.parts`."""
+
+_SEVERAL = {
+    b" " + words + b" ": shapes for words, shapes in _by_words(_LETTERED).items() if b" " in words
+}
+_SIGNS_OF_SEVERAL = (b"00 a ", b"0a")
+SEVERAL_WORDS = {
+    sign: {words: shapes for words, shapes in _SEVERAL.items() if sign in words}
+    for sign in _SIGNS_OF_SEVERAL
+}
+"""Shapes of several words with letters, by a sign that most texts do not hold, and by their words."""
+
+assert all(any(sign in words for sign in _SIGNS_OF_SEVERAL) for words in _SEVERAL)
 
 
 def is_valid(check: str, compact: str, written: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from artelier.pii.detectors.phone_plans import international, national, written_nationally
 from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
-from artelier.pii.detectors.words import adjoins, near, words
+from artelier.pii.detectors.words import adjoins, words
 from artelier.ports.pii import Found
 
 _DIGITS_MAX = 15
@@ -18,11 +18,11 @@ _DIGITS_MAX = 15
 _GROUPS_MAX = 8
 
 _WORDS = words(
-    "tel(?![a-z])", "telefon", "telephone", "teléfono", "téléphone", "phone", "fone", "mobile?(?![a-z])",
-    "mobil(?:e|nummer|telefon|funk)?(?![a-z])", "cell(?:phone|ular)?(?![a-z])", "celular", "móvil", "movil",
-    "call(?:s|ed|ing|back)?(?![a-z])", "fax", "handy", "whatsapp", "signal(?![a-z])",
-    "sms(?![a-z])", "ph(?![a-z])", "mob(?![a-z])", "msisdn", "hotline", "dial", "ring(?![a-z])", "anruf", "rufnummer", "komórk",
-    "тел", "моб",     "電話", "电话", "手机", "携帯",
+    "tel(?![a-z])", "telefon", "telephone", "teléfono", "téléphone", "phone", "fone",
+    "mobile?(?![a-z])", "mobil(?:e|nummer|telefon|funk)?(?![a-z])", "cell(?:phone|ular)?(?![a-z])",
+    "celular", "móvil", "movil", "call(?:s|ed|ing|back)?(?![a-z])", "fax", "handy", "whatsapp",
+    "signal(?![a-z])", "sms(?![a-z])", "ph(?![a-z])", "mob(?![a-z])", "msisdn", "hotline", "dial",
+    "ring(?![a-z])", "anruf", "rufnummer", "komórk", "тел", "моб", "電話", "电话", "手机", "携帯",
 )  # fmt: skip
 
 
@@ -34,26 +34,41 @@ class Phones(Shipped):
 
     def read(self, reading: Reading) -> Iterator[Found]:
         for run in reading.runs:
+            said = reading.says(run.starts[0], _WORDS)
+            if len(run.groups) == 1 and not (said or _is_led(reading, run)):
+                continue
             at = 0
             while at < len(run.groups):
-                size, normal = _phone(reading, run, at)
+                size, normal = _phone(reading, run, at, said=said)
                 if size:
                     start, end = _span(reading, run, at, size)
                     yield reading.found(start, end, self.kind, normal)
                 at += size or 1
 
 
-def _phone(reading: Reading, run: Run, at: int) -> tuple[int, str]:
-    """How many groups from `at` on are a phone number, and its normal form; (0, "") for none."""
-    start = run.starts[at]
-    lead = reading.text[max(0, start - 3) : start].rstrip(" (").lstrip("(")
-    if lead.endswith("+") or (at and run.gaps[at - 1].endswith("+")):
-        return _with_plus(reading, run, at)
-    if not _begins(reading, run, at):
+def _is_led(reading: Reading, run: Run) -> bool:
+    """Whether a plus or two zeros begin the run: without them or a word a bare number is none."""
+    start = run.starts[0]
+    return run.groups[0].startswith("00") or "+" in reading.text[max(0, start - 3) : start]
+
+
+def _phone(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
+    """How many groups from `at` on are a phone number, and its normal form; (0, "") for none.
+
+    `said`: a word before the run says that it holds one. No word stands within a run.
+    """
+    group, start = run.groups[at], run.starts[at]
+    if at == 0 and "+" in reading.text[max(0, start - 3) : start]:
+        lead = reading.text[max(0, start - 3) : start]
+        return _with_plus(reading, run, at) if lead.rstrip(" (").endswith("+") else (0, "")
+    zeros = group.startswith("00")
+    american = len(group) == 3 or group == "1"
+    first = at == 0 and (group[0] == "0" or reading.before(start) == "(")
+    if not (said or zeros or american or first) or not _begins(reading, run, at):
         return 0, ""
-    if run.groups[at].startswith("00") and run.groups[at][2:3] != "0":
-        return _with_zeros(reading, run, at)
-    return _nationally(reading, run, at)
+    if zeros and group[2:3] != "0":
+        return _with_zeros(reading, run, at, said=said)
+    return _nationally(reading, run, at, said=said)
 
 
 def _begins(reading: Reading, run: Run, at: int) -> bool:
@@ -116,8 +131,7 @@ def _without_trunk(run: Run, at: int, size: int) -> str:
     return "".join(kept)
 
 
-def _with_zeros(reading: Reading, run: Run, at: int) -> tuple[int, str]:
-    said = near(reading.text, run.starts[at], _WORDS)
+def _with_zeros(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
     for size in _sizes(run, at, 10):
         if not _ends(reading, run, at, size):
             continue
@@ -136,12 +150,11 @@ def _is_article(digits: str) -> bool:
     return len(digits) in (13, 14) and (sum(values[0::2]) + 3 * sum(values[1::2])) % 10 == 0
 
 
-def _nationally(reading: Reading, run: Run, at: int) -> tuple[int, str]:
-    american = _american(reading, run, at)
+def _nationally(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
+    american = _american(reading, run, at, said=said)
     if american[0]:
         return american
     start = run.starts[at]
-    said = near(reading.text, start, _WORDS)
     alone = not said and not _goes_on(reading, run, at)
     bracketed = reading.before(start) == "(" and at < len(run.gaps) and ")" in run.gaps[at]
     if not (said or bracketed or run.groups[at].startswith("0")):
@@ -150,7 +163,7 @@ def _nationally(reading: Reading, run: Run, at: int) -> tuple[int, str]:
         if not _ends(reading, run, at, size):
             continue
         digits = _digits(run, at, size)
-        if said and (normal := national(digits)):
+        if said and (normal := national(digits, run.groups[at : at + size])):
             return size, normal
         if alone and size > 1 and (normal := _by_form(run, at, size, bracketed=bracketed)):
             return size, normal
@@ -166,9 +179,8 @@ def _nationally(reading: Reading, run: Run, at: int) -> tuple[int, str]:
 def _goes_on(reading: Reading, run: Run, at: int) -> bool:
     """Whether digits stand before, only a space away: then this may be the rest of a longer number."""
     start = run.starts[at]
-    return at > 0 or (
-        start > 1 and reading.text[start - 1] == " " and reading.text[start - 2].isdigit()
-    )
+    parted = start > 1 and reading.text[start - 1] == " " and reading.text[start - 2].isdigit()
+    return at > 0 or parted or reading.in_account(start)
 
 
 def _like_a_phone(run: Run, at: int, size: int) -> bool:
@@ -187,14 +199,14 @@ def _by_form(run: Run, at: int, size: int, *, bracketed: bool) -> str | None:
     groups = run.groups[at : at + size]
     gaps = run.gaps[at : at + size - 1]
     if bracketed:
-        return national(digits) if 8 <= len(digits) <= 11 else None
+        return national(digits, groups) if 8 <= len(digits) <= 11 else None
     if not 9 <= len(digits) <= 12 or digits.startswith("00") or len(groups[0]) > 6:
         return None
     loose = all(gap in (" ", "/", " / ", "/ ", " /", " - ") for gap in gaps)
     return written_nationally(digits, groups, loose=loose)
 
 
-def _american(reading: Reading, run: Run, at: int) -> tuple[int, str]:
+def _american(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
     """Three, three and four digits: the form of North America, which nothing else has."""
     lead = int(run.groups[at] == "1")
     groups = run.groups[at + lead : at + lead + 3]
@@ -211,7 +223,7 @@ def _american(reading: Reading, run: Run, at: int) -> tuple[int, str]:
         return 0, ""
     assigned = groups[1][0] not in "01" or groups[0] == "555"
     alone = gaps[1] != " " or (at == 0 and lead + 3 == len(run.groups))
-    if bracketed or (assigned and alone) or near(reading.text, run.starts[at], _WORDS):
+    if bracketed or (assigned and alone) or said:
         return lead + 3, "+1" + "".join(groups)
     return 0, ""
 
@@ -224,12 +236,12 @@ def _span(reading: Reading, run: Run, at: int, size: int) -> tuple[int, int]:
     while lead > max(floor, start - 3) and reading.text[lead - 1] in "+( ":
         lead -= 1
     taken = reading.text[lead:start].lstrip(" ")
+    bracketed = at < len(run.gaps) and run.gaps[at].startswith(")")
     if "+" in taken:
-        taken = taken[taken.index("+") - (taken.index("+") > 0) :].lstrip(" ")
-    elif "(" in taken:
+        plus = taken.index("+")
+        taken = taken[plus - (bracketed and plus > 0) :]
+    elif bracketed and "(" in taken:
         taken = taken[taken.rindex("(") :]
     else:
         taken = ""
-    if taken.startswith("(") and ")" not in reading.text[start:end]:
-        taken = taken[1:]
     return start - len(taken), end

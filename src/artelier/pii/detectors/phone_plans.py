@@ -18,7 +18,7 @@ REGIONS = tuple(
 
 _NATIONAL_DIGITS_MIN = 5
 
-_ZERO_OPTIONAL = ("IN", "CN", "TR", "KR", "IL")
+_ZERO_OPTIONAL = ("IN", "CN", "TR", "KR", "IL", "BR", "AR", "UA")
 """Where people leave the zero of a national call away, at least before the number of a mobile."""
 
 _BRITISH_EXAMPLES = "07700900"
@@ -106,19 +106,31 @@ def _valid_in(digits: str) -> Iterator[PhoneNumber]:
             yield number
 
 
-def national(digits: str) -> str | None:
-    """E.164 of digits that some country's people would dial, or None."""
+def national(digits: str, groups: Sequence[str]) -> str | None:
+    """E.164 of digits that some country's people would dial, or None.
+
+    Of several countries the one that groups them so is right, else the first of `REGIONS`.
+    """
     from phonenumbers import PhoneNumberFormat, format_number
 
     if digits.startswith(_BRITISH_EXAMPLES) and len(digits) == 11:
         return "+44" + digits[1:]
-    for number in _valid_in(digits):
-        return format_number(number, PhoneNumberFormat.E164)
+    numbers = list(_valid_in(digits))
+    if len(groups) > 1:
+        numbers.sort(key=lambda number: _usual_groups(number) != list(groups))
+    if numbers:
+        return format_number(numbers[0], PhoneNumberFormat.E164)
     plan = _plan(1)
     american = digits[1:] if len(digits) == 11 and digits[0] == "1" else digits
     if plan is not None and len(american) == 10 and plan[0].fullmatch(american):
         return "+1" + american
     return None
+
+
+def _usual_groups(number: PhoneNumber) -> list[str]:
+    from phonenumbers import PhoneNumberFormat, format_number
+
+    return re.findall("[0-9]+", format_number(number, PhoneNumberFormat.NATIONAL))
 
 
 def written_nationally(digits: str, groups: Sequence[str], *, loose: bool) -> str | None:
@@ -137,7 +149,6 @@ def written_nationally(digits: str, groups: Sequence[str], *, loose: bool) -> st
     for number in _valid_in(digits):
         if number_type(number) not in personal:
             continue
-        usual = re.findall("[0-9]+", format_number(number, PhoneNumberFormat.NATIONAL))
-        if loose or usual == list(groups):
+        if loose or _usual_groups(number) == list(groups):
             return format_number(number, PhoneNumberFormat.E164)
     return None

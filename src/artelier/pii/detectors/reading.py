@@ -13,15 +13,21 @@ from functools import cached_property
 from typing import NamedTuple
 
 from artelier.pii.detectors.folding import fold
+from artelier.pii.detectors.words import NEAR_CHARS_MAX, words_before
 from artelier.ports.pii import Found
 
 RUN_DIGITS_MIN = 7
 """Shorter runs of digits are no value that any detector knows."""
 
+BARE_DIGITS_MIN = 13
+"""A number without separators, words and signs before it is a value from here on: a card's."""
+
 _SHAPES = bytes(
     ord("0") if chr(code).isdigit() else ord("a") if chr(code).isalpha() else code
     for code in range(128)
 ) + bytes([ord("?")] * 128)
+
+_PARTS = bytes(code if chr(code) in "a0_" else ord(" ") for code in range(256))
 
 _REF = re.compile(r"b:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 # Starts at a digit so that the search can jump to it. A plain decimal and a plain date are passed over here,
@@ -33,9 +39,12 @@ _DATE = re.compile(
     r"(?<![0-9])(?:(?:19|20)[0-9]{2}([-./])[01]?[0-9]\1[0-3]?[0-9]"
     r"|[0-3]?[0-9]([-./])[0-3]?[0-9]\2(?:19|20)[0-9]{2})(?![0-9])"
 )
-_PART = re.compile(r"[0-9]+(?:[ .\-/()]{1,3}[0-9]+)*")
+_PART = re.compile(r"[0-9]+(?:(?:\.|[ \-/()]{1,3})[0-9]+)*")
 _DIGITS = re.compile(r"[0-9]+")
 
+
+_ACCOUNT = re.compile(r"[A-Z]{2}[0-9]{2}(?:[ -][A-Za-z0-9]{4}){0,8}[ -]\Z")
+_ACCOUNT_CHARS_MAX = 45
 
 CJK_FIRST = "\u2e80"
 """From here on scripts write no spaces between words, so that a letter before a number joins nothing."""
@@ -75,6 +84,7 @@ class Reading:
         self.text = folded
         self.bytes = folded.encode("ascii", "replace")
         self.shape = self.bytes.translate(_SHAPES)
+        self._said: dict[int, str] = {}
 
     @cached_property
     def lower(self) -> bytes:
@@ -82,9 +92,12 @@ class Reading:
         return self.bytes.lower()
 
     @cached_property
-    def mixed(self) -> bool:
-        """Whether a letter stands beside a digit anywhere."""
-        return b"a0" in self.shape or b"0a" in self.shape
+    def parts(self) -> bytes:
+        """The shape with spaces for all that parts words, and one more before and behind.
+
+        A search for ` aa00 ` in it finds whole words only, at the place of their first letter.
+        """
+        return b" " + self.shape.translate(_PARTS) + b" "
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -95,6 +108,11 @@ class Reading:
         text = self.text
         for match in _RUN.finditer(self.shape):
             start, end = match.span()
+            if end - start == match[0].count(b"0"):
+                if end - start < BARE_DIGITS_MIN and self._is_idle(start):
+                    continue
+                yield Run((start,), (text[start:end],), ())
+                continue
             written = _DATE.sub(lambda date: "\0" * len(date[0]), text[start:end])
             for part in _PART.finditer(written):
                 groups = list(_DIGITS.finditer(part[0]))
@@ -109,6 +127,32 @@ class Reading:
                         part[0][ends[at] : groups[at + 1].start()] for at in range(len(groups) - 1)
                     ),
                 )
+
+    def _is_idle(self, start: int) -> bool:
+        """Whether nothing before a bare number can give it a meaning: no word, no plus, no two zeros."""
+        text = self.text
+        if text.startswith("00", start) or "+" in text[max(0, start - 3) : start]:
+            return False
+        return not self.words(start)
+
+    def says(self, start: int, pattern: re.Pattern[str]) -> bool:
+        """Whether a word of the pattern stands before a place."""
+        said = self.words(start)
+        return bool(said) and pattern.search(said) is not None
+
+    def words(self, start: int) -> str:
+        """What is said before a place; several detectors ask for the same."""
+        said = self._said.get(start)
+        if said is None:
+            line = self.shape[max(0, start - NEAR_CHARS_MAX) : start]
+            line = line[line.rfind(b"\n") + 1 :]
+            said = words_before(self.text, start) if b"a" in line or b"?" in line else ""
+            self._said[start] = said
+        return said
+
+    def in_account(self, start: int) -> bool:
+        """Whether groups of four from the head of an IBAN on, right or wrong, lead to this place."""
+        return _ACCOUNT.search(self.text, max(0, start - _ACCOUNT_CHARS_MAX), start) is not None
 
     def before(self, start: int) -> str:
         """The character before a place; nothing at the beginning."""

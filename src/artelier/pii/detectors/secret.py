@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from artelier.pii.detectors.reading import Reading, Shipped, joins
 from artelier.pii.detectors.secret_forms import (
     FORMS,
+    HINT,
+    KEY_OF,
     LEADS_OF_HINT,
     NO_VALUE,
     PLAIN_KEYS,
@@ -18,11 +20,16 @@ from artelier.ports.pii import Found
 
 _TOKEN_SIGNS = (
     bytes(
-        ord("w") if chr(code).isalnum() or chr(code) in "_-." else ord(" ") for code in range(128)
+        ord("w") if chr(code).isalnum() or chr(code) in "_-./+=" else ord(" ")
+        for code in range(128)
     )
     + b" " * 128
 )
 _LONG = b"w" * TOKEN_CHARS_MIN
+_TOKENS = re.compile(b"w{%d,}" % TOKEN_CHARS_MIN)
+
+_HASHES = b"0123456789abcdef-"
+"""Of hashes and of UUIDs: no issuer's key is made of these alone."""
 
 _KEY_CHARS_MAX = 16_384
 _BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
@@ -39,10 +46,8 @@ _SIGN = re.compile(
 )
 _OPTION = re.compile(r"[ =](?=[^\s-])")
 _QUOTED = re.compile(r"\\?([\"'`])((?:(?!\\?\1)[^\r\n]){1,200})\\?\1")
-_PLAIN = re.compile(r"(?:[^\s\"'`,;<>&\\]|&(?![A-Za-z_]{1,40}=)|[,;](?=[^\s\"',;])){1,200}")
+_PLAIN = re.compile(r"(?:[^\s\"'`,;<>&\\]|&(?![A-Za-z_]{1,40}=)){1,200}")
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~:-]{12,4000}")
-_PLAIN_HINTS = (b"pass", b"pwd", b"kennwort", b"senha", b"contrase")
-_TOKEN_HINTS = (b"secret", b"token", b"key", b"credential")
 _PASSWORD_CHARS_MIN = 4
 _TOKEN_VALUE_CHARS_MIN = 12
 
@@ -59,12 +64,13 @@ class Secrets(Shipped):
 
 
 def _spans(reading: Reading) -> Iterator[tuple[int, int]]:
-    if _LONG in reading.bytes.translate(_TOKEN_SIGNS):
-        yield from _issued(reading)
+    tokens = reading.bytes.translate(_TOKEN_SIGNS)
+    if _LONG in tokens:
+        yield from _issued(reading, tokens)
         if b"earer" in reading.lower or b"authorization" in reading.lower:
-            yield from (
-                match.span(1) for match in _HEADER.finditer(reading.text) if _is_random(match[1])
-            )
+            for match in _HEADER.finditer(reading.text):
+                if _is_random(match[1]):
+                    yield match.span(1)
     if "-----BEGIN " in reading.text:
         yield from _blocks(reading.text)
     if "://" in reading.text and "@" in reading.text:
@@ -74,21 +80,24 @@ def _spans(reading: Reading) -> Iterator[tuple[int, int]]:
     yield from _named(reading)
 
 
-def _issued(reading: Reading) -> Iterator[tuple[int, int]]:
-    """Keys in the form of a known issuer."""
-    text = reading.text
-    for hint_bytes, hint, form in FORMS:
-        if hint_bytes not in reading.bytes:
+def _issued(reading: Reading, tokens: bytes) -> Iterator[tuple[int, int]]:
+    """Keys in the form of a known issuer: only long words with a digit are looked at."""
+    last = 0
+    for token in _TOKENS.finditer(tokens):
+        start, end = token.span()
+        if b"0" not in reading.shape[start:end] or not reading.bytes[start:end].strip(_HASHES):
             continue
-        lead = LEADS_OF_HINT.get(hint, 0)
-        last = 0
-        at = text.find(hint)
-        while at >= 0:
-            match = form.match(text, max(0, at - lead))
-            if match is not None and match.start() >= last and _is_key(reading, match):
-                yield match.span()
-                last = match.end()
-            at = text.find(hint, max(at + 1, last))
+        for hint in HINT.finditer(reading.bytes, start, end):
+            name = hint[0].decode()
+            begin = hint.start() - LEADS_OF_HINT.get(name, 0)
+            if begin < last:
+                continue
+            for form in FORMS[name]:
+                match = form.match(reading.text, begin)
+                if match is not None and _is_key(reading, match):
+                    yield match.span()
+                    last = match.end()
+                    break
 
 
 def _is_key(reading: Reading, match: re.Match[str]) -> bool:
@@ -120,30 +129,30 @@ def _is_random(value: str) -> bool:
 
 def _named(reading: Reading) -> Iterator[tuple[int, int]]:
     """Values behind a name such as `password=` or `"api_key":`."""
-    lower, text = reading.lower, reading.text
-    if any(hint in lower for hint in _PLAIN_HINTS):
-        for key in PLAIN_KEYS.finditer(lower):
-            value = _value(text, key.start(), key.end())
-            if value is not None and _is_password(text, *value):
-                yield value[:2]
-    if any(hint in lower for hint in _TOKEN_HINTS):
-        for key in TOKEN_KEYS.finditer(lower):
-            value = _value(text, key.start(), key.end())
-            if value is not None and _is_token(text, *value):
-                yield value[:2]
+    for names, is_value in ((PLAIN_KEYS, _is_password), (TOKEN_KEYS, _is_token)):
+        for hint, name in names:
+            at = reading.lower.find(hint)
+            while at >= 0:
+                key = name.match(reading.lower, at)
+                value = _value(reading, key, hint) if key else None
+                if value is not None and is_value(reading.text, *value):
+                    yield value[:2]
+                at = reading.lower.find(hint, at + len(hint))
 
 
-def _value(text: str, start: int, end: int) -> tuple[int, int, str] | None:
+def _value(reading: Reading, key: re.Match[bytes], hint: bytes) -> tuple[int, int, str] | None:
     """Where the value behind a name stands, and what it stands behind: `=`, `:`, `is`, `"`."""
+    text, (start, end) = reading.text, key.span()
+    if hint == b"key" and KEY_OF.search(reading.lower, max(0, start - 12), start) is None:
+        return None
     sign = _SIGN.match(text, end)
-    if sign is None:
-        if text[max(0, start - 24) : start].rpartition(" ")[2].startswith("--"):
-            sign = _OPTION.match(text, end)
-        if sign is None:
-            return None
-        how = "="
-    else:
+    how = "="
+    if sign is not None:
         how = "is" if sign["word"] else sign["sign"] or "="
+    elif text[max(0, start - 24) : start].rpartition(" ")[2].startswith("--"):
+        sign = _OPTION.match(text, end)
+    if sign is None:
+        return None
     quoted = _QUOTED.match(text, sign.end())
     if quoted is not None:
         return *quoted.span(2), '"'
@@ -153,6 +162,8 @@ def _value(text: str, start: int, end: int) -> tuple[int, int, str] | None:
     last = plain.end()
     while last > plain.start() and text[last - 1] in ".),]}*|":
         last -= 1
+    if sign.re is _SIGN and sign["tag"] and not text.startswith("</", last):
+        return None  # no element of XML but a comparison
     return (plain.start(), last, how) if last > plain.start() else None
 
 

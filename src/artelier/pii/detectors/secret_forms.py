@@ -53,28 +53,48 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("hvs.", r"hvs\.[A-Za-z0-9_-]{20,250}"),
     ("eyJ", r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{6,20000}\.[A-Za-z0-9_-]{6,2000}"
             r"(?:\.[A-Za-z0-9_-]{6,4000}){0,2}"),
-    (":AA", r"(?<=:)AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+    ("AA", r"(?<=[0-9]:)AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
 )  # fmt: skip
 
-FORMS = tuple((hint.encode(), hint, re.compile(form)) for hint, form in _FORMS)
-"""What must stand in the text as bytes and as text, and the form."""
+FORMS: dict[str, tuple[re.Pattern[str], ...]] = {}
+"""The forms by what must stand in the text."""
+for _hint, _form in _FORMS:
+    FORMS[_hint] = (*FORMS.get(_hint, ()), re.compile(_form))
 
-LEADS_OF_HINT = {"k_live_": 1, "k_test_": 1, ":AA": -1}
+HINT = re.compile("|".join(map(re.escape, sorted(FORMS, key=len, reverse=True))).encode())
+"""Any of the hints."""
+
+LEADS_OF_HINT = {"k_live_": 1, "k_test_": 1}
 """How far before its hint a form begins, where that is not there."""
 
 TOKEN_CHARS_MIN = 16
 """Every form has this many token characters in a row: a text without them is not looked at further."""
 
-PLAIN_KEYS = re.compile(
-    rb"password|passwd|passphrase|passwort|passcode|(?<![a-z])pass(?![a-z])|(?<![a-z])pwd|dbpass|userpass|kennwort"
-    rb"|contrase.a|mot de passe|(?<![a-z])senha"
+PLAIN_KEYS = tuple(
+    (hint, re.compile(name))
+    for hint, name in (
+        (b"pass", rb"pass(?:word|wd|phrase|wort|code|)(?![a-rt-z])"),
+        (b"pwd", rb"(?<![a-z])pwd"),
+        (b"kennwort", rb"kennwort"),
+        (b"contrase", rb"contrase.a"),
+        (b"senha", rb"(?<![a-z])senha"),
+    )
 )
-"""Names of secrets that people choose, in text of lower case."""
+"""Names of secrets that people choose: what to look for in text of lower case, and the name from there on."""
 
-TOKEN_KEYS = re.compile(
-    rb"secret|token|credential|(?:api|access|private|account|auth|signing|encryption)[_ .-]?key"
+TOKEN_KEYS = tuple(
+    (hint, re.compile(name))
+    for hint, name in (
+        (b"secret", rb"secret(?:[_ .-]?key)?"),
+        (b"token", rb"token"),
+        (b"credential", rb"credential"),
+        (b"key", rb"key"),
+    )
 )
-"""Names of secrets that machines make."""
+"""Names of secrets that machines make, in the same way."""
+
+KEY_OF = re.compile(rb"(?:api|access|private|account|auth|signing|encryption)[_ .-]?\Z")
+"""What stands before `key` where it means a secret."""
 
 NO_VALUE = re.compile(
     r"(?i)(?:none|null|nil|true|false|undefined|required|optional|string|str|text|password|passwort|secret|token"
