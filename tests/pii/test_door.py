@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Policy, Run, Tenant, tool
-from artelier.errors import InvalidConfig
+from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.pii.placeholder import PLACEHOLDER, placeholders_in
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import drive, play, result_of, user
@@ -250,6 +250,20 @@ def test_an_export_holds_no_value_and_plays_elsewhere(tmp_path: Path) -> None:
 
     play(scenario())
     assert_nowhere(tmp_path, ANA, BO)
+
+
+def test_an_id_that_tells_of_a_person_is_refused_and_not_kept(tmp_path: Path) -> None:
+    account = IBAN.replace(" ", "")
+
+    async def scenario() -> None:
+        with opened(tmp_path, ScriptedModel([])) as kernel:
+            with pytest.raises(InvalidRequest, match="personal data") as raised:
+                async with kernel.for_tenant(ACME).run(f"pay-{account}"):
+                    pass
+            assert account not in str(raised.value)
+
+    play(scenario())
+    assert_nowhere(tmp_path, account)
 
 
 def test_without_a_vault_key_nothing_is_opened(tmp_path: Path) -> None:

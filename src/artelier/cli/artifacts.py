@@ -114,8 +114,11 @@ async def show(
         except AccessDenied as error:
             error.hint = error.hint or "Read it in its owner's name with --as PRINCIPAL."
             raise
+        content = artifact.content
+        if not isinstance(content, bytes):
+            content = await kernel.for_tenant(call.tenant).restored(content)
     if call.as_json:
-        call.screen.json(_plain(artifact))
+        call.screen.json({**_plain(artifact), "content": _plain(content)})
         return
     came = artifact.provenance
     note = call.screen.note
@@ -123,7 +126,6 @@ async def show(
     if came.run_id:
         when = _when(artifact.written_us, world, minute=False)
         note(f"written by run {came.run_id}, step {came.step}, {when}")
-    content = artifact.content
     if isinstance(content, bytes):
         if sys.stdout.isatty():
             note(f"{plain.size(len(content))} of bytes; redirect stdout into a file to have them")

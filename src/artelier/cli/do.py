@@ -75,7 +75,7 @@ async def do(
     root, usd = _checked(goal, workspace), call.dollars(budget_usd)
     wish = Wish(goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes)
     given = _given(plan_file, plan=plan, solo=solo)
-    run_id = run_id or fresh_id(goal)
+    run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
     async with call.kernel(create=True) as kernel:
         asked = {"goal": goal, "workspace": root, "model": model}
         if await _exists(kernel, call.tenant, run_id, asked):

@@ -60,10 +60,12 @@ async def drive(
 async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str | None) -> int:
     """Write the report, show the result; the exit code. Errors: `StoreUnavailable` for the file."""
     file: Path | None = None
-    run = await kernel.for_tenant(call.tenant).show(result.run_id)
+    desk = kernel.for_tenant(call.tenant)
+    run = await desk.show(result.run_id)
+    text, output = await desk.restored([result.text, result.output])  # for whoever may see it
     if result.status == "completed" and (out or run["loop"] != TURN):  # a reply is in its chat
         file = Path(out) if out else default_out(result.run_id)
-        write_report(file, result.text)
+        write_report(file, text)
     head = await kernel.head()
     if call.as_json:
         call.screen.json(
@@ -71,8 +73,8 @@ async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str 
                 "run_id": result.run_id,
                 "status": result.status,
                 "reason": result.reason,
-                "text": result.text,
-                "output": result.output,
+                "text": text,
+                "output": output,
                 "artifact": result.artifact or None,
                 "file": str(file) if file else None,
                 "usage": msgspec.to_builtins(result.usage),
@@ -81,7 +83,7 @@ async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str 
             }
         )
     elif result.status == "completed":
-        call.screen.text(result.text)
+        call.screen.text(text)
     await _summarize(call, kernel, run, result, file)
     call.screen.note(f"head {head}", "dim")
     return exits.of_status(result.status)

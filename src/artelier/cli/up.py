@@ -160,7 +160,8 @@ async def _at_work(
         return
     from artelier.cli.do import name_of
 
-    desk, mission = kernel.for_tenant(settings.tenant), name_of(goal)
+    desk = kernel.for_tenant(settings.tenant)
+    mission = name_of("goal" if call.settings.pii else goal)
     kernel.models.resolve(settings.model)  # before anything is recorded
     try:
         await desk.show(mission)

@@ -292,6 +292,8 @@ class OpenRun:
                 )  # fmt: skip
             grants = narrow(opening.parent.grants, grants)
         core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
+        if core.pii is not None:
+            core.pii.check_name(opening.run_id)
         blobs: list[Blob] = []
         core.listed_under = core.sight
         started = ev.RunStarted(

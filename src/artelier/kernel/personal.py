@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from artelier.errors import InvalidRequest
 from artelier.kernel.manifest import canonical
 from artelier.kernel.portable import KINDS
 from artelier.log import Applied, EventData, Tx, View, event
@@ -90,6 +91,14 @@ class Personal:
         if foreign and _MAYBE.search(content):
             content = canonical(self._scrubber.escaped(msgspec.json.decode(content), self.knows))
         return self._scrubber.content(content)
+
+    def check_name(self, name: str) -> None:
+        """Errors: `InvalidRequest` if a name that every event repeats holds personal data."""
+        if (shown := self._scrubber.text(name)) != name:
+            raise InvalidRequest(
+                "an id holds personal data, and ids stand in every event",
+                expected="a name that tells nothing of a person", got=shown,
+            )  # fmt: skip
 
     def cleaned(self, value: Any) -> Any:
         """JSON data as the run and its log see it."""
