@@ -29,6 +29,7 @@ PROMISES = {
     "15_trading_memories.py": "ben remembers: Rosa cuts her prices",
     "16_chat.py": "the first variant has its own state: True",
     "17_mission.py": "orders/survey: failed stuck",
+    "18_undo_and_change.py": "ben: hotel\ncleo: hotel with breakfast",
 }
 
 

@@ -139,12 +139,7 @@ class Tool(Generic[P, R]):
     ) -> Any:
         given = self._parameters.convert(arguments, tool=self.name)
         values = {**self._parameters.defaults(), **given}
-        hook = cast(Hook, self._compensate)
-        told = await _invoke(functools.partial(hook, values, result, context))
-        try:
-            return plain_json(told)
-        except NotJson:
-            return None  # nobody waits for it: that it came to its end is what counts
+        return await undo_with(cast(Hook, self._compensate), values, result, context)
 
     def _json(self, value: Any) -> Any:
         try:
@@ -195,6 +190,17 @@ def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
         return Tool(decorated, names=names, **facts)
 
     return decorate if function is None else decorate(function)
+
+
+async def undo_with(
+    hook: Hook, arguments: dict[str, Any], result: Any, context: ToolContext
+) -> Any:
+    """Call what undoes a call; its value as JSON data, or None. Errors: what it raises."""
+    told = await _invoke(functools.partial(hook, arguments, result, context))
+    try:
+        return plain_json(told)
+    except NotJson:
+        return None  # nobody waits for it: that it came to its end is what counts
 
 
 async def _invoke(function: Callable[[], Any]) -> Any:

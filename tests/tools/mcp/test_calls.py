@@ -149,3 +149,18 @@ def test_a_server_is_a_source_of_skills(rogue: Rogue) -> None:
 
     assert isinstance(source, ToolSource)
     assert source.name == "mcp:rogue"
+
+
+def test_a_call_can_be_undone_if_the_developer_says_how(shop: Rogue) -> None:
+    def refund(arguments: dict[str, object], result: object, context: object) -> object:
+        return {"refunded": arguments, "of": result, "kept": refund}  # no JSON: it happened all the same
+
+    async def work() -> None:
+        async with shop(compensate={"pay": refund}) as server:
+            tools = await by_name(server)
+            assert tools["add"].compensate is None
+            undo = tools["pay"].compensate
+            assert undo is not None
+            assert await undo({"amount": 3}, {"id": 1}, Recorder().context()) is None
+
+    asyncio.run(work())

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from artelier.errors import InvalidConfig
 from artelier.ports.tool import ToolPort
+from artelier.tools.function import Hook
 from artelier.tools.mcp.address import address_of
 from artelier.tools.mcp.listing import RefusedTool, read_listing
 from artelier.tools.mcp.tool import McpTool
@@ -44,12 +45,14 @@ class McpServer:
         read_only: Iterable[str] = (),
         idempotent: Iterable[str] = (),
         grant: str | None = None,
+        compensate: Mapping[str, Hook] | None = None,
     ) -> None:
         """`command` is a program and its arguments, `env` what it gets besides PATH, HOME and the like.
 
         What the server says about its tools is not trusted: each counts as side-effecting, unless it is
         named in `read_only` or, if calling it twice with one idempotency key is harmless, `idempotent`.
-        `grant` is what a run needs for any of them; by default `tools:<tool name>` for each.
+        `grant` is what a run needs for any of them; by default `tools:<tool name>` for each. `compensate`
+        has, by name, what undoes a completed call, as in `@tool(compensate=)`.
         Units:  `timeout_s` bounds the greeting, a page of the listing, and a call.
         Errors: `InvalidConfig`.
         """
@@ -70,6 +73,7 @@ class McpServer:
         self._read_only = _names("read_only", read_only)
         self._idempotent = _names("idempotent", idempotent)
         self._grant = grant
+        self._compensate = dict(compensate or {})
         self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
         self._ending: WeakSet[Connection] = WeakSet()
         """Replaced ones, which close when their last call is done."""
@@ -101,7 +105,7 @@ class McpServer:
                 listed, server=self.name, connect=self._connected, grant=self._grant,
                 side_effect=listed.remote_name not in self._read_only,
                 idempotent=listed.remote_name in self._idempotent | self._read_only,
-                timeout_s=self.timeout_s,
+                timeout_s=self.timeout_s, compensate=self._compensate.get(listed.remote_name),
             )
             for listed in good
         ]  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from artelier.errors import ArtelierError, ToolFailed
 from artelier.ports.model import ToolSchema
-from artelier.ports.tool import Risk, ToolContext, ToolPort
-from artelier.tools.function import ToolResultInvalid
+from artelier.ports.tool import Compensate, Risk, ToolContext, ToolPort
+from artelier.tools.function import Hook, ToolResultInvalid, undo_with
 from artelier.tools.mcp.failures import Answered, CallLost, Declined, Lost, ServerUnavailable
 from artelier.tools.mcp.listing import Listed
 from artelier.tools.mcp.text import visible
@@ -41,6 +41,7 @@ class McpTool:
         idempotent: bool,
         grant: str | None,
         timeout_s: float,
+        compensate: Hook | None = None,
     ) -> None:
         self.name = listed.schema.name
         self.description = listed.schema.description
@@ -60,6 +61,7 @@ class McpTool:
         """Of its definition as the server sent it."""
         self._listed = listed
         self._connect = connect
+        self._compensate = compensate
 
     def __repr__(self) -> str:
         return f"McpTool({self.name!r}, server={self.server!r}, side_effect={self.side_effect})"
@@ -72,6 +74,13 @@ class McpTool:
     def probe(self) -> None:
         """None: the protocol has no way to ask what became of a call."""
         return None
+
+    @property
+    def compensate(self) -> Compensate | None:
+        """Undoes a completed call, if the developer has said how; the protocol has no way."""
+        if (hook := self._compensate) is None:
+            return None
+        return lambda arguments, result, context: undo_with(hook, arguments, result, context)
 
     def validate(self, arguments: Any) -> dict[str, Any]:
         """The arguments as JSON data that fits the server's schema. Errors: `InvalidArguments`."""
