@@ -9,7 +9,7 @@ import pytest
 from artelier.cli.settings import ENVIRONMENT, Settings, load_settings
 from artelier.cli.toml_lines import key_lines, line_of
 from artelier.errors import InvalidConfig, NotFound
-from artelier.kernel import Limits
+from artelier.kernel import Limits, Rate
 from artelier.ports.model import Price
 from tests.cli.conftest import Shell
 
@@ -147,7 +147,7 @@ def test_an_unknown_key_comes_with_the_known_and_the_nearest(shell: Shell) -> No
 
     error = shell("runs", "list", "--json").error
 
-    assert error["expected"] == "steps, tokens, usd, wall_s"
+    assert error["expected"] == "rates, steps, tokens, usd, wall_s"
     assert error["hint"] == "Did you mean tokens?"
 
 
@@ -183,3 +183,61 @@ def test_lines_of_keys_are_found_around_strings_and_comments() -> None:
     assert ("a", "b.c", "z") not in lines
     assert line_of(lines, ("a", "b.c", "x", "unseen")) == 3
     assert line_of(lines, ("nowhere",)) == 1
+
+
+GOVERNED = """\
+[model]
+allow = ["openai:*", "offline"]
+
+[limits.rates.openai]
+requests = 60
+tokens = 90_000
+
+[limits.rates."*"]
+requests = 100
+
+[tools.http]
+allow = [
+  "https://api.example.com/v1/",
+  { url = "http://localhost:8080/", private = true, headers = { X-Note = "hi" } },
+]
+"""
+
+
+def test_a_file_says_who_may_be_called_and_how_fast(shell: Shell) -> None:
+    shell.write("artelier.toml", GOVERNED)
+
+    settings = load_settings(None, environ={"ARTELIER_LIMITS_STEPS": "9"})
+
+    assert settings.policy().models == ("offline", "openai:*")
+    assert dict(settings.policy().rates) == {
+        "openai": Rate(requests=60, tokens=90_000), "*": Rate(requests=100),
+    }  # fmt: skip
+    assert [tool.name for tool in settings.tools(environ={})] == ["http_json"]
+    assert [rule.private for rule in settings.http_rules] == [False, True]
+    assert Settings().tools(environ={}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[limits.rates.openai]\n", "1: limits.rates.openai: a rate that limits nothing"),
+        ("[limits.rates.openai]\nrequests = 0\n", "2: limits.rates.openai.requests"),
+        ("[limits.rates.openai]\nrequest = 5\n", "2: unknown key limits.rates.openai.request"),
+        (
+            "[tools.http]\nallow = ['ftp://a/']\n",
+            "2: tools.http.allow: an allowed URL is not of https",
+        ),
+        ("[tools.http]\nallow = [{ uri = 'https://a/' }]\n", "2: "),
+        ("[model]\nallow = ['']\n", "2: model.allow"),
+    ],
+)
+def test_a_mistake_about_who_may_be_called_has_its_line(
+    shell: Shell, text: str, where: str
+) -> None:
+    shell.write("artelier.toml", text)
+
+    with pytest.raises(InvalidConfig) as raised:
+        load_settings(None, environ={})
+
+    assert f"artelier.toml:{where}" in str(raised.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.conftest import Shell
 
 
@@ -51,3 +53,23 @@ def test_the_tenant_comes_from_the_option_then_the_environment(shell: Shell) -> 
     assert shell("tenants", "show", "--json").json["id"] == "acme"
     assert shell("--tenant", "zeta", "tenants", "show", "--json").json["id"] == "zeta"
     assert shell("tenants", "--tenant", "zeta", "--json", "show").json["id"] == "zeta"
+
+
+def test_a_tenants_rates_are_set_shown_and_lifted(shell: Shell) -> None:
+    set_ = shell("tenants", "update", "acme", "--rate", "openai=60/90000", "--rate", "*=/5000")
+    assert set_.code == 0
+    assert "*: 5000 tokens, openai: 60 requests and 90000 tokens" in set_.out
+
+    shown = shell("tenants", "show", "acme", "--json")
+    assert shown.json["rates"]["openai"] == {"requests": 60, "tokens": 90_000}
+
+    assert shell("tenants", "update", "acme", "--rate", "none=", "--json").json["rates"] == {}
+
+
+@pytest.mark.parametrize(
+    "rate", ["openai", "=5", "openai=x", "openai=1/2/3", "openai=-1", "openai=0"]
+)
+def test_what_is_no_rate_changes_nothing(shell: Shell, rate: str) -> None:
+    ran = shell("tenants", "update", "acme", "--rate", rate)
+
+    assert ran.code == 2

@@ -126,7 +126,8 @@ class Call:
             self.existing()
         with self._telemetry() as telemetry:
             kernel = Kernel.open(
-                self.database, tools=tools, policy=self.settings.policy(),
+                self.database, tools=[*tools, *self.settings.tools(environ=os.environ)],
+                policy=self.settings.policy(),
                 prices=self.settings.prices, telemetry=telemetry,
             )  # fmt: skip
             try:

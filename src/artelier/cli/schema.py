@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -17,6 +17,10 @@ from artelier.cli.toml_lines import key_lines, line_of
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.money import format_usd, parse_usd
 from artelier.ports.model import Price
+
+if TYPE_CHECKING:
+    from artelier.kernel import rates as speeds
+    from artelier.tools.http_rules import HttpRule
 
 
 def _dollars(value: object) -> str:
@@ -57,12 +61,43 @@ class ModelTable(Table):
     timeout_s: float | None = Field(
         None, gt=0, description="Seconds that one call of a model may take."
     )
+    allow: list[str] | None = Field(
+        None,
+        description='Models that may be called at all, such as `["openai:*", "offline"]`.',
+    )
 
 
 class StoreTable(Table):
     path: str | None = Field(
         None, min_length=1, description="Database file, relative to the folder of this file."
     )
+
+
+class RateTable(Table):
+    requests: int | None = Field(
+        None, gt=0, description="Most calls in any minute, of a provider or pattern of models."
+    )
+    tokens: int | None = Field(
+        None, gt=0, description="Most tokens in any minute, input and output."
+    )
+
+
+class HttpRuleTable(Table):
+    url: str
+    private: bool = False
+    headers: dict[str, str] = Field(default_factory=dict)
+
+
+class HttpTable(Table):
+    allow: list[str | HttpRuleTable] = Field(
+        default_factory=list[str | HttpRuleTable],
+        description="URLs below which the tool `http_json` may ask; without any it is off. A table"
+        " `{url, private, headers}` allows private addresses and sets headers, their secrets as `env:NAME`.",
+    )
+
+
+class ToolsTable(Table):
+    http: HttpTable = Field(default_factory=lambda: HttpTable())
 
 
 class LimitsTable(Table):
@@ -72,6 +107,7 @@ class LimitsTable(Table):
     )
     steps: int | None = Field(None, gt=0, description="Most model and tool steps of a new run.")
     wall_s: float | None = Field(None, gt=0, description="Seconds after which a new run ends.")
+    rates: dict[str, RateTable] = Field(default_factory=dict)
 
 
 class PolicyTable(Table):
@@ -121,6 +157,7 @@ class SettingsFile(Table):
     pii: PiiTable = Field(default_factory=lambda: PiiTable())  # pyright: ignore[reportCallIssue] - as above
     telemetry: TelemetryTable = Field(default_factory=lambda: TelemetryTable())  # pyright: ignore[reportCallIssue] - as above
     prices: dict[str, PriceTable] = Field(default_factory=dict)
+    tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
 
 
 def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Settings:
@@ -140,7 +177,11 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
     path = found.store.path
     if path is not None and "ARTELIER_DB" not in overrides and "://" not in path:
         path = str(file.parent / path)
+    models, rates, http_rules = _governing(found, raw or "", file)
     return Settings(
+        models=models,
+        rates=rates,
+        http_rules=http_rules,
         model=found.model.default,
         model_timeout_s=found.model.timeout_s,
         store_path=path,
@@ -161,6 +202,37 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
             for name, price in found.prices.items()
         },
     )  # fmt: skip
+
+
+def _governing(
+    found: SettingsFile, raw: str, file: Path
+) -> tuple[tuple[str, ...] | None, dict[str, speeds.Rate], tuple[HttpRule, ...]]:
+    """Who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
+    from artelier.kernel import rates as speeds
+    from artelier.kernel.policy import check_models
+    from artelier.tools.http_rules import rules_from
+
+    place: tuple[str, ...] = ()
+    try:
+        place = ("model", "allow")
+        models = None if found.model.allow is None else check_models(found.model.allow)
+        rates: dict[str, speeds.Rate] = {}
+        for name, rate in found.limits.rates.items():
+            place = ("limits", "rates", name)
+            rates[name] = speeds.Rate(requests=rate.requests, tokens=rate.tokens)
+        place = ("limits", "rates")
+        rates = dict(speeds.check_rates(rates))
+        place = ("tools", "http", "allow")
+        allow = [
+            one if isinstance(one, str) else one.model_dump() for one in found.tools.http.allow
+        ]
+        return models, rates, rules_from(allow)
+    except InvalidRequest as error:
+        line = line_of(key_lines(raw), place)
+        raise InvalidConfig(
+            f"{file}:{line}: {'.'.join(place)}: {error.message}", expected=error.expected,
+            got=error.got, hint=error.hint,
+        ) from None  # fmt: skip
 
 
 def _parsed(raw: str, file: Path) -> dict[str, Any]:
@@ -211,14 +283,21 @@ def _said(problem: ErrorDetails) -> str:
 def _known(path: tuple[str, ...]) -> list[str]:
     """Keys that may stand in a table."""
     table: type[BaseModel] = SettingsFile
+    below: type[BaseModel] | None = None
     for part in path:
-        if table is SettingsFile and part != "prices":
-            table = cast("type[BaseModel]", SettingsFile.model_fields[part].annotation)
-        elif table is not SettingsFile or part != "prices":
+        if below is not None:  # the part is a name
+            table, below = below, None
+            continue
+        kind: Any = table.model_fields[part].annotation if part in table.model_fields else None
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            table = kind
+        elif (below := _NAMED.get(part)) is None:
             break
-        else:
-            table = PriceTable
     return sorted(table.model_fields)
+
+
+_NAMED: dict[str, type[BaseModel]] = {"prices": PriceTable, "rates": RateTable}
+"""Tables whose keys are names that the user chooses, and what stands below each."""
 
 
 def _nearest(key: str, known: list[str]) -> str | None:
@@ -233,6 +312,8 @@ def rows() -> list[dict[str, Any]]:
     for table in ("model", "store", "limits", "policy", "pii", "telemetry"):
         kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
         for key, field in kind.model_fields.items():
+            if key in _NAMED:
+                continue
             listed.append(
                 {
                     "key": f"{table}.{key}",
@@ -243,12 +324,16 @@ def rows() -> list[dict[str, Any]]:
                     "variable": variables.get((table, key), ""),
                 }
             )
-    for key, field in PriceTable.model_fields.items():
+    named = [("tools.http.allow", HttpTable.model_fields["allow"])]
+    named += [(f'limits.rates."<name>".{key}', one) for key, one in RateTable.model_fields.items()]
+    named += [(f'prices."<model>".{key}', one) for key, one in PriceTable.model_fields.items()]
+    for key, field in named:
         default = "required" if field.is_required() else field.default
+        is_open = default is None or field.default_factory is not None
         listed.append(
             {
-                "key": f'prices."<model>".{key}',
-                "default": "" if default is None else str(default),
+                "key": key,
+                "default": "" if is_open else str(default),
                 "meaning": field.description,
                 "variable": "",
             }

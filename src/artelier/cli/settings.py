@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from artelier.errors import InvalidConfig, NotFound
 
 if TYPE_CHECKING:
-    from artelier.kernel import Limits, Policy
+    from artelier.kernel import Limits, Policy, Rate
     from artelier.ports.model import Price
+    from artelier.ports.tool import ToolPort
+    from artelier.tools.http_rules import HttpRule
 
 FILE = "artelier.toml"
 """Read from the working directory if it is there."""
@@ -56,6 +58,9 @@ class Settings:
     telemetry: bool = False
     telemetry_content: bool = False
     prices: Mapping[str, Price] = field(default_factory=dict[str, "Price"])
+    models: tuple[str, ...] | None = None
+    rates: Mapping[str, Rate] = field(default_factory=dict[str, "Rate"])
+    http_rules: tuple[HttpRule, ...] = ()
 
     def limits(self, *, usd: str | None = None) -> Limits | None:
         """Caps of a new run; `usd` was said on the command line. None if there are none."""
@@ -70,10 +75,21 @@ class Settings:
         """What the kernel demands of every run."""
         from artelier.kernel import Policy
 
-        policy = Policy(approve_risk=self.approve_risk, pii=self.pii, patterns=self.patterns)
+        policy = Policy(
+            approve_risk=self.approve_risk, pii=self.pii, patterns=self.patterns,
+            models=self.models, rates=self.rates,
+        )  # fmt: skip
         if self.model_timeout_s is None:
             return policy
         return replace(policy, model_timeout_s=self.model_timeout_s)
+
+    def tools(self, *, environ: Mapping[str, str]) -> list[ToolPort]:
+        """Shipped tools that are off until somebody says what they may do."""
+        if not self.http_rules:
+            return []
+        from artelier.tools.http import http_json_tool
+
+        return [http_json_tool(self.http_rules, environ=environ)]
 
 
 def load_settings(path: str | None, *, environ: Mapping[str, str]) -> Settings:

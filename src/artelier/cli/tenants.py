@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from artelier.cli.call import Call
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from artelier.kernel import Rate
 
 app = group("tenants", help="Look at tenants and change their budgets.")
 
@@ -64,18 +67,28 @@ async def update(
             help="Whether a model without a known price may be called.",
         ),
     ] = None,
+    rates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rate",
+            metavar="NAME=REQUESTS[/TOKENS]",
+            help="Most in a minute, such as openai=60/90000; replaces all, none= lifts them.",
+        ),
+    ] = None,
 ) -> None:
-    """Change what a tenant may use and spend.
+    """Change what a tenant may use and spend, and how fast.
 
     Runs at work see it at their next step. A tenant that is not there yet is made.
     """
     if budget_usd is not None and unlimited:
         raise InvalidRequest("--budget-usd and --unlimited exclude each other")
-    if budget_usd is None and not unlimited and not grants and allow_unknown_price is None:
+    given = (budget_usd, unlimited or None, grants or None, allow_unknown_price, rates or None)
+    if all(one is None for one in given):
         raise InvalidRequest(
             "nothing to change",
-            expected="--budget-usd, --unlimited, --grant or --[allow|refuse]-unknown-price",
+            expected="--budget-usd, --unlimited, --grant, --rate or --[allow|refuse]-unknown-price",
         )
+    speeds = _rates(rates) if rates else None
     tenant = name or call.tenant
     async with call.kernel(create=True) as kernel:
         try:
@@ -84,9 +97,42 @@ async def update(
             await kernel.tenants.open(tenant)
         found = await kernel.tenants.update(
             tenant, budget_usd=budget_usd, unlimited=unlimited, grants=grants or None,
-            allow_unknown_price=allow_unknown_price, by=call.person,
+            allow_unknown_price=allow_unknown_price, rates=speeds, by=call.person,
         )  # fmt: skip
     _print(call, found)
+
+
+def _rates(given: list[str]) -> dict[str, Rate]:
+    """Rates as they are typed. Errors: `InvalidRequest`."""
+    from artelier.kernel import Rate
+
+    if given == ["none="]:
+        return {}
+    found: dict[str, Rate] = {}
+    for text in given:
+        name, _, speed = text.rpartition("=")
+        numbers = [one or "0" for one in speed.split("/")]
+        if (
+            not name
+            or len(numbers) > 2
+            or not all(one.isascii() and one.isdecimal() and len(one) < 13 for one in numbers)
+        ):
+            raise InvalidRequest(
+                "not a rate",
+                expected="NAME=REQUESTS[/TOKENS], such as openai=60/90000",
+                got=text[:80],
+            )
+        requests, tokens = (int(one) or None for one in (*numbers, "0")[:2])
+        found[name] = Rate(requests=requests, tokens=tokens)
+    return found
+
+
+def _speeds(rates: dict[str, dict[str, int | None]]) -> str:
+    """Rates in words."""
+    return ", ".join(
+        f"{name}: " + " and ".join(f"{most} {unit}" for unit, most in rate.items() if most)
+        for name, rate in rates.items()
+    )
 
 
 def _print(call: Call, tenant: dict[str, Any]) -> None:
@@ -102,6 +148,7 @@ def _print(call: Call, tenant: dict[str, Any]) -> None:
             ("spent", f"{tenant['spent_usd']} USD"),
             ("held", f"{tenant['held_usd']} USD"),
             ("available", tenant["available_usd"] and f"{tenant['available_usd']} USD"),
+            ("a minute", _speeds(tenant["rates"])),
             ("unknown prices", "allowed" if tenant["allow_unknown_price"] else "refused"),
         ]
     )
