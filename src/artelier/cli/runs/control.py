@@ -12,7 +12,7 @@ from artelier.cli.command import command
 from artelier.cli.exits import COMPLETED
 from artelier.cli.run import Replay
 from artelier.cli.runs.app import RunId, app
-from artelier.errors import InvalidRequest
+from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
@@ -44,8 +44,8 @@ async def resume(
 ) -> int:
     """Go on with a run where it stopped.
 
-    A pause is lifted; a run that has ended shows its result again. A run of your own code is driven by
-    `artelier run FILE:FUNCTION --run-id RUN`.
+    A pause is lifted; a run that has ended shows its result again. What a schedule has fired, and a task that
+    can begin, is begun. A run of your own code is driven by `artelier run FILE:FUNCTION --run-id RUN`.
     """
     from artelier.cli.driving import conclude
 
@@ -55,6 +55,8 @@ async def resume(
     async with call.kernel() as kernel:
         if replay == "fork_on_drift":
             run = await kernel.for_tenant(call.tenant).goes_on_as(run)
+        if not caps and not await _has_begun(call, kernel, run):
+            return await conclude(call, kernel, await _begun(call, kernel, run, yes=yes), out=out)
         shown = await kernel.for_tenant(call.tenant).show(run)
         if shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
             return COMPLETED
@@ -62,6 +64,25 @@ async def resume(
             return COMPLETED
         result = await resumed(call, kernel, run, yes=yes, caps=caps, replay=replay)
         return await conclude(call, kernel, result, out=out)
+
+
+async def _has_begun(call: Call, kernel: Kernel, run_id: str) -> bool:
+    try:
+        await kernel.for_tenant(call.tenant).show(run_id)
+    except NotFound:
+        return False
+    return True
+
+
+async def _begun(call: Call, kernel: Kernel, run_id: str, *, yes: bool) -> AgentResult:
+    """The result of a run that waits to be begun. Errors: `NotFound` if nothing of that id does."""
+    from artelier.agents import resume_run
+    from artelier.cli.driving import drive
+
+    async def work(on_wait: str) -> AgentResult:
+        return await resume_run(kernel, call.tenant, run_id, on_wait=on_wait)
+
+    return await drive(call, kernel, run_id, work, yes=yes)
 
 
 def _caps(given: list[str]) -> dict[str, Any]:
