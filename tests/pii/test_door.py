@@ -351,3 +351,27 @@ def test_a_detector_that_cannot_read_a_text_lets_nothing_pass(tmp_path: Path) ->
             assert model.requests == []
 
     asyncio.run(scenario())
+
+
+def test_a_tenant_has_patterns_of_its_own(tmp_path: Path) -> None:
+    model = ScriptedModel(lambda request: seen(request))
+
+    async def code(run: Run) -> Any:
+        return (await run.step_model(model="m", messages=[user("ask E-123456 about it")])).text
+
+    async def scenario() -> None:
+        with opened(tmp_path, model) as kernel:
+            mine, theirs = kernel.for_tenant("mine"), kernel.for_tenant("theirs")
+            await mine.state()
+            shown = await kernel.tenants.update("mine", patterns={"EMPLOYEE": "E-[0-9]{6}"})
+            assert shown["patterns"] == {"EMPLOYEE": "E-[0-9]{6}"}
+            for runs in (mine, theirs):
+                assert await drive(runs, code) == "completed"
+            assert [found[:10] for found in placeholders_in(await result_of(mine))] == [
+                "<EMPLOYEE_"
+            ]
+            assert await result_of(theirs) == "ask E-123456 about it"
+            with pytest.raises(InvalidRequest, match="EMPLOYEE"):
+                await kernel.tenants.update("mine", patterns={"EMPLOYEE": "("})
+
+    play(scenario())

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -17,6 +17,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel.manifest import canonical
 from artelier.kernel.portable import KINDS
 from artelier.log import Applied, EventData, Tx, View, event
+from artelier.pii.detectors import pattern
 from artelier.pii.placeholder import counted, placeholders_in
 from artelier.ports.model import ChatMessage
 
@@ -31,6 +32,8 @@ RESTORE = "pii:restore"
 ScrubberOf = Callable[[str], "Scrubber"]
 """The scrubber of a tenant."""
 
+PATTERNS_MAX = 100
+
 _MAYBE = re.compile(rb"<\\*[A-Z][A-Z0-9_]+_[A-Z2-7]{6}")
 
 
@@ -41,15 +44,31 @@ class PersonalReceived(EventData, frozen=True, kw_only=True):
     placeholders: tuple[str, ...]
 
 
+class StoredPattern(NamedTuple):
+    """A kind and the regular expression that finds it."""
+
+    kind: str
+    expression: str
+
+
+@event("patterns.changed")
+class PatternsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """What is looked for in a tenant's texts from here on, beside the detectors: all its patterns."""
+
+    patterns: tuple[StoredPattern, ...] = ()
+
+
 KINDS["run"].add(PersonalReceived.KIND)
 
 personal_view = View(
     name="personal",
     version=1,
-    tables=("received",),
+    tables=("received", "tenant_patterns"),
     schema=(
         "CREATE TABLE received(run INTEGER NOT NULL, placeholder TEXT NOT NULL,"
         " PRIMARY KEY (run, placeholder)) STRICT",
+        "CREATE TABLE tenant_patterns(tenant TEXT NOT NULL, kind TEXT NOT NULL,"
+        " expression TEXT NOT NULL, PRIMARY KEY (tenant, kind)) STRICT",
     ),
 )
 
@@ -62,6 +81,28 @@ def _received(applied: Applied, tx: Tx) -> None:
         tx.execute(
             "INSERT INTO received VALUES (?, ?) ON CONFLICT DO NOTHING", (applied.stream_id, one)
         )
+
+
+@personal_view.on(PatternsChanged)
+def _changed(applied: Applied, tx: Tx) -> None:
+    data, tenant = applied.data, applied.stream.tenant
+    assert isinstance(data, PatternsChanged)
+    tx.execute("DELETE FROM tenant_patterns WHERE tenant = ?", (tenant,))
+    for one in data.patterns:
+        tx.execute("INSERT INTO tenant_patterns VALUES (?, ?, ?)", (tenant, *one))
+
+
+def patterns_changed(patterns: object) -> PatternsChanged:
+    """The event of a tenant's new patterns. Errors: `InvalidRequest` for one that is none."""
+    given = cast("Mapping[str, str]", patterns) if isinstance(patterns, Mapping) else None
+    if given is None or len(given) > PATTERNS_MAX:
+        raise InvalidRequest(
+            "patterns are a mapping", got=type(patterns).__name__,
+            expected=f'at most {PATTERNS_MAX} of them, such as {{"EMPLOYEE": "E-[0-9]{{6}}"}}',
+        )  # fmt: skip
+    for kind, expression in given.items():
+        pattern(kind, expression)
+    return PatternsChanged(patterns=tuple(StoredPattern(*one) for one in sorted(given.items())))
 
 
 _KNOWN = (

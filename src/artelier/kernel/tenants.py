@@ -19,12 +19,14 @@ from artelier.errors import (
 from artelier.ids import MAIN_SPACE, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.core import TenantState
+from artelier.kernel.personal import patterns_changed
 from artelier.kernel.policy import check_grants
 from artelier.kernel.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.services import Services
 from artelier.ledger import Posting
-from artelier.log import Batch, Draft, StreamAppend, decode_stored, tenant_stream
+from artelier.log import Batch, Draft, EventData, StreamAppend, decode_stored, tenant_stream
 from artelier.money import USD, format_usd, parse_usd
+from artelier.pii.door import PATTERNS_SQL
 
 ATTEMPTS_MAX = 10
 """Changes of one tenant by others that an update waits out."""
@@ -65,6 +67,9 @@ class Tenants:
         self._services = services
         self._open: dict[str, TenantState] = {}
         self._refreshing: set[asyncio.Task[None]] = set()
+        self._stale: set[str] = set()
+        """Open tenants whose key may have been dropped."""
+        services.store.on_keys.append(self._keys_changed)
 
     def forget_idle(self) -> None:
         """Another process may have changed something: idle tenants are read on next use, others now."""
@@ -75,6 +80,10 @@ class Tenants:
             task = asyncio.get_running_loop().create_task(self._refresh(tenant))
             self._refreshing.add(task)
             task.add_done_callback(self._refreshing.discard)
+
+    def _keys_changed(self) -> None:
+        """From any thread: somebody erased something."""
+        self._stale = set(self._open)
 
     async def _refresh(self, tenant: str) -> None:
         """Runs at work hold the tenant's state: they see a change at their next step."""
@@ -97,6 +106,9 @@ class Tenants:
         if state is None:
             state = await self._create(tenant)
         self._open[tenant.id] = state
+        if tenant.id in self._stale:
+            self._stale.discard(tenant.id)
+            state.key = await self._services.store.data_key(tenant.id)
         self._same(tenant, state)
         return state
 
@@ -157,14 +169,20 @@ class Tenants:
         grants: set[str] | frozenset[str] | tuple[str, ...] | list[str] | None = None,
         allow_unknown_price: bool | None = None,
         rates: Mapping[str, Rate] | None = None,
+        patterns: Mapping[str, str] | None = None,
         by: str = "operator",
     ) -> dict[str, Any]:
         """Change what is given; the tenant's new settings. `unlimited` lifts the budget; `rates` replace all
-        that the tenant has, beside which those of the policy always hold.
+        that the tenant has, beside which those of the policy always hold. `patterns` are regular expressions
+        of personal data by kind; they replace the tenant's, and hold for runs that are opened from now on.
 
         Errors: `NotFound`; `InsufficientFunds` if a lower budget is already spent or held.
         """
-        more = () if rates is None else (rates_changed(check_rates(rates)),)
+        more: list[EventData] = []
+        if rates is not None:
+            more.append(rates_changed(check_rates(rates)))
+        if patterns is not None:
+            more.append(patterns_changed(patterns))
         stream = tenant_stream(check_tenant(tenant))
         for _ in range(ATTEMPTS_MAX):
             seq, _ = await self._services.store.head(stream)
@@ -201,7 +219,8 @@ class Tenants:
         return -int(rows[0][0]) if rows else 0
 
     async def show(self, tenant: str) -> dict[str, Any]:
-        """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price, rates}`."""
+        """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price, rates,
+        patterns}`."""
         state = await self._load(check_tenant(tenant))
         if state is None:
             raise NotFound(f"no tenant {tenant!r}")
@@ -222,6 +241,7 @@ class Tenants:
             ),
             "allow_unknown_price": state.allow_unknown_price,
             "rates": {name: rate.plain() for name, rate in state.rates.items()},
+            "patterns": dict(await self._services.store.query(PATTERNS_SQL, (tenant,))),
         }
 
     async def list(self) -> list[dict[str, Any]]:

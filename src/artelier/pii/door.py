@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from artelier.log import DataKey, SqliteStore
-from artelier.log.blobs import Scrub
+from artelier.log.blobs import Scrub, Secret
+from artelier.log.contract import Row
+from artelier.pii.detectors import pattern
 from artelier.pii.scrubber import Scrubber
 from artelier.pii.vault import Vault
 from artelier.ports.pii import Detector
+
+PATTERNS_SQL = "SELECT kind, expression FROM tenant_patterns WHERE tenant = ? ORDER BY kind"
+"""Read when a run is opened, so that what an administrator added holds for the next run everywhere."""
 
 
 class PersonalData:
@@ -21,12 +26,16 @@ class PersonalData:
         self._sealer = store.keyring.sealer
         self._detectors = tuple(detectors)
         self._scrubbers: dict[str, Scrubber] = {}
+        self._patterns: dict[str, list[Row]] = {}
+        """Of each scrubber: the patterns of its tenant that it was made with."""
         store.keyring.scrub_of = self._net_of
+        store.on_keys.append(self._scrubbers.clear)
 
     def scrubber_of(self, tenant: str) -> Scrubber:
         """The tenant's scrubber. Its key must have been asked for before (opening a tenant does)."""
         found = self._scrubbers.get(tenant)
-        if found is None:
+        patterns = self._store.look(PATTERNS_SQL, (tenant,))
+        if found is None or patterns != self._patterns.get(tenant):
             rows = self._store.look(
                 "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
                 " ORDER BY key_id LIMIT 1",
@@ -34,11 +43,17 @@ class PersonalData:
             )
             secret = self._store.keyring.secret_of(tenant, rows[0][1])
             vault = Vault(tenant, DataKey(rows[0][0], secret), self._sealer, self._store.look)
-            found = self._scrubbers[tenant] = Scrubber(self._detectors, vault)
+            more = [pattern(kind, expression) for kind, expression in patterns]
+            found = self._scrubbers[tenant] = Scrubber((*self._detectors, *more), vault)
+            self._patterns[tenant] = patterns
         return found
 
     def _net_of(self, tenant: str, key: DataKey) -> Scrub:
-        return lambda content: self.scrubber_of(tenant).net(content)
+        def net(content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
+            scrubber = self._scrubbers.get(tenant) or self.scrubber_of(tenant)
+            return scrubber.net(content)
+
+        return net
 
     def forget(self, tenant: str) -> None:
         """Values of this tenant were erased."""
