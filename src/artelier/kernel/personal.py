@@ -94,10 +94,11 @@ def _changed(applied: Applied, tx: Tx) -> None:
 
 def patterns_changed(patterns: object) -> PatternsChanged:
     """The event of a tenant's new patterns. Errors: `InvalidRequest` for one that is none."""
+    sort = type(patterns).__name__
     given = cast("Mapping[str, str]", patterns) if isinstance(patterns, Mapping) else None
     if given is None or len(given) > PATTERNS_MAX:
         raise InvalidRequest(
-            "patterns are a mapping", got=type(patterns).__name__,
+            "patterns are a mapping", got=sort,
             expected=f'at most {PATTERNS_MAX} of them, such as {{"EMPLOYEE": "E-[0-9]{{6}}"}}',
         )  # fmt: skip
     for kind, expression in given.items():
