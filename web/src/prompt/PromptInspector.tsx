@@ -33,10 +33,10 @@ export function PromptInspector({ step, agent }: PromptInspectorProps) {
         <h2 className="min-w-0 font-normal text-ink-2">
           What <span className="text-ink">{called(agent)}</span> saw at{" "}
           <span className="num text-ink">{step.step}</span>
-          {manifest.data !== undefined && (
+          {step.inputTokens === null && manifest.data !== undefined && (
             <>
               {" "}
-              · <span className="num">{whole(manifest.data.tokens)}</span> tokens
+              · about <span className="num">{whole(manifest.data.tokens)}</span> tokens
             </>
           )}
         </h2>
@@ -89,10 +89,10 @@ function Sections({ manifest }: { readonly manifest: Shape<"Manifest"> }) {
   );
 }
 
-/** What the provider counted. */
+/** What the provider counted; until it has, our own estimate stands beside the name. */
 function answerOf(step: PromptStep): string {
   if (step.hasFailed) return "the call failed";
   if (step.inputTokens === null) return "no reply yet";
   const cost = step.microusd === null ? "price unknown" : dollars(step.microusd);
-  return `${whole(step.cachedTokens ?? 0)} from cache · ${whole(step.inputTokens)} in, ${whole(step.outputTokens ?? 0)} out · ${cost}`;
+  return `${whole(step.inputTokens)} tokens in, ${whole(step.cachedTokens ?? 0)} of them from cache · ${whole(step.outputTokens ?? 0)} out · ${cost}`;
 }

@@ -20,10 +20,8 @@ export const TaskNode = memo(function TaskNode({ data, selected }: NodeProps<Tas
       <span className={cx("shrink-0", TEXT_TONE[TONE_OF[words.meaning]])}>
         <TaskIcon size={13} />
       </span>
-      <span className="min-w-0 flex-1 truncate font-medium">{shortName(task.id)}</span>
-      <span className={cx("max-w-36 shrink-0 truncate text-11", TEXT_TONE[TONE_OF[words.meaning]])}>
-        {words.word}
-      </span>
+      <span className="min-w-14 flex-1 truncate font-medium">{shortName(task.id)}</span>
+      <span className={cx("min-w-0 truncate text-11", TEXT_TONE[TONE_OF[words.meaning]])}>{words.word}</span>
     </div>
   );
 });

@@ -162,7 +162,7 @@ beforeEach(() => {
     ],
     "GET /membranes/churn/study": () => [
       200,
-      { id: "churn/study", name: "Study", members: [A], shared: [], shared_count: 1 },
+      { id: "churn/study", name: "Study", members: [A], shared: [], shared_count: 1, used_microusd: 41_000 },
     ],
     "GET /steering/churn/study": () => [200, { ...steering(), about: "churn/study" }],
     "POST /membranes/churn/study/leave": () => [200, {}],
@@ -379,6 +379,7 @@ test("a membrane lets members go and takes artifacts back, and is accessible", a
   ]);
   await user.click(screen.getByRole("tab", { name: "Steering" }));
   expect(await screen.findByRole("application", { name: "Policy bias" })).toBeTruthy();
+  expect(await screen.findByText(/\$[\d.]+ left/)).toBeTruthy();
 });
 
 test("a goal shows its tasks, and a failed reading says what to do", async () => {

@@ -9,10 +9,13 @@ import { PromptSection } from "./PromptSection";
 
 /** A prompt that nobody has sent: its parts in order, and what is left out. */
 export function NextPrompt({ prompt }: { readonly prompt: Shape<"NextPrompt"> }) {
-  const size = `${whole(prompt.tokens)} of ${compact(prompt.budget_tokens)} tokens`;
+  const size = `about ${whole(prompt.tokens)} of ${compact(prompt.budget_tokens)} tokens`;
   return (
     <>
-      <Part title={`Iteration ${prompt.iteration} of ${shortName(prompt.task)}`} aside={size}>
+      <Part
+        title={`Iteration ${prompt.iteration} of ${shortName(prompt.task)}${prompt.asked_now === null ? "" : ", asked already"}`}
+        aside={size}
+      >
         <Meter label="Size of the prompt" value={prompt.tokens} max={prompt.budget_tokens} valueText={size} />
         {prompt.missing !== null && (
           <p role="status" className="text-warn">

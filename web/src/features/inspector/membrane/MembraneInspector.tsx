@@ -44,7 +44,7 @@ export function MembraneInspector({ id }: { readonly id: string }) {
               {
                 id: "steering",
                 label: "Steering",
-                content: <SteeringPanel key={id} about={id} used={null} iteration={0} />,
+                content: <SteeringPanel key={id} about={id} used={shown.used_microusd} iteration={0} />,
               },
             ]}
             selected={tab}

@@ -1,0 +1,37 @@
+import { QueryClientProvider } from "@tanstack/react-query";
+import { render, screen } from "@testing-library/react";
+import { expect, test, vi } from "vitest";
+import { queryClient } from "@/client/queries";
+import { promptSteps } from "@/projection/rowsPrompt";
+import { History } from "../../tests/events";
+import { PromptInspector } from "./PromptInspector";
+
+const MANIFEST = { tokens: 300, sections: [], dropped: [], params: {}, scrubbed: {}, model: "m" };
+
+function show(history: History) {
+  vi.stubGlobal("fetch", () => Promise.resolve(new Response(JSON.stringify(MANIFEST))));
+  queryClient.clear();
+  const step = promptSteps(history.events).at(-1);
+  if (step === undefined) throw new Error("no step");
+  return render(
+    <QueryClientProvider client={queryClient}>
+      <PromptInspector step={step} agent="m/writer" />
+    </QueryClientProvider>,
+  );
+}
+
+test("one count of tokens is shown: our estimate until the provider has counted", async () => {
+  const asked = () =>
+    new History()
+      .add("run:r", "run.started", {})
+      .add("run:r", "context.assembled", { key: "c1/decision" })
+      .add("run:r", "model.requested", { key: "c1/decision", model: "m" });
+  const view = show(asked());
+  await screen.findByText("300");
+  expect(screen.getByText("no reply yet")).toBeTruthy();
+  view.unmount();
+
+  show(asked().add("run:r", "model.completed", { key: "c1/decision", input_tokens: 420, output_tokens: 9 }));
+  expect(await screen.findByText(/420 tokens in/)).toBeTruthy();
+  expect(screen.queryByText("300")).toBeNull();
+});
