@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -15,7 +16,8 @@ from tests.browser.served import Served
 pytestmark = pytest.mark.slow
 
 SCREENS = (
-    "Canvas", "Chat", "World", "Artifacts", "Runs", "Memory", "Market", "Costs", "Settings",
+    "Canvas", "Chat", "World", "Artifacts", "Runs", "Memory", "Skills", "Market", "Costs",
+    "Settings",
 )  # fmt: skip
 TABS = ("Live stream", "Context", "Decisions", "Ledger", "Timeline")
 
@@ -87,6 +89,38 @@ def test_a_phone_gets_lists_and_no_screen_is_too_wide(
         audit.look(screen)
         shot(page, f"phone-{screen.lower()}")
     assert not too_wide
+
+    hand.go("Overview")
+    page.get_by_role("button", name="Open the console").click()
+    expect(hand.console.get_by_role("tab", name="Live stream")).to_be_visible()
+    audit.look("console on a phone")
+    page.get_by_role("button", name="Close the console").click()
+    main.get_by_text("Analyst").first.click()
+    expect(hand.inspector).to_be_visible()
+    audit.look("inspector on a phone")
+    page.get_by_role("button", name="Back to the screen").click()
+    expect(hand.inspector).to_be_hidden()
+    audit.verdict()
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_what_waits_for_a_person_and_the_way_in_pass_axe(
+    served: Served, sign_in: SignIn, tmp_path: Path, theme: str
+) -> None:
+    (tmp_path / "artelier.toml").write_text('[policy]\napprove_risk = "low"\n', "utf-8")
+    page = sign_in(served.start(), theme=theme)
+    hand, audit = Hand(page), Audit(page)
+    page.get_by_role("textbox", name="Goal", exact=True).fill("Which region sold most?")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Review", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_role("textbox", name="Note")).to_be_visible()
+    audit.look("approval")
+    page.keyboard.press("Escape")
+
+    hand.go("Settings").get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_role("textbox", name="Goal", exact=True)).to_have_count(0)
+    audit.look("signed out")
     audit.verdict()
 
 

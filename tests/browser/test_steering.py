@@ -61,6 +61,34 @@ def test_moving_the_puck_changes_the_next_request_and_the_actions(
     assert explored.count("use_tool") > plain.count("use_tool"), (explored, plain)
 
 
+def test_the_safety_slider_is_driven_by_keys_and_kept(
+    served: Served, sign_in: SignIn, shot: Shot
+) -> None:
+    """What calls then wait for is proved where tools of each risk are called (missions)."""
+    page = sign_in(served.start("--pace", "0.5"))
+    hand = Hand(page)
+    mission = hand.launch()
+    task, agent = f"{mission}/figures", f"{mission}/analyst"
+    inspector = hand.choose("agent", "Analyst")
+    controls = inspector.get_by_role("group", name="Selected agent")
+    controls.get_by_role("button", name="Pause").click()
+    hand.until("runs", task, status="paused")
+    expect(controls.get_by_role("button", name="Stop")).to_be_enabled()
+
+    version = hand.get("steering", agent)["version"]
+    safety = inspector.get_by_role("slider", name="Safety")
+    safety.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
+    expect(safety).to_have_attribute("aria-valuetext", re.compile("medium and high"))
+    told = inspector.get_by_role("status").filter(has_text=f"Version {version + 1}")
+    expect(told).to_be_visible()
+    saved = hand.get("steering", agent)["sliders"]
+    assert saved["safety"] == "approve_medium", saved
+    shot(page, "steering-safety")
+
+
 def _unsteered(hand: Hand) -> list[str]:
     """What is decided for the same goal where nobody steers."""
     mission = hand.launch()
