@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.agents.handle import AgentsHandle
 from artelier.agents.results import keep_result
+from artelier.agents.schedules.view import schedules_view
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifacts, Space, artifacts_view
 from artelier.clock import Clock, SystemClock
@@ -56,7 +57,6 @@ from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
-from artelier.kernel.schedules.view import schedules_view
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
