@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from artelier.agents import Worker
+from artelier.agents.schedules.firing import fire_due
 from artelier.errors import Conflict
-from artelier.kernel.schedules.firing import fire_due
 from artelier.testing import ManualClock
 from tests.schedules.stage import MINUTE_S, TENANT, Stage, play, us, utc
 

@@ -11,10 +11,10 @@ import pytest
 
 from artelier import Kernel
 from artelier.agents import Worker
-from artelier.agents.scheduled import ELSEWHERE_US
+from artelier.agents.schedules.deciding import OPEN_MAX
+from artelier.agents.schedules.firing import fire_due
+from artelier.agents.schedules.starting import ELSEWHERE_US
 from artelier.errors import Conflict, MissingKey
-from artelier.kernel.schedules.deciding import OPEN_MAX
-from artelier.kernel.schedules.firing import fire_due
 from tests.schedules.stage import Stage, play
 
 HOUR_S = 3_600

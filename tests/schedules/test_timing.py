@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.errors import InvalidRequest
-from artelier.kernel.schedules.timing import (
+from artelier.agents.schedules.timing import (
     MISSED_MAX,
     SECOND_US,
     Timing,
@@ -17,6 +16,7 @@ from artelier.kernel.schedules.timing import (
     interval,
     seconds_of,
 )
+from artelier.errors import InvalidRequest
 from tests.schedules.stage import us, utc
 
 BERLIN = "Europe/Berlin"

@@ -15,7 +15,7 @@ from artelier.kernel.queries import blob_json
 
 if TYPE_CHECKING:
     from artelier.agents.carrying import Carried, KeepsMemory
-    from artelier.agents.schedules import Schedules
+    from artelier.agents.schedules.door import Schedules
     from artelier.context import CompactionStrategy
     from artelier.kernel import Services, TenantState
     from artelier.kernel.transfer import Keys
@@ -113,7 +113,7 @@ class AgentsHandle:
     @property
     def schedules(self: Desk) -> Schedules:
         """What is started again and again: `desk.schedules.add(...)`."""
-        from artelier.agents.schedules import Schedules
+        from artelier.agents.schedules.door import Schedules
 
         return Schedules(self)
 

@@ -181,13 +181,13 @@ async def resume_run(
 async def _begun(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
     """The result of what a schedule has fired, or a registered loop can begin, under this id; None if the
     run exists."""
-    from artelier.agents import scheduled
+    from artelier.agents.schedules import starting
 
     runs = kernel.for_tenant(tenant)
     try:
         await run_row(runs.services, runs.id, run_id)
     except NotFound:
-        if (result := await scheduled.begin(kernel, tenant, run_id, on_wait)) is not None:
+        if (result := await starting.begin(kernel, tenant, run_id, on_wait)) is not None:
             return result
         for loop in _LOOPS.values():
             if loop.begin is not None and (

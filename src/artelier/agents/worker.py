@@ -8,9 +8,9 @@ from typing import Any
 
 from artelier.agents.autonomous import Kernels
 from artelier.agents.loops import registered_loops, resume_run
+from artelier.agents.schedules.firing import fire_due, waiting
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
-from artelier.kernel.schedules.firing import fire_due, waiting
 from artelier.kernel.services import Services
 
 LOOK_S = 0.5

@@ -16,6 +16,7 @@ _SOURCES = (
     "artelier.ledger.posting",
     "artelier.memory.events",
     "artelier.tools.skills.events",
+    "artelier.agents.schedules.events",
     "artelier.missions.events",
     "artelier.operations.events",
     "artelier.world.events",

@@ -1,6 +1,6 @@
 """From a firing to its run: what a worker does with a schedule whose time has come.
 
-`kernel/schedules/firing.py` writes the firing; this starts the run of it, under the id that the firing names.
+`firing.py` writes the firing; this starts the run of it, under the id that the firing names.
 A crash between the two, or in the middle of this, leads here again.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from artelier.agents.autonomous import Kernels
 from artelier.agents.launching import Launch, launch_of
+from artelier.agents.schedules import events as ev
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -25,7 +26,6 @@ from artelier.errors import (
 from artelier.kernel import AgentResult, Limits, Services, run_row
 from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import blob_json
-from artelier.kernel.schedules import events as ev
 from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
 
 _WAITING = (

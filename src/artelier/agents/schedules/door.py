@@ -8,15 +8,15 @@ from dataclasses import asdict, replace
 from typing import Any, cast
 
 from artelier.agents.launching import launch_of
+from artelier.agents.schedules import events as ev
+from artelier.agents.schedules.deciding import CATCH_UPS, OVERLAPS, Schedule
+from artelier.agents.schedules.firing import fire_now, write
+from artelier.agents.schedules.reading import schedule_object, schedule_page, schedule_row
+from artelier.agents.schedules.timing import Timing, checked_timing
 from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
 from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import blob_json
-from artelier.kernel.schedules import events as ev
-from artelier.kernel.schedules.deciding import CATCH_UPS, OVERLAPS, Schedule
-from artelier.kernel.schedules.firing import fire_now, write
-from artelier.kernel.schedules.reading import schedule_object, schedule_page, schedule_row
-from artelier.kernel.schedules.timing import Timing, checked_timing
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, make_blob
 from artelier.money import parse_usd
 

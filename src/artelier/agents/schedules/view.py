@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from artelier.agents.schedules import events as ev
 from artelier.errors import Conflict, InvalidEvent
 from artelier.kernel import events as kernel_events
-from artelier.kernel.schedules import events as ev
 from artelier.log import Applied, Tx, View
 
 schedules_view = View(

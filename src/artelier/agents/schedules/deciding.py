@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from artelier.kernel.schedules import events as ev
-from artelier.kernel.schedules.timing import Due, Timing, compact
+from artelier.agents.schedules import events as ev
+from artelier.agents.schedules.timing import Due, Timing, compact
 from artelier.log import BlobRef, EventData
 
 OVERLAPS = ("skip", "queue", "cancel_running", "allow")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from artelier.agents.schedules.deciding import Schedule
+from artelier.agents.schedules.firing import COLUMNS
+from artelier.agents.schedules.timing import interval
 from artelier.errors import NotFound
 from artelier.kernel.family import totals
 from artelier.kernel.queries import blob_json
-from artelier.kernel.schedules.deciding import Schedule
-from artelier.kernel.schedules.firing import COLUMNS
-from artelier.kernel.schedules.timing import interval
 from artelier.kernel.services import Services
 
 PAGE_MAX = 500

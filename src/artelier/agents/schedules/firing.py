@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from artelier.errors import Conflict, SequenceConflict
-from artelier.kernel.schedules import events as ev
-from artelier.kernel.schedules.deciding import (
+from artelier.agents.schedules import events as ev
+from artelier.agents.schedules.deciding import (
     OPEN_MAX,
     Around,
     Schedule,
@@ -20,7 +19,8 @@ from artelier.kernel.schedules.deciding import (
     fired,
     time_at_hand,
 )
-from artelier.kernel.schedules.timing import SECOND_US, Due
+from artelier.agents.schedules.timing import SECOND_US, Due
+from artelier.errors import Conflict, SequenceConflict
 from artelier.kernel.services import Services
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx
 

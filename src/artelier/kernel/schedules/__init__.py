@@ -1,1 +1,0 @@
-"""Schedules: what is to be started when, each firing as an event. What starts the runs is in `agents/`."""
