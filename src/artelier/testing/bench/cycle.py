@@ -11,6 +11,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from artelier import Kernel, ModelReply, ModelRequest, ToolCall, Usage, tool
 from artelier.kernel import Conversation, Run
@@ -51,8 +52,8 @@ class CallingModel:
         return ModelReply(tool_calls=(call,), usage=usage)
 
 
-def open_kernel(path: Path, model: CallingModel) -> Kernel:
-    return Kernel.open(path, models={"bench": model}, tools=[fetch])
+def open_kernel(path: Path, model: CallingModel, **more: Any) -> Kernel:
+    return Kernel.open(path, models={"bench": model}, tools=[fetch], **more)
 
 
 def begin(run: Run) -> Conversation:
