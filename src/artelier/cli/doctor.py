@@ -9,29 +9,19 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from artelier.cli.call import Call, file_of
 from artelier.cli.command import alone, command
 from artelier.cli.exits import COMPLETED, FAILED
+from artelier.cli.finding import NOTE, OK, WRONG, Finding, existing_parent
 
 app = alone()
 
 FREE_BYTES_MIN = 1024**3
 """Below this a store may soon be full (a guess: a long run writes some 4 KB a cycle)."""
-
-OK, NOTE, WRONG = "ok", "note", "wrong"
-
-
-class Finding(NamedTuple):
-    """What one look found."""
-
-    what: str
-    status: str
-    """`ok`; `note`: something works not here; `wrong`: Artelier does not work."""
-    said: str
 
 
 @command(app, example="artelier doctor")
@@ -40,14 +30,28 @@ def doctor(
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Of `artelier up`.")
     ] = 8321,
+    online: Annotated[
+        bool,
+        typer.Option("--online", help="Also call the providers that have a key; no key is sent."),
+    ] = False,
+    settings: Annotated[
+        bool,
+        typer.Option("--settings", help="Show every setting instead, and where it comes from."),
+    ] = False,
 ) -> int:
     """Check this machine: what is missing, and what to do.
 
-    Nobody is called. Of keys only the names are shown. The database is opened as every command opens it.
+    Nobody is called without --online. Of keys only the names are shown. The database is opened as every
+    command opens it.
     """
+    if settings:
+        return _settings(call)
+    from artelier.cli import doctor_limits, doctor_online, doctor_store
+
     looks: tuple[Callable[[], list[Finding]], ...] = (
-        _python, lambda: _database(call), lambda: _disk(call), lambda: _models(call), _web,
-        lambda: _port(port),
+        _python, lambda: doctor_store.looks(call), lambda: _disk(call), lambda: _models(call),
+        lambda: doctor_limits.looks(call), _sandbox, _web, lambda: _port(port),
+        lambda: doctor_online.looks(call) if online else [],
     )  # fmt: skip
     found = [finding for look in looks for finding in look()]
     is_well = all(finding.status != WRONG for finding in found)
@@ -64,35 +68,32 @@ def _python() -> list[Finding]:
     return [Finding("python", OK if is_new else WRONG, said)]
 
 
-def _database(call: Call) -> list[Finding]:
-    from artelier.errors import ArtelierError
-
-    path = Path(file_of(call.database))
-    if not path.exists():
-        near = _existing_parent(path)
-        can_write = os.access(near, os.W_OK)
-        said = f"none yet at {path}" + ("" if can_write else f"; {near} cannot be written")
-        return [Finding("database", NOTE if can_write else WRONG, said)]
-    import asyncio
-
-    async def head() -> str:
-        async with call.kernel() as kernel:
-            return await kernel.head()
-
-    try:
-        return [Finding("database", OK, f"{path}, head {asyncio.run(head())[:16]}")]
-    except ArtelierError as error:
-        return [Finding("database", WRONG, str(error))]
-
-
-def _existing_parent(path: Path) -> Path:
-    return next(parent for parent in path.absolute().parents if parent.exists())
-
-
 def _disk(call: Call) -> list[Finding]:
-    free = shutil.disk_usage(_existing_parent(Path(file_of(call.database)))).free
+    free = shutil.disk_usage(existing_parent(Path(file_of(call.database)))).free
     said = f"{free / 1024**3:,.1f} GiB free"
     return [Finding("disk", OK if free >= FREE_BYTES_MIN else NOTE, said)]
+
+
+def _sandbox() -> list[Finding]:
+    """Whether code of models can be run in its cage."""
+    import asyncio
+
+    from artelier.errors import ArtelierError
+    from artelier.ports.sandbox import SandboxLimits
+    from artelier.sandbox import MontySandbox
+
+    async def run() -> object:
+        sandbox = MontySandbox()
+        try:
+            return (await sandbox.run("6 * 7", limits=SandboxLimits(time_ms=5_000))).value
+        finally:
+            await sandbox.close()
+
+    try:
+        is_right = asyncio.run(run()) == 42
+    except (ArtelierError, OSError) as error:
+        return [Finding("sandbox", WRONG, f"code cannot be run: {error}")]
+    return [Finding("sandbox", OK if is_right else WRONG, "code runs in its cage")]
 
 
 def _models(call: Call) -> list[Finding]:
@@ -118,7 +119,8 @@ def _web() -> list[Finding]:
 
     if (STATIC / "index.html").is_file():
         return [Finding("web", OK, "the application is built")]
-    return [Finding("web", NOTE, "not built: `make setup` in a checkout; the API works without")]
+    way = "`make setup` in a checkout" + ("" if shutil.which("node") else ", which needs node")
+    return [Finding("web", NOTE, f"not built: {way}; the API works without")]
 
 
 def _port(port: int) -> list[Finding]:
@@ -130,3 +132,16 @@ def _port(port: int) -> list[Finding]:
     except ArtelierError:
         return [Finding("port", NOTE, f"{port} is taken: `artelier up --port 0` takes a free one")]
     return [Finding("port", OK, f"{port} is free")]
+
+
+def _settings(call: Call) -> int:
+    """Every setting, its value and its source. Errors: as of `load_settings`."""
+    from artelier.cli.sources import sources
+
+    found = sources(call.config, environ=os.environ)
+    if call.as_json:
+        items = [{"key": one.key, "value": one.value, "source": one.source} for one in found]
+        call.screen.json({"items": items, "next": None})
+        return COMPLETED
+    call.screen.table(("key", "value", "from"), found, empty="no settings")
+    return COMPLETED

@@ -1,0 +1,61 @@
+"""`artelier doctor`: what the settings allow, and how fast."""
+
+from __future__ import annotations
+
+from artelier.cli.call import Call
+from artelier.cli.finding import NOTE, OK, WRONG, Finding
+from artelier.errors import ArtelierError
+
+
+def looks(call: Call) -> list[Finding]:
+    """Allowed models, rates, approvals and the servers of `http_json`."""
+    return [_allowed(call), _rates(call), _approvals(call), _http(call)]
+
+
+def _allowed(call: Call) -> Finding:
+    from artelier.tokens.names import canonical_name
+
+    policy = call.settings.policy()
+    if policy.models is None:
+        return Finding("models", OK, "every model may be called")
+    name = canonical_name(call.settings.model)
+    listed = ", ".join(policy.models) or "none"
+    if not policy.allows_model(name):
+        return Finding(
+            "models", WRONG, f"allowed: {listed}; the default {name!r} is not among them"
+        )
+    return Finding("models", OK, f"allowed: {listed}")
+
+
+def _rates(call: Call) -> Finding:
+    said = [
+        f"{name}: " + " and ".join(f"{most} {unit}" for unit, most in rate.plain().items() if most)
+        for name, rate in call.settings.rates.items()
+    ]
+    return Finding("rates", OK, "a minute, " + ", ".join(said) if said else "no limit of speed")
+
+
+def _approvals(call: Call) -> Finding:
+    risk = call.settings.approve_risk
+    if risk is None:
+        return Finding("approvals", OK, "no risk class of tools needs a person's yes")
+    return Finding("approvals", OK, f"tools of risk {risk} and above need a person's yes")
+
+
+def _http(call: Call) -> Finding:
+    """Which servers `http_json` may ask, and whether the secrets are there."""
+    import os
+
+    rules = call.settings.http_rules
+    if not rules:
+        said = "off: no URL is allowed ([tools.http] allow in artelier.toml)"
+        return Finding("http_json", NOTE, said)
+    missing: list[str] = []
+    for rule in rules:
+        try:
+            rule.filled(os.environ)
+        except ArtelierError as error:
+            missing.append(str(error))
+    if missing:
+        return Finding("http_json", WRONG, "; ".join(missing))
+    return Finding("http_json", OK, ", ".join(rule.url for rule in rules))

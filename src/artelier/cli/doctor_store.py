@@ -1,0 +1,91 @@
+"""`artelier doctor`: the database, who holds its runs, its clock, and the key that seals it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artelier.cli.call import Call, file_of
+from artelier.cli.finding import NOTE, OK, WRONG, Finding, existing_parent
+from artelier.errors import ArtelierError
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+
+AHEAD_US_MAX = 5_000_000
+"""An event so far in the future was written under another clock."""
+
+
+def looks(call: Call) -> list[Finding]:
+    """Of the database, if there is one, and of the key."""
+    path = Path(file_of(call.database))
+    if path.exists():
+        found = _opened(call, path)
+    else:
+        near = existing_parent(path)
+        can_write = os.access(near, os.W_OK)
+        said = f"none yet at {path}" + ("" if can_write else f"; {near} cannot be written")
+        found = [Finding("database", NOTE if can_write else WRONG, said)]
+    return [*found, _vault(call)]
+
+
+def _opened(call: Call, path: Path) -> list[Finding]:
+    async def look() -> list[Finding]:
+        async with call.kernel() as kernel:
+            return [await _database(kernel, path), await _leases(kernel), await _clock(kernel)]
+
+    try:
+        return asyncio.run(look())
+    except ArtelierError as error:
+        return [Finding("database", WRONG, str(error))]
+
+
+async def _database(kernel: Kernel, path: Path) -> Finding:
+    """Opened and migrated by now; an empty batch says whether somebody else has it locked."""
+    from artelier.log import Batch
+    from artelier.log.migrations import SCHEMA_VERSION
+
+    await kernel.store.append(Batch())
+    size = path.stat().st_size / 1024**2
+    head = (await kernel.head())[:16]
+    return Finding("database", OK, f"{path}, {size:,.1f} MiB, schema {SCHEMA_VERSION}, head {head}")
+
+
+async def _leases(kernel: Kernel) -> Finding:
+    rows = await kernel.store.query("SELECT holder, expires_us FROM leases")
+    now_us, is_dead = kernel.services.clock.now_us(), kernel.services.is_dead
+    alive = [holder for holder, until_us in rows if until_us > now_us and not is_dead(holder)]
+    if len(alive) == len(rows):
+        return Finding("leases", OK, f"{len(alive)} runs are driven now")
+    left = len(rows) - len(alive)
+    return Finding(
+        "leases",
+        NOTE,
+        f"{left} runs were left by a process that is gone: `artelier worker` goes on",
+    )
+
+
+async def _clock(kernel: Kernel) -> Finding:
+    rows = await kernel.store.query("SELECT at_us FROM events ORDER BY position DESC LIMIT 1")
+    ahead_us = rows[0][0] - kernel.services.clock.now_us() if rows else 0
+    if ahead_us <= AHEAD_US_MAX:
+        return Finding("clock", OK, "no event is of the future")
+    said = f"the newest event is {ahead_us / 1e6:,.0f} s ahead of this machine's clock"
+    return Finding("clock", NOTE, f"{said}: set it, or waits last longer")
+
+
+def _vault(call: Call) -> Finding:
+    """Whether the key is there and can be used; never what it is."""
+    from artelier.pii.sealing import VARIABLE, sealer_from
+
+    try:
+        cipher = sealer_from(os.environ)
+    except ArtelierError as error:
+        return Finding("vault key", WRONG, str(error))
+    if cipher is not None:
+        return Finding("vault key", OK, f"{VARIABLE} seals what is stored")
+    if call.settings.pii:
+        return Finding("vault key", WRONG, f"personal data is to be replaced: set {VARIABLE}")
+    return Finding("vault key", NOTE, f"no {VARIABLE}: what is stored is not encrypted")

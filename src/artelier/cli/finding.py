@@ -1,0 +1,22 @@
+"""What `artelier doctor` found at one look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+OK, NOTE, WRONG = "ok", "note", "wrong"
+
+
+class Finding(NamedTuple):
+    """What one look found."""
+
+    what: str
+    status: str
+    """`ok`; `note`: something works not here; `wrong`: Artelier does not work."""
+    said: str
+
+
+def existing_parent(path: Path) -> Path:
+    """The nearest folder above a path that is there."""
+    return next(parent for parent in path.absolute().parents if parent.exists())
