@@ -63,7 +63,9 @@ def _prompts(hand: Hand, run: str, words: str) -> list[str]:
 
 
 def _next_prompt(hand: Hand, agent: str) -> str:
-    return json.dumps(hand.get("agents", agent, "next-prompt"))
+    found = hand.get("agents", agent, "next-prompt")
+    assert found["prompt"] is not None, found["why"]
+    return json.dumps(found["prompt"])
 
 
 def _drag_out(page: Page, node: Locator, room: Locator) -> None:

@@ -187,7 +187,7 @@ def test_another_tenants_ids_are_of_no_use_in_a_body(tmp_path: Path) -> None:
                 ),
                 201,
             )
-            seen = good(await eve.get(at("agents", "bo", "next-prompt")))
+            seen = good(await eve.get(at("agents", "bo", "next-prompt")))["prompt"]
             assert seen["missing"] == "secret" and CANARY not in str(seen)
 
     play(scenario(), within_s=300)

@@ -93,10 +93,15 @@ async def next_prompt(desk: Any, agent: str) -> Preview:
     """
     comes = await upcoming(desk, agent)
     if comes is None:
-        await _check_agent(desk, agent)
+        await check_agent(desk, agent)
         raise Conflict(
             f"agent {agent!r:.140} has no task to decide about", hint="Assign one to it."
         )
+    return await preview_of(desk, comes)
+
+
+async def preview_of(desk: Any, comes: Upcoming) -> Preview:
+    """As `next_prompt`, for who knows already what comes next."""
     stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
     reading = await gathering.steering_now(desk, stand.place.job)
     steering = steering_of(reading, stand.place.changes)
@@ -105,7 +110,8 @@ async def next_prompt(desk: Any, agent: str) -> Preview:
     return await _preview(desk, comes, stand, guidance(reading, steering), steering)
 
 
-async def _check_agent(desk: Any, agent: str) -> None:
+async def check_agent(desk: Any, agent: str) -> None:
+    """Errors: `NotFound` if no agent of missions has this id."""
     artifact: Artifact = await desk.as_principal(OPERATOR).artifacts.read(agent)
     if artifact.kind != "agent":
         raise NotFound(f"no agent {agent!r:.140}", got=f"an artifact of kind {artifact.kind}")

@@ -7,13 +7,23 @@ from typing import Any
 from artelier.app import TenantKernel
 from artelier.kernel import RangePart
 from artelier.kernel.manifest import PromptPart
-from artelier.missions.preview import Preview, next_prompt, texts_of
+from artelier.missions.outlook import upcoming
+from artelier.missions.preview import Preview, check_agent, preview_of, texts_of
 from artelier.server.inspection import reason_of
+
+NOTHING_LEFT = "It has no open task, so it will be asked nothing."
 
 
 async def looked_ahead(desk: TenantKernel, agent: str) -> dict[str, Any]:
-    """As `wire.agents.NextPrompt`. Errors: those of `preview.next_prompt`."""
-    found = await next_prompt(desk, agent)
+    """As `wire.agents.Ahead`. Errors: `NotFound`; those of `preview.preview_of`."""
+    comes = await upcoming(desk, agent)
+    if comes is None:
+        await check_agent(desk, agent)
+        return {"agent": agent, "prompt": None, "why": NOTHING_LEFT}
+    return {"agent": agent, "prompt": _shown(await preview_of(desk, comes)), "why": None}
+
+
+def _shown(found: Preview) -> dict[str, Any]:
     parts = found.prompt.parts
     return {
         **{name: getattr(found, name) for name in Preview.__dataclass_fields__ if name != "prompt"},

@@ -185,7 +185,9 @@ def texts(request: ModelRequest) -> str:
 
 
 async def looked(client: Any, agent: str = "ana") -> Any:
-    return good(await client.get(at("agents", agent, "next-prompt")))
+    found = good(await client.get(at("agents", agent, "next-prompt")))
+    assert (found["agent"], found["why"]) == (agent, None)
+    return found["prompt"]
 
 
 async def sent(served: Any, step: str, run: str = "tasks/own") -> Any:
@@ -272,7 +274,9 @@ def test_without_a_task_nothing_is_asked_next(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, model=Team().model, has_worker=False) as served:
             await an_agent(served.ada)
-            refused(await served.ada.get(f"{ANA}/next-prompt"), 409, "conflict")
+            none = good(await served.ada.get(f"{ANA}/next-prompt"))
+            assert (none["agent"], none["prompt"]) == ("ana", None)
+            assert "no open task" in none["why"]
             refused(await served.ada.get(at("agents", "nobody", "next-prompt")), 404, "not_found")
             await a_task(served.ada, inputs=["nothing-there"])
             assert (await looked(served.ada))["missing"] == "nothing-there"

@@ -42,12 +42,12 @@ def test_members_read_what_is_shared_and_nothing_after_they_left(tmp_path: Path)
             assert (await reader.read("handbook")).content == "CANARY-1"
             await a_task(served.ada)
             asked = await served.ada.get(at("agents", "ana", "next-prompt"))
-            assert "CANARY-1" in str(good(asked)["sections"])
+            assert "CANARY-1" in str(good(asked)["prompt"]["sections"])
 
             good(await served.ada.post(f"{POOL}/leave", json={"agent": "ana"}))
             assert not (await reader.access("handbook", "read")).allowed
             asked = await served.ada.get(at("agents", "ana", "next-prompt"))
-            assert "CANARY-1" not in asked.text
+            assert good(asked)["prompt"] and "CANARY-1" not in asked.text
             good(await served.ada.post(f"{POOL}/unshare", json={"artifact": "handbook"}))
             assert good(await served.ada.get(f"{POOL}/shared"))["items"] == []
             assert await actors(served, "group.joined") == ["user:ada"]

@@ -3173,6 +3173,21 @@ export interface components {
             why_off: string | null;
         };
         /**
+         * Ahead
+         * @description What an agent would be asked next, if anything.
+         */
+        Ahead: {
+            /** Agent */
+            agent: string;
+            /** @description null if it has no open task. */
+            prompt: components["schemas"]["NextPrompt"] | null;
+            /**
+             * Why
+             * @description Why there is none; null if there is one.
+             */
+            why: string | null;
+        };
+        /**
          * Allowed
          * @description Whether people may do one thing with an artifact.
          */
@@ -16609,7 +16624,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NextPrompt"];
+                    "application/json": components["schemas"]["Ahead"];
                 };
             };
             /** @description Nobody is signed in. */

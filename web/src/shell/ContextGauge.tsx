@@ -15,23 +15,24 @@ export function ContextGauge({ agent }: { readonly agent: Agent }) {
   const { data } = useQuery({
     queryKey: ["next-prompt", agent.id],
     queryFn: ({ signal }) =>
-      api.get<Shape<"NextPrompt">>(`${path("agents", agent.id)}/next-prompt`, undefined, signal),
+      api.get<Shape<"Ahead">>(`${path("agents", agent.id)}/next-prompt`, undefined, signal),
     retry: false,
     enabled: isNow,
   });
   useEffect(() => {
     void client.invalidateQueries({ queryKey: ["next-prompt", agent.id] });
   }, [client, agent.id, agent.task, agent.iteration]);
-  if (data === undefined || !isNow) return null;
-  const words = `${whole(data.tokens)} of ${whole(data.budget_tokens)} tokens`;
+  const prompt = data?.prompt ?? null;
+  if (prompt === null || !isNow) return null;
+  const words = `${whole(prompt.tokens)} of ${whole(prompt.budget_tokens)} tokens`;
   return (
     <Vital label="context" title={`Next prompt of ${agent.name}: ${words}, an estimate`}>
       <span className="flex items-center gap-2">
-        {compact(data.tokens)} of {compact(data.budget_tokens)}
+        {compact(prompt.tokens)} of {compact(prompt.budget_tokens)}
         <Meter
           label="Share of the window that the next prompt takes"
-          value={data.tokens}
-          max={data.budget_tokens}
+          value={prompt.tokens}
+          max={prompt.budget_tokens}
           valueText={words}
           className="w-12"
         />

@@ -67,7 +67,7 @@ beforeEach(() => {
     const known: Readonly<Record<string, { readonly status: number; readonly body: object }>> = {
       "/tenants/me": { status: 200, body: TENANT },
       "/ledger/costs": { status: 200, body: { items: [] } },
-      "/next-prompt": { status: 409, body: { error: { code: "conflict", message: "It has no task." } } },
+      "/next-prompt": { status: 200, body: { agent: "", prompt: null, why: "It has no open task." } },
       "/server": { status: 200, body: STARTED },
       "/login": server.login,
       "/me": server.me,

@@ -232,3 +232,13 @@ class NextPrompt(Told):
     """Key of the decision that is being asked for at this moment; what comes of it will still change this."""
     missing: str | None
     """The input, or task, that must be there first; null if nothing is missing."""
+
+
+class Ahead(Told):
+    """What an agent would be asked next, if anything."""
+
+    agent: str
+    prompt: NextPrompt | None
+    """null if it has no open task."""
+    why: str | None
+    """Why there is none; null if there is one."""

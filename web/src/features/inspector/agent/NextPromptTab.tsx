@@ -13,7 +13,7 @@ import { NextPrompt } from "./NextPrompt";
 export function NextPromptTab({ agent }: { readonly agent: Shape<"AgentShown"> }) {
   const travel = useUi((state) => state.travel);
   const revision = agentRevision(useGraph(), agent.id);
-  const query = useDetail<Shape<"NextPrompt">>(
+  const query = useDetail<Shape<"Ahead">>(
     ["next-prompt", agent.id],
     (signal) => api.get(`${path("agents", agent.id)}/next-prompt`, undefined, signal),
     revision,
@@ -28,19 +28,14 @@ export function NextPromptTab({ agent }: { readonly agent: Shape<"AgentShown"> }
     );
   }
   return (
-    <Loaded
-      query={query}
-      what="the next prompt"
-      rows={8}
-      instead={(error) =>
-        error.status === 409 ? (
-          <EmptyState title="Nothing left to decide">
-            It has no open task, so it will be asked nothing. Assign a task to it, or retry one.
-          </EmptyState>
-        ) : undefined
+    <Loaded query={query} what="the next prompt" rows={8}>
+      {({ prompt, why }) =>
+        prompt === null ? (
+          <EmptyState title="Nothing left to decide">{why} Assign a task to it, or retry one.</EmptyState>
+        ) : (
+          <NextPrompt prompt={prompt} />
+        )
       }
-    >
-      {(prompt) => <NextPrompt prompt={prompt} />}
     </Loaded>
   );
 }
