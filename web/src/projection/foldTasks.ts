@@ -1,5 +1,6 @@
 import type { Draft } from "./draft";
 import { flag, idOf, integer, missionOf, parsed, splitStream, text, texts, type WireEvent } from "./event";
+import { settle } from "./foldDepending";
 import type { Iteration, RunStatus, Task, TaskStatus } from "./graph";
 
 type Fold = (draft: Draft, event: WireEvent, id: string) => void;
@@ -46,7 +47,7 @@ function defined(draft: Draft, event: WireEvent): void {
   const agent = text(event, "agent");
   const dependsOn = texts(event, "depends_on");
   put(draft, id, {
-    mission: text(event, "mission", before?.mission ?? missionOf(id)),
+    mission: event.kind === "task.created" ? text(event, "mission") : (before?.mission ?? missionOf(id)),
     parent: text(event, "parent", before?.parent ?? ""),
     agent,
     dependsOn,
@@ -242,10 +243,28 @@ const TASK_FOLDS: Readonly<Record<string, Fold>> = {
   "run.forked": forked,
 };
 
+/** After these, others that wait for the task may be blocked or free. */
+const SETTLING: ReadonlySet<string> = new Set([
+  "task.created",
+  "task.changed",
+  "task.cancelled",
+  "task.reopened",
+  "task.blocked",
+  "task.ended",
+  "run.reopened",
+  "run.failed",
+  "run.cancelled",
+]);
+
 /** Tasks and missions. Runs must have folded the event before, because a task's status follows its run's. */
 export function foldTask(draft: Draft, event: WireEvent): void {
   const [, id] = splitStream(event.stream);
   TASK_FOLDS[event.kind]?.(draft, event, id);
+  follow(draft, id);
+  if (SETTLING.has(event.kind)) settle(draft, text(event, "task", id));
+}
+
+function follow(draft: Draft, id: string): void {
   const task = draft.get("tasks", id);
   const run = draft.get("runs", id);
   if (task === undefined || run === undefined) return;
