@@ -80,7 +80,8 @@ async def up(
     It prints a link that signs in once; Enter prints another. Runs that nobody drives are driven here.
     Ctrl-C ends it: runs stay resumable, and the root of the newest commit is printed. With --auth a file
     of users says who may sign in: [[users]] with name, role (viewer, operator or admin), tenants, and
-    password or tokens. Without it only this machine can reach the server.
+    password or tokens; personal data is then replaced, which needs ARTELIER_VAULT_KEY, and tools of high
+    risk ask a person. Without it only this machine can reach the server.
     """
     if hash_password or new_token:
         return _print_line(call, is_password=hash_password)
@@ -113,7 +114,8 @@ async def _open(
 
     bound = bind(settings.host, settings.port)
     try:
-        async with call.kernel(create=True) as kernel:
+        # What people reach over a network, or share, is held to more than what is one person's own.
+        async with call.kernel(create=True, is_enforced=settings.users is not None) as kernel:
             kernel.models.pace_offline(pace)
             await _serve(call, kernel, settings, bound, opens=opens, goal=goal)
     finally:
@@ -172,7 +174,7 @@ async def _at_work(
         return
     work = asyncio.create_task(_told(call, desk.plan(
         goal, mission_id=mission, model=settings.model, workspace=settings.workspace,
-        auto_launch=True,
+        auto_launch=True, by=call.person,
     )))  # fmt: skip
     try:
         yield
