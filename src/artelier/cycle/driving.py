@@ -75,18 +75,32 @@ async def go(services: Services, tenant: str, run_id: str, drive: Awaitable[None
     return ""
 
 
-async def go_below(core: RunCore, run_id: str, drive: Callable[[], Awaitable[ResultT]]) -> ResultT:
+async def when_free(core: RunCore, drive: Callable[[], Awaitable[ResultT]]) -> ResultT:
     """Drive a child of the run of `core`, waiting while another process holds it; what came of it.
+
+    Errors: `LeaseHeld` if that does not let go; those of `drive`.
+    """
+    for _ in range(HELD_LOOKS_MAX - 1):
+        try:
+            return await drive()
+        except LeaseHeld:  # the process that drove it may just have died
+            await core.rest(HELD_LOOK_S)
+    return await drive()
+
+
+async def go_below(core: RunCore, run_id: str, drive: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """As `when_free`, for a child whose end is the outcome of a call.
 
     Errors: `RunSuspended` if the child has not ended, whatever went wrong: then there is nothing yet that a
     parent could record as the outcome of its call. What `drive` raises of a child that is over, or never was.
     """
     services, tenant = core.services, core.tenant.id
-    for _ in range(HELD_LOOKS_MAX):
+
+    async def once() -> ResultT:
         try:
             return await drive()
         except LeaseHeld:
-            await core.rest(HELD_LOOK_S)
+            raise
         except ArtelierError as error:
             # A store that fails says nothing of the child, whether it had begun or not.
             is_store = isinstance(error, StoreUnavailable)
@@ -94,7 +108,11 @@ async def go_below(core: RunCore, run_id: str, drive: Callable[[], Awaitable[Res
                 raise
             reason = f"{error.code} in {run_id}"
             raise RunSuspended(core.run_id, status="pending", reason=reason) from error
-    raise RunSuspended(core.run_id, status="pending", reason=f"held: {run_id}")
+
+    try:
+        return await when_free(core, once)
+    except LeaseHeld as held:
+        raise RunSuspended(core.run_id, status="pending", reason=f"held: {run_id}") from held
 
 
 async def check_origin(

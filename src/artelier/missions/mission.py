@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from artelier.cycle.driving import when_free
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -45,9 +46,6 @@ ANSWERS_MAX = 20
 
 AT_ONCE_MAX = 8
 """Tasks of one mission at work at once (a guess: providers limit more than that)."""
-
-HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
-"""Another process drives a task: its lease is over after half a minute without a sign of life."""
 
 LOOK_S = 0.2
 """How often a mission looks for tasks that were added, and for children that only wait."""
@@ -319,21 +317,18 @@ class MissionLoop:
             desk, task.id, model=run.core.model_override or self._job.model,
             workspace=self._job.workspace, mission=run.id,
         )  # fmt: skip
-        for _ in range(HELD_LOOKS_MAX):
-            try:
-                await drive_task(
-                    desk, task.id, job, on_wait="await", parent=run, parent_step="launched"
-                )
-                break
-            except LeaseHeld:  # the process that drove it may just have died
-                await run.core.rest(HELD_LOOK_S)
-            except RunStopped:
-                await run.core.boundary()  # the mission was cancelled, or only this task
-                break
-            except RunSuspended as suspended:
-                if suspended.run_id == run.id:
-                    raise
-                break
+        drive = partial(
+            drive_task, desk, task.id, job, on_wait="await", parent=run, parent_step="launched"
+        )
+        try:
+            await when_free(run.core, drive)
+        except LeaseHeld:
+            pass  # others can be worked on meanwhile
+        except RunStopped:
+            await run.core.boundary()  # the mission was cancelled, or only this task
+        except RunSuspended as suspended:
+            if suspended.run_id == run.id:
+                raise
         standing = await standing_of(desk, task.id)
         if standing.run_status is None or not is_final(standing.run_status):
             status = standing.run_status or "pending"
