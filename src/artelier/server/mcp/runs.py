@@ -24,13 +24,13 @@ from artelier.errors import (
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.core import is_final
+from artelier.missions.plan import GOAL_CHARS_MAX
 from artelier.money import format_usd, parse_usd
 from artelier.tools import Tool, tool
 
 AT_ONCE_MAX = 16
 """Runs that are driven here side by side; those that wait for a person count."""
 
-GOAL_CHARS_MAX = 100_000
 WAIT_S_MAX = 50
 """Most that `run_result` waits: clients give up after a minute."""
 
