@@ -18,6 +18,7 @@ import artelier.kernel.tool_step
 import artelier.ledger.view
 import artelier.log.writer
 from artelier.errors import InvalidRequest
+from artelier.testing.torture.schedules_plants import SCHEDULE_PLANTS
 from artelier.testing.torture.world_plants import WORLD_PLANTS
 
 
@@ -137,6 +138,7 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "changed-prompt": _changed_prompt,
     "unfenced": _unfenced,
     **WORLD_PLANTS,
+    **SCHEDULE_PLANTS,
 }
 
 
