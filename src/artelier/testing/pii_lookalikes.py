@@ -78,8 +78,9 @@ def _sha(random: Random) -> str:
 
 _THINGS: dict[str, tuple[Maker, ...]] = {
     "EMAIL": _one_of((
-        "@handle_##", "icon@2x.png", "react@1#.2.#", "git@github.com:owner/repo##.git", "user (at) example dot com",
-        '@app.route("/x##")', "## @ 3.5#", "3@4.##", "@angular/core@17.0.#", "https://medium.com/@ann.lee/a-##",
+        "@handle_##", "icon@2x.png", "react@1#.2.#", "git@github.com:owner/repo##.git",
+        "user (at) example dot com", '@app.route("/x##")', "## @ 3.5#", "3@4.##", "@angular/core@17.0.#",
+        "https://medium.com/@ann.lee/a-##",
         "name@", "@example.com", "root@localhost", "logo@3x.jpg", "a@b", "x @ y.com",
     )),
     "PHONE": (
@@ -116,7 +117,8 @@ _THINGS: dict[str, tuple[Maker, ...]] = {
         lambda random: _spoiled(iban(random).upper()) + "0",
         lambda random: iban(random).upper().replace(" ", "").replace("-", "")[:-2],
         _sha, _ref,
-        *_one_of(("DE12 3456 789#", "DE12345678#", "COBADEFFXXX", "AB12-CD34-EF5#", "GB12WEST", "XX00 1234 5678 9012")),
+        *_one_of(("DE12 3456 789#", "DE12345678#", "COBADEFFXXX", "AB12-CD34-EF5#",
+                  "GB12WEST", "XX00 1234 5678 9012")),
     ),
     "NATIONAL_ID": (
         _wrong_id, _wrong_id, _wrong_id, _wrong_id, _uuid, _ean,
@@ -129,9 +131,12 @@ _THINGS: dict[str, tuple[Maker, ...]] = {
         )),
     ),
     "IP": _one_of((
-        "v1.2.3.#", "version 10.2.0.#", "1.2.#", "256.1.2.#", "1.2.3.4.#", "10:30:4#", "00:1b:44:11:3a:~~",
-        "std::vector<int>", "127.0.0.1", "0.0.0.0", "255.255.255.0", "::1", "2024.11.0#", "1:2:#", "#~~~~~",
-        "1.3.6.1.4.1.311.#", "Foo::Bar", "release 4.1.2.#", "10.5", "1,2,3,#", "a::b", "firmware 2.0.1.#", "300.1.2.#",
+        "v1.2.3.#", "version 10.2.0.#", "1.2.#", "256.1.2.#", "1.2.3.4.#", "10:30:4#",
+        "00:1b:44:11:3a:~~",
+        "std::vector<int>", "127.0.0.1", "0.0.0.0", "255.255.255.0", "::1", "2024.11.0#", "1:2:#",
+        "#~~~~~",
+        "1.3.6.1.4.1.311.#", "Foo::Bar", "release 4.1.2.#", "10.5", "1,2,3,#", "a::b", "firmware 2.0.1.#",
+        "300.1.2.#",
         "lib==1.4.2.#", "12:00:0#.123", "§ 3.1.2.#", "1.234.567.89#",
     )),
     "SECRET": (

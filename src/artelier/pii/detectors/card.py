@@ -118,6 +118,11 @@ def _bare(reading: Reading, run: Run, at: int) -> bool:
     return usual and reading.stands_alone(start, end)
 
 
+def _is_card(run: Run, at: int, size: int) -> bool:
+    digits = "".join(run.groups[at : at + size]) if at >= 0 else ""
+    return issued(digits) and luhn_fits(digits)
+
+
 def _grouped(reading: Reading, run: Run, at: int, size: int) -> bool:
     gaps = run.gaps[at : at + size - 1]
     if len(set(gaps)) != 1 or gaps[0] not in (" ", "-", ".", " - ", "  "):
@@ -129,15 +134,13 @@ def _grouped(reading: Reading, run: Run, at: int, size: int) -> bool:
         return True
     if reading.in_account(start):
         return False
-    # A fifth group like the others: a row of figures, of which these happen to fit.
-    around = (at - 1, at + size)
-    same = (
-        run.gaps[at - 1] if at else "",
-        run.gaps[at + size - 1] if at + size < len(run.groups) else "",
-    )
-    if any(
-        gap == gaps[0] and len(run.groups[index]) == 4
-        for index, gap in zip(around, same, strict=True)
+    # A further group of four makes it a row of figures, unless a card stands there too.
+    for gap_at, group_at, next_at in (
+        (at - 1, at - 1, at - size),
+        (at + size - 1, at + size, at + size),
     ):
-        return False
+        if not 0 <= gap_at < len(run.gaps) or run.gaps[gap_at] != gaps[0]:
+            continue
+        if len(run.groups[group_at]) == 4 and not _is_card(run, next_at, size):
+            return False
     return gaps[0] == " " or reading.stands_alone(start, end)

@@ -89,7 +89,7 @@ def _four(reading: Reading, dot: int) -> tuple[int, int] | None:
     first, behind = reading.before(start), reading.after(end)
     if joins(first) or joins(behind) or first == ".":
         return None
-    if first == "-" and start > 1 and joins(text[start - 2]):
+    if first == "-" and start > 1 and text[start - 2].isalpha():
         return None
     if behind == "." and end + 1 < len(text) and joins(text[end + 1]):
         return None

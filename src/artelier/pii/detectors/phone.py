@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from artelier.pii.detectors.phone_plans import international, national, written_nationally
 from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
-from artelier.pii.detectors.words import adjoins, words
+from artelier.pii.detectors.words import adjoins, is_figure, words
 from artelier.ports.pii import Found
 
 _DIGITS_MAX = 15
@@ -18,11 +18,12 @@ _DIGITS_MAX = 15
 _GROUPS_MAX = 8
 
 _WORDS = words(
-    "tel(?![a-z])", "telefon", "telephone", "teléfono", "téléphone", "phone", "fone",
-    "mobile?(?![a-z])", "mobil(?:e|nummer|telefon|funk)?(?![a-z])", "cell(?:phone|ular)?(?![a-z])",
-    "celular", "móvil", "movil", "call(?:s|ed|ing|back)?(?![a-z])", "fax", "handy", "whatsapp",
-    "signal(?![a-z])", "sms(?![a-z])", "ph(?![a-z])", "mob(?![a-z])", "msisdn", "hotline", "dial",
-    "ring(?![a-z])", "anruf", "rufnummer", "komórk", "тел", "моб", "電話", "电话", "手机", "携帯",
+    "t[eé]l(?![a-z])", "tlf", "gsm(?![a-z])", "telefon", "(?:home|work|office|cell|contact)phone",
+    "telephone", "teléfono", "téléphone", "phone", "fone", "mobile?(?![a-z])",
+    "mobil(?:e|nummer|telefon|funk)?(?![a-z])", "cell(?:phone|ular)?(?![a-z])", "celular", "móvil",
+    "movil", "call(?:s|ed|ing|back)?(?![a-z])", "fax", "handy", "whatsapp", "signal(?![a-z])",
+    "sms(?![a-z])", "ph(?![a-z])", "mob(?![a-z])", "msisdn", "hotline", "dial", "ring(?![a-z])",
+    "anruf", "rufnummer", "komórk", "тел", "моб", "電話", "电话", "手机", "携帯",
 )  # fmt: skip
 
 
@@ -136,7 +137,11 @@ def _with_zeros(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
         if not _ends(reading, run, at, size):
             continue
         digits = _without_trunk(run, at, size)[2:]
-        if size == 1 and not said and (len(digits) < 10 or _is_article(run.groups[at])):
+        if (
+            size == 1
+            and not said
+            and not (10 <= len(digits) <= 13 and not _is_article(run.groups[at]))
+        ):
             continue
         normal = international(digits, strictly=True)
         if normal is not None:
@@ -155,8 +160,8 @@ def _nationally(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
     if american[0]:
         return american
     start = run.starts[at]
-    alone = not said and not _goes_on(reading, run, at)
     bracketed = reading.before(start) == "(" and at < len(run.gaps) and ")" in run.gaps[at]
+    alone = not said and (bracketed or not _goes_on(reading, run, at))
     if not (said or bracketed or run.groups[at].startswith("0")):
         return 0, ""
     for size in _sizes(run, at, 7 if said else 8):
@@ -177,10 +182,10 @@ def _nationally(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
 
 
 def _goes_on(reading: Reading, run: Run, at: int) -> bool:
-    """Whether digits stand before, only a space away: then this may be the rest of a longer number."""
+    """Whether something longer begins before: digits a space away, an account, the name of a figure."""
     start = run.starts[at]
     parted = start > 1 and reading.text[start - 1] == " " and reading.text[start - 2].isdigit()
-    return at > 0 or parted or reading.in_account(start)
+    return at > 0 or parted or reading.in_account(start) or is_figure(reading.text, start)
 
 
 def _like_a_phone(run: Run, at: int, size: int) -> bool:
@@ -222,6 +227,8 @@ def _american(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, 
     if at + lead + 3 < len(run.groups) and run.gaps[at + lead + 2] in ("-", "."):
         return 0, ""
     assigned = groups[1][0] not in "01" or groups[0] == "555"
+    if not (bracketed or said) and is_figure(reading.text, run.starts[at]):
+        return 0, ""
     alone = gaps[1] != " " or (at == 0 and lead + 3 == len(run.groups))
     if bracketed or (assigned and alone) or said:
         return lead + 3, "+1" + "".join(groups)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from phonenumbers import PhoneMetadata, PhoneNumber
+    from phonenumbers import PhoneMetadata, PhoneNumberDesc
 
 REGIONS = tuple(
     "US GB DE FR IN ES IT BR NL PL RU CN JP AU MX TR CH AT"
@@ -25,28 +26,73 @@ _BRITISH_EXAMPLES = "07700900"
 """Kept for examples and films (Ofcom): assigned to nobody, and in many texts."""
 
 
-@lru_cache(maxsize=512)
-def _plan(code: int) -> tuple[re.Pattern[str], str] | None:
-    """What numbers of a calling code look like, and the prefix that people wrongly leave before them."""
-    from phonenumbers import PhoneMetadata, region_code_for_country_code
+_GROUPINGS_MAX = 5
+"""Countries whose way of grouping is compared. Each costs as much as all the plans of numbers."""
 
-    region = region_code_for_country_code(code)
-    metadata = PhoneMetadata.metadata_for_region_or_calling_code(code, region)
-    return _form(metadata)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What numbers of a country look like, without its code and the prefix of national calls."""
+
+    code: int
+    general: re.Pattern[str]
+    """Any number that may be given out some day."""
+
+    assigned: re.Pattern[str]
+    """Numbers of some type: of a landline, a mobile, a service."""
+
+    personal: re.Pattern[str]
+    """Landlines, mobiles, and those that cost the caller nothing."""
+
+    prefix: str
+    """Dialled before the number within the country; empty where there is none."""
+
+
+def _union(descriptions: Iterable[PhoneNumberDesc | None]) -> re.Pattern[str]:
+    patterns = {one.national_number_pattern for one in descriptions if one is not None}
+    known = sorted(pattern for pattern in patterns if pattern is not None)
+    return re.compile("|".join(f"(?:{pattern})" for pattern in known) or r"(?!)")
+
+
+def _plan_of(code: int, regions: Sequence[PhoneMetadata]) -> _Plan:
+    usual = [
+        one for region in regions for one in (region.fixed_line, region.mobile, region.toll_free)
+    ]
+    others = [
+        one
+        for region in regions
+        for one in (region.premium_rate, region.shared_cost, region.voip, region.personal_number,
+                    region.pager, region.uan, region.voicemail)
+    ]  # fmt: skip
+    return _Plan(
+        code=code,
+        general=_union(region.general_desc for region in regions),
+        assigned=_union(usual + others),
+        personal=_union(usual),
+        prefix=regions[0].national_prefix or "",
+    )
+
+
+@lru_cache(maxsize=512)
+def _plan(code: int) -> _Plan | None:
+    """The plan of all countries that share a calling code."""
+    from phonenumbers import PhoneMetadata, region_codes_for_country_code
+
+    regions = [
+        PhoneMetadata.metadata_for_region_or_calling_code(code, region)
+        for region in region_codes_for_country_code(code)
+    ]
+    known = [region for region in regions if region is not None]
+    return _plan_of(code, known) if known else None
 
 
 @lru_cache(maxsize=64)
-def _regional(region: str) -> tuple[re.Pattern[str], str] | None:
+def _regional(region: str) -> _Plan:
     from phonenumbers import PhoneMetadata
 
-    return _form(PhoneMetadata.metadata_for_region(region, None))
-
-
-def _form(metadata: PhoneMetadata | None) -> tuple[re.Pattern[str], str] | None:
-    if metadata is None or metadata.general_desc is None:
-        return None
-    pattern = metadata.general_desc.national_number_pattern
-    return None if pattern is None else (re.compile(pattern), metadata.national_prefix or "")
+    metadata = PhoneMetadata.metadata_for_region(region, None)
+    assert metadata is not None and metadata.country_code is not None
+    return _plan_of(metadata.country_code, [metadata])
 
 
 def international(digits: str, *, strictly: bool = False) -> str | None:
@@ -61,49 +107,27 @@ def international(digits: str, *, strictly: bool = False) -> str | None:
         plan = _plan(int(digits[:size]))
         if plan is None:
             continue
-        pattern, prefix = plan
         number = digits[size:]
-        if prefix and not pattern.fullmatch(number) and number.startswith(prefix):
-            number = number[len(prefix) :]
-        if len(number) < _NATIONAL_DIGITS_MIN or not pattern.fullmatch(number):
-            return None
-        normal = f"+{digits[:size]}{number}"
-        return normal if not strictly or _is_valid(normal) else None
+        if plan.prefix and not plan.general.fullmatch(number):
+            number = number.removeprefix(plan.prefix)
+        fits = plan.assigned if strictly else plan.general
+        enough = len(number) >= _NATIONAL_DIGITS_MIN
+        return f"+{plan.code}{number}" if enough and fits.fullmatch(number) else None
     return None
 
 
-def _is_valid(normal: str) -> bool:
-    from phonenumbers import is_valid_number
-
-    number = _parsed(normal, None)
-    return number is not None and is_valid_number(number)
-
-
-def _parsed(digits: str, region: str | None) -> PhoneNumber | None:
-    from phonenumbers import NumberParseException, parse
-
-    try:
-        return parse(digits, region)
-    except NumberParseException:
-        return None
-
-
-def _valid_in(digits: str) -> Iterator[PhoneNumber]:
-    from phonenumbers import is_valid_number
-
+def _dialled(digits: str, *, personally: bool = False) -> Iterator[str]:
+    """E.164 in each of `REGIONS` where these digits reach somebody."""
     for region in REGIONS:
         plan = _regional(region)
-        if plan is None:
+        led = bool(plan.prefix) and digits.startswith(plan.prefix)
+        if plan.prefix == "0" and not led and (len(digits) < 10 or region not in _ZERO_OPTIONAL):
             continue
-        pattern, prefix = plan
-        led = bool(prefix) and digits.startswith(prefix)
-        if prefix == "0" and not led and (len(digits) < 10 or region not in _ZERO_OPTIONAL):
-            continue
-        if not (pattern.fullmatch(digits) or (led and pattern.fullmatch(digits[len(prefix) :]))):
-            continue
-        number = _parsed(digits, region)
-        if number is not None and is_valid_number(number):
-            yield number
+        pattern = plan.personal if personally else plan.assigned
+        for number in (digits[len(plan.prefix) :], digits) if led else (digits,):
+            if pattern.fullmatch(number):
+                yield f"+{plan.code}{number}"
+                break
 
 
 def national(digits: str, groups: Sequence[str]) -> str | None:
@@ -111,26 +135,16 @@ def national(digits: str, groups: Sequence[str]) -> str | None:
 
     Of several countries the one that groups them so is right, else the first of `REGIONS`.
     """
-    from phonenumbers import PhoneNumberFormat, format_number
-
     if digits.startswith(_BRITISH_EXAMPLES) and len(digits) == 11:
         return "+44" + digits[1:]
-    numbers = list(_valid_in(digits))
-    if len(groups) > 1:
-        numbers.sort(key=lambda number: _usual_groups(number) != list(groups))
+    numbers = list(_dialled(digits))
     if numbers:
-        return format_number(numbers[0], PhoneNumberFormat.E164)
-    plan = _plan(1)
+        grouped = _grouped_so(numbers, groups) if len(groups) > 1 else None
+        return grouped or numbers[0]
     american = digits[1:] if len(digits) == 11 and digits[0] == "1" else digits
-    if plan is not None and len(american) == 10 and plan[0].fullmatch(american):
-        return "+1" + american
-    return None
-
-
-def _usual_groups(number: PhoneNumber) -> list[str]:
-    from phonenumbers import PhoneNumberFormat, format_number
-
-    return re.findall("[0-9]+", format_number(number, PhoneNumberFormat.NATIONAL))
+    plan = _plan(1)
+    fits = plan is not None and len(american) == 10 and plan.general.fullmatch(american)
+    return "+1" + american if fits else None
 
 
 def written_nationally(digits: str, groups: Sequence[str], *, loose: bool) -> str | None:
@@ -138,17 +152,22 @@ def written_nationally(digits: str, groups: Sequence[str], *, loose: bool) -> st
 
     `loose`: spaces and strokes part the groups as people like; other signs stand in figures and articles too.
     """
-    from phonenumbers import PhoneNumberFormat, PhoneNumberType, format_number, number_type
-
     if not digits.startswith("0"):
         return None
-    personal = (
-        PhoneNumberType.FIXED_LINE, PhoneNumberType.MOBILE, PhoneNumberType.FIXED_LINE_OR_MOBILE,
-        PhoneNumberType.TOLL_FREE,
-    )  # fmt: skip
-    for number in _valid_in(digits):
-        if number_type(number) not in personal:
+    numbers = list(_dialled(digits, personally=True))
+    grouped = _grouped_so(numbers, groups)
+    return numbers[0] if grouped is None and loose and numbers else grouped
+
+
+def _grouped_so(numbers: Sequence[str], groups: Sequence[str]) -> str | None:
+    """The first of the numbers that its country writes in these groups."""
+    from phonenumbers import NumberParseException, PhoneNumberFormat, format_number, parse
+
+    for number in numbers[:_GROUPINGS_MAX]:
+        try:
+            written = format_number(parse(number), PhoneNumberFormat.NATIONAL)
+        except NumberParseException:
             continue
-        if loose or _usual_groups(number) == list(groups):
-            return format_number(number, PhoneNumberFormat.E164)
+        if re.findall("[0-9]+", written) == list(groups):
+            return number
     return None

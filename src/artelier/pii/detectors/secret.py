@@ -48,6 +48,9 @@ _OPTION = re.compile(r"[ =](?=[^\s-])")
 _QUOTED = re.compile(r"\\?([\"'`])((?:(?!\\?\1)[^\r\n]){1,200})\\?\1")
 _PLAIN = re.compile(r"(?:[^\s\"'`,;<>&\\]|&(?![A-Za-z_]{1,40}=)){1,200}")
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~:-]{12,4000}")
+_IDENTIFIER = re.compile(r"[A-Za-z]+(?:[_.][A-Za-z]+)+")
+"""What stands behind ` = ` in programs."""
+
 _PASSWORD_CHARS_MIN = 4
 _TOKEN_VALUE_CHARS_MIN = 12
 
@@ -174,6 +177,8 @@ def _is_password(text: str, start: int, end: int, how: str) -> bool:
         or NO_VALUE.fullmatch(value)
         or value.startswith(("/", "./", "~/"))
     ):
+        return False
+    if how != '"' and text[start - 2 : start] == "= " and _IDENTIFIER.fullmatch(value):
         return False
     if any(not sign.isalpha() and not sign.isspace() for sign in value):
         return how != "is" or not value.replace("-", "").isalpha()

@@ -97,9 +97,10 @@ KEY_OF = re.compile(rb"(?:api|access|private|account|auth|signing|encryption)[_ 
 """What stands before `key` where it means a secret."""
 
 NO_VALUE = re.compile(
-    r"(?i)(?:none|null|nil|true|false|undefined|required|optional|string|str|text|password|passwort|secret|token"
+    r"(?i)(?:none|null|nil|true|false|undefined|required|optional|string|str|text|pass|passed|password|passwort|secret|token"
     r"|hidden|masked|redacted|changed?|unknown|missing|empty|invalid|incorrect|wrong|expired|forgotten|reset|not|the"
     r"|an?|in|is|must|should|will|policy|set|protected|n/?a|int|bool|field|bytes?|your[-_ ].*|x+|[.*#-]+"
-    r"|[\[{($%<].*|(?:os|process|env|config|self|settings|getenv)\b.*|.*\(.*)[.!?)]*"
+    r"|[a-z_.]*(?:password|passwd|pwd|secret|token)[a-z_.]*|[a-z_.]+\[.*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
+    r"|[\[{($%<&].*|(?:os|process|env|config|self|settings|getenv)\b.*|.*\(.*)[.!?)]*"
 )
 """What stands where a secret would: the name of a type, a word of a sentence, a variable, a blank."""

@@ -8,11 +8,16 @@ NEAR_CHARS_MAX = 40
 """How far before a value a word may end. A guess: four words and a colon."""
 
 # What names a figure: behind such a word the number is not what the word before it promised.
-_FIGURES = re.compile(
+_NAMES_OF_FIGURES = (
     r"(?<![a-z])(?:revenue|sales|sold|total|sum|units?|amount|qty|quantity|price|cost|orders?|invoice|count"
     r"|sku|ean|gtin|upc|isbn|barcode|volume|budget|stock|usd|eur|gbp|transactions?|timestamp|version"
     r"|umsatz|menge|betrag|rechnung|bestellung)(?![a-z])"
 )
+_FIGURES = re.compile(_NAMES_OF_FIGURES)
+_FIGURE_ADJOINS = re.compile(
+    _NAMES_OF_FIGURES + r"(?:[ _-]?(?:no|nr|id|number))?[^a-z0-9\n]{0,4}\Z"
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -24,17 +29,30 @@ def words(*stems: str) -> re.Pattern[str]:
 def words_before(text: str, start: int) -> str:
     """What is said right before a place: of its line, in lower case, from the last name of a figure on.
 
-    Empty if no letter is in it.
+    Empty if no letter is in it. Names such as `homePhone` are there twice, the second time taken apart.
     """
     before = text[max(0, start - NEAR_CHARS_MAX) : start]
     before = before[before.rfind("\n") + 1 :]
     if _LETTER.search(before) is None:
         return ""
-    before = before.lower()
+    plain, split = before.lower(), _CAMEL.sub("_", before).lower()
+    return (
+        _behind_figures(plain)
+        if plain == split
+        else f"{_behind_figures(plain)}\n{_behind_figures(split)}"
+    )
+
+
+def _behind_figures(before: str) -> str:
     last = 0
     for figure in _FIGURES.finditer(before):
         last = figure.end()
     return before[last:]
+
+
+def is_figure(text: str, start: int) -> bool:
+    """Whether the name of a figure stands right before a place."""
+    return _FIGURE_ADJOINS.search(text[max(0, start - NEAR_CHARS_MAX) : start].lower()) is not None
 
 
 def adjoins(text: str, start: int, pattern: re.Pattern[str]) -> bool:
