@@ -10,6 +10,7 @@ import typer
 from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.cli.command import command, group
+from artelier.cli.completing import artifact_ids
 from artelier.errors import AccessDenied, InvalidRequest
 from artelier.ids import OPERATOR
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 app = group("artifacts", help="Look at artifacts: what runs wrote, version by version.")
 
-ArtifactId = Annotated[str, typer.Argument(metavar="ID", help="Id of the artifact.")]
+ArtifactId = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of the artifact.", autocompletion=artifact_ids)
+]
 
 As = Annotated[
     str | None,

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from artelier.cli.call import Call
+from artelier.cli.completing import tenant_ids
 from artelier.cli.faults import report
 
 Body = Callable[..., Any]
@@ -27,7 +28,12 @@ Database = Annotated[
 ]
 TenantName = Annotated[
     str | None,
-    typer.Option("--tenant", metavar="ID", help="Tenant: else ARTELIER_TENANT, else default."),
+    typer.Option(
+        "--tenant",
+        metavar="ID",
+        help="Tenant: else ARTELIER_TENANT, else default.",
+        autocompletion=tenant_ids,
+    ),
 ]
 Config = Annotated[
     str | None,

@@ -11,6 +11,7 @@ import typer
 
 from artelier.cli.call import Call
 from artelier.cli.command import alone, command
+from artelier.cli.completing import model_names
 from artelier.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -43,7 +44,12 @@ async def do(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Else ARTELIER_MODEL, settings, offline.",
+            autocompletion=model_names,
+        ),
     ] = None,
     budget_usd: Annotated[
         str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What a terminal cannot show is escaped, not a reason to fail.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    from artelier.cli import completion
     from artelier.cli.tree import root_command
 
     as_json = "--json" in given
+    if completion.VARIABLE in os.environ:
+        completion.prepare()
     try:
         code: Any = root_command().main(given, prog_name="artelier", standalone_mode=False)
     except KeyboardInterrupt:

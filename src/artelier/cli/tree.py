@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from artelier.cli import completion
 from artelier.cli.command import AsJson, Config, Database, TenantName, alone
 
 ABOUT = "Run LLM agents that survive crashes, keep to a budget and explain every prompt."
@@ -70,6 +71,13 @@ class LazyGroup(TyperGroup):
             self.commands[cmd_name] = _load(COMMANDS[cmd_name][0])
         return self.commands.get(cmd_name)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """What a word can become, without importing any command."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        names = {name: line for name, (_, line) in COMMANDS.items()}
+        return completion.proposed(names, incomplete)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands, from their lines alone."""
         with formatter.section("Commands"):
@@ -111,5 +119,25 @@ def _root(
         bool,
         typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version),
     ] = False,
+    install: Annotated[
+        str | None,
+        typer.Option(
+            "--install-completion",
+            metavar="SHELL",
+            help="Let Tab complete in bash, zsh or fish.",
+            is_eager=True,
+            callback=completion.install,
+        ),
+    ] = None,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            "--show-completion",
+            metavar="SHELL",
+            help="Print the script for it instead.",
+            is_eager=True,
+            callback=completion.show,
+        ),
+    ] = None,
 ) -> None:
-    del db, tenant, config, json, version  # a command looks them up in its context
+    del db, tenant, config, json, version, install, show  # a command looks them up in its context

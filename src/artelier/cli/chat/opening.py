@@ -12,6 +12,7 @@ import typer
 
 from artelier.cli.call import Call
 from artelier.cli.command import alone, command
+from artelier.cli.completing import model_names
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -80,7 +81,12 @@ async def chat(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Else ARTELIER_MODEL, settings, offline.",
+            autocompletion=model_names,
+        ),
     ] = None,
     branch: Annotated[
         str, typer.Option("--branch", metavar="NAME", help="Where to go on.")

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from artelier.cli.command import group
+from artelier.cli.completing import run_ids
 
 app = group("runs", help="Look at runs, steer them, branch off them.")
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.", autocompletion=run_ids)]

@@ -1,0 +1,107 @@
+"""Tab: what a shell is proposed, through its own script."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+BIN = Path(sys.executable).parent
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+
+
+def in_bash(shell: Shell, *words: str, set_up: str = "") -> list[str]:
+    """What bash proposes for the last of the words, with the script that is shown for it."""
+    script = shell("--show-completion", "bash").out
+    quoted = " ".join(f"'{word}'" for word in ("artelier", *words))
+    code = (
+        f"{script}\n{set_up}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words)}\n"
+        '_artelier_completion artelier\nprintf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["bash", "--norc", "-c", code], env=environ, cwd=shell.folder, capture_output=True,
+        text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    return ran.stdout.split()
+
+
+def worked(shell: Shell) -> None:
+    """A database with a run."""
+    shell.write("work/a.txt", "hello")
+    shell("do", "What is in a.txt?", "--solo", "--workspace", "work", "--run-id", "q3:report")
+    assert shell("runs", "list", "--json").json["items"][0]["id"] == "q3:report"
+
+
+@needs_bash
+def test_bash_completes_commands_and_options(shell: Shell) -> None:
+    assert in_bash(shell, "ar") == ["artifacts"]
+    assert set(in_bash(shell, "runs", "re")) == {"resume", "retry", "reconcile", "replay"}
+    assert in_bash(shell, "doctor", "--onl") == ["--online"]
+
+
+@needs_bash
+def test_bash_completes_what_is_in_the_database(shell: Shell) -> None:
+    worked(shell)
+
+    assert in_bash(shell, "runs", "show", "q3:") == ["q3:report"]
+    assert in_bash(shell, "do", "x", "--model", "off") == ["offline"]
+    assert in_bash(shell, "runs", "list", "--tenant", "def") == ["default"]
+    assert in_bash(shell, "runs", "show", "--db", "none/state.db", "q") == []
+
+
+@needs_bash
+def test_a_broken_database_or_settings_file_proposes_nothing(shell: Shell) -> None:
+    shell.write("broken.db", "no database at all")
+    assert in_bash(shell, "runs", "show", "--db", "broken.db", "") == []
+
+    shell.write("artelier.toml", "this is no toml")
+    assert in_bash(shell, "runs", "show", "") == []
+
+
+def test_proposals_load_nothing_heavy(shell: Shell) -> None:
+    worked(shell)
+    code = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print('heavy:', {'pydantic', 'duckdb', 'fastapi', 'artelier.app'}"
+        " & set(sys.modules), file=sys.stderr))\n"
+        "from artelier.cli import main\nmain(['x'])"
+    )
+    environ = {
+        **os.environ, "_ARTELIER_COMPLETE": "complete_bash", "COMP_WORDS": "artelier\nruns\nshow\nq3",
+        "COMP_CWORD": "3",
+    }  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environ, cwd=shell.folder, capture_output=True,
+        text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert ran.stdout.split() == ["q3:report"]
+    assert "heavy: set()" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script_and_can_install_it(
+    shell: Shell, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(shell.folder))
+
+    shown = shell("--show-completion", name)
+    installed = shell("--install-completion", name)
+
+    assert (shown.code, installed.code) == (0, 0)
+    assert "_ARTELIER_COMPLETE" in shown.out
+    written = [file for file in shell.folder.rglob("*") if file.is_file()]
+    assert any("_ARTELIER_COMPLETE" in file.read_text() for file in written)
+
+
+def test_another_shell_is_refused(shell: Shell) -> None:
+    assert shell("--show-completion", "tcsh").code == 2
