@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from artelier.app import Kernel, TenantKernel
 from artelier.clock import Clock
+from artelier.kernel import Policy
 from artelier.server.app import create_app
 from artelier.server.serving import Server, address_of, bind
 from artelier.server.settings import ServerSettings
@@ -56,11 +57,14 @@ class House:
 
 @asynccontextmanager
 async def house(
-    folder: Path, *replies: Any, clock: Clock | None = None, **settings: Any
-) -> AsyncIterator[House]:
+    folder: Path, *replies: Any, clock: Clock | None = None, policy: Policy | None = None,
+    environ: Mapping[str, str] | None = None, **settings: Any,
+) -> AsyncIterator[House]:  # fmt: skip
     """An application in this process. `replies` are those of the scripted model, in order."""
     model = ScriptedModel(list(replies))
-    kernel = Kernel.open(folder / "state.db", models=model, clock=clock, environ={})
+    kernel = Kernel.open(
+        folder / "state.db", models=model, clock=clock, policy=policy, environ=environ or {}
+    )
     settings.setdefault("has_worker", False)
     settings.setdefault("secret_file", folder / "sessions")
     try:

@@ -64,6 +64,17 @@ async def tenants_of(kernel: Kernel, settings: ServerSettings, who: Identity) ->
     return sorted({settings.tenant, *(tenant for (tenant,) in rows)})
 
 
+async def personal_desk_of(request: Request) -> TenantKernel | None:
+    """The kernel of the request's tenant if personal data is replaced there; None before a login, too."""
+    who: Identity | None = request.scope["state"].get("identity")
+    if who is None or _kernel(request).services.personal is None:
+        return None
+    try:
+        return await _desk(request, who)
+    except NotFound:
+        return None  # the route says so, if it is about a tenant
+
+
 def _actor(who: Who) -> str:
     return who.actor
 

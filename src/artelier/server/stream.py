@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -19,7 +19,12 @@ class EventStream(Response):
     def __init__(self, frames: AsyncIterator[bytes]) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._frames = frames
+        self.frames = frames
+
+    def mapped(self, change: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> EventStream:
+        """The same response with other frames."""
+        self.frames = change(self.frames)
+        return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send(
@@ -38,7 +43,7 @@ class EventStream(Response):
                 raise result
 
     async def _send(self, send: Send) -> None:
-        frames = self._frames
+        frames = self.frames
         try:
             async for frame in frames:
                 await send({"type": "http.response.body", "body": frame, "more_body": True})

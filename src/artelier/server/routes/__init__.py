@@ -15,6 +15,7 @@ result. Its address is `/api/v1/things/...`, its operation id `things_show`. Wha
 - aliases of `deps.py`: `Desk` (the kernel of the request's tenant), `Actor` (for `by=`), `Who`, `Limit`.
 - path parameters decoded: an id is one encoded segment (`/runs/m1%2Ffigures`) and arrives as `m1/figures`.
 - errors for nothing: raise an `ArtelierError` and it becomes the one shape. Never `HTTPException`.
+- personal data for nothing: what comes in is text of a person, what goes out is restored for who may see it.
 - users for nothing: the guard lets only those in who may, and no viewer to a method that changes something.
   What only admins may takes `Admin`.
 
@@ -33,6 +34,8 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
+from artelier.server.deps import personal_desk_of
+from artelier.server.personal import AS_SENT, received, shown
 from artelier.server.wire.shapes import ErrorAnswer
 
 PREFIX = "/api/v1"
@@ -56,10 +59,13 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 class _Route(APIRoute):
-    """Decodes path parameters, which the guard has left encoded so that a slash in an id is no separator."""
+    """Decodes path parameters, which the guard has left encoded so that a slash in an id is no separator.
+
+    Where personal data is replaced, it cares for both ways of it (`personal.py`).
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+        handle, is_as_sent = super().get_route_handler(), self.unique_id in AS_SENT
 
         async def decoded(request: Request) -> Response:
             parameters = request.scope.get("path_params", {})
@@ -67,7 +73,12 @@ class _Route(APIRoute):
                 name: unquote(value) if isinstance(value, str) else value
                 for name, value in parameters.items()
             }
-            return await handle(request)
+            desk = await personal_desk_of(request)
+            if desk is None:
+                return await handle(request)
+            response = await handle(await received(request, desk))
+            sees = request.scope["state"]["identity"].may("operator") and not is_as_sent
+            return await shown(response, desk) if sees else response
 
         return decoded
 

@@ -15,10 +15,12 @@ from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, check_json, encode_content
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, VersionConflict
 from artelier.server.deps import Actor, Desk
+from artelier.server.personal import cleaned, typed
 from artelier.server.routes import resource
 from artelier.server.routes.hand import artifacts_of
 from artelier.server.wire.uploads import Uploaded, Uploads
@@ -85,8 +87,8 @@ async def create(desk: Desk, actor: Actor, request: Request) -> Uploads:
         await form.close()
     if not files:
         raise InvalidRequest("no file", expected=f"1 to {FILES_MAX} parts called file")
-    artifacts = artifacts_of(desk, actor)
-    return Uploads(items=[await _keep(artifacts, one, kind) for one in files])
+    items = [await _keep(desk, actor, one, kind) for one in files]
+    return Uploads(items=items)
 
 
 async def _form(request: Request) -> FormData:
@@ -117,29 +119,31 @@ async def _file(part: Any) -> File:
     return File(part.filename or "", await part.read(), part.content_type or "")
 
 
-async def _keep(artifacts: Artifacts, file: File, kind: str) -> Uploaded:
+async def _keep(desk: TenantKernel, actor: str, file: File, kind: str) -> Uploaded:
     """The artifact that holds a file. One name never hides another file: then a digest is added."""
-    name = slug(file.name)
+    artifacts = artifacts_of(desk, actor)
+    name = named(desk, file)
     chosen = kind or ("dataset" if _suffix(name) in DATASETS else "document")
-    content = content_of(file, name)
+    content = typed(desk, content_of(file, name))
+    media, stored = encode_content(content)
+    kept = cleaned(desk, stored)
     found = False
     artifact = None
     for id in (f"uploads/{name}", f"uploads/{_numbered(name, file.content)}"):
         before = await _standing(artifacts, id)
         # Encoded: to Python, 1 and true are the same.
-        if before is not None and encode_content(before.content) == encode_content(content):
+        if before is not None and encode_content(before.content) == (media, kept):
             artifact, found = before, True
             break
         if before is None:
             with suppress(VersionConflict):  # somebody was faster with another file of that name
                 artifact = await artifacts.write(
                     id, kind=chosen, content=content, expected_version=0,
-                    metadata={"name": file.name[:200], "type": file.type[:100]},
+                    metadata={"name": typed(desk, file.name[:200]), "type": file.type[:100]},
                 )  # fmt: skip
                 break
     if artifact is None:
         raise VersionConflict(f"an artifact uploads/{name} is there", hint="Rename the file.")
-    media, _ = encode_content(content)
     return Uploaded.model_validate(
         {
             "id": artifact.id, "version": artifact.version, "kind": artifact.kind, "media": media,
@@ -152,6 +156,15 @@ async def _standing(artifacts: Artifacts, id: str) -> Artifact | None:
     with suppress(NotFound):
         return await artifacts.read(id, price_max=0)
     return None
+
+
+def named(desk: TenantKernel, file: File) -> str:
+    """The last piece of the id. Ids are no secret: a name that tells of a person is left out."""
+    name = slug(file.name)
+    personal = desk.services.personal
+    if personal is None or all(personal(desk.id).text(one) == one for one in (file.name, name)):
+        return name
+    return f"file-{sha256(file.content).hexdigest()[:8]}{_suffix(name)}"
 
 
 def slug(name: str) -> str:

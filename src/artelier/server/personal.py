@@ -1,0 +1,100 @@
+"""Personal data at the server's face, in one place for all routes.
+
+What a person sends in is text: a placeholder that was typed stands for nothing. What goes out to a person who
+may see values has them in place of placeholders. The store and the inspector's prompts keep placeholders,
+and so do files that are exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from artelier.app import TenantKernel
+from artelier.server.stream import EventStream
+
+AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "agents_next_prompt"))
+"""Operations that show what a model was, or would be, sent: nobody sees more there than it did."""
+
+JSON = "application/json"
+DATA = b"data: "
+
+
+def typed(desk: TenantKernel, value: Any) -> Any:
+    """JSON data of a person, in which what only looks like a placeholder is none."""
+    personal = desk.services.personal
+    return value if personal is None else personal(desk.id).escaped(value, lambda _: False)
+
+
+def cleaned(desk: TenantKernel, content: bytes) -> bytes:
+    """Content as it is stored, to compare it with what is there."""
+    personal = desk.services.personal
+    return content if personal is None else personal(desk.id).content(content)
+
+
+async def received(request: Request, desk: TenantKernel) -> Request:
+    """A request as routes may read it: JSON that was `typed`. Other bodies are read by their routes."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        return request
+    body = await request.body()
+    try:
+        value = msgspec.json.decode(body)
+        clean = typed(desk, value)
+    except (msgspec.MsgspecError, RecursionError):
+        return request  # the route says what is wrong with it
+    if clean == value:
+        return request
+    left = [msgspec.json.encode(clean)]
+    rest = request.receive
+
+    async def receive() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await rest()
+
+    return Request(request.scope, receive)
+
+
+async def shown(response: Response, desk: TenantKernel) -> Response:
+    """A response with values for placeholders, as far as the tenant's grants allow."""
+    if isinstance(response, EventStream):
+        return response.mapped(lambda frames: _restored_frames(frames, desk))
+    body = getattr(response, "body", None)
+    media = response.headers.get("content-type", "").partition(";")[0]
+    if not isinstance(body, bytes) or b"<" not in body:
+        return response  # nothing in it, or a file
+    if media == JSON:
+        done = await _restored_json(body, desk)
+    elif media == "text/plain":
+        done = cast(str, await desk.restored(body.decode())).encode()
+    else:
+        return response
+    response.body = done
+    response.headers["content-length"] = str(len(done))
+    return response
+
+
+async def _restored_json(body: bytes, desk: TenantKernel) -> bytes:
+    return msgspec.json.encode(await desk.restored(msgspec.json.decode(body)))
+
+
+async def _restored_frames(
+    frames: AsyncIterator[bytes], desk: TenantKernel
+) -> AsyncGenerator[bytes]:
+    """Frames whose data is JSON; the grants are looked at for each, so that a withdrawn one ends at once."""
+    async with aclosing(cast("AsyncGenerator[bytes]", frames)):
+        async for piece in frames:
+            if b"<" not in piece:
+                yield piece
+                continue
+            lines = piece.split(b"\n")
+            for at, line in enumerate(lines):
+                if b"<" in line and line.startswith(DATA):
+                    lines[at] = DATA + await _restored_json(line[len(DATA) :], desk)
+            yield b"\n".join(lines)
