@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -241,3 +242,14 @@ def test_a_mistake_about_who_may_be_called_has_its_line(
         load_settings(None, environ={})
 
     assert f"artelier.toml:{where}" in str(raised.value)
+
+
+def test_what_is_enforced_is_no_less_than_the_policy_that_others_reach(tmp_path: Path) -> None:
+    file = tmp_path / "artelier.toml"
+    file.write_text('[policy]\napprove_risk = "medium"\n')
+    strict = load_settings(str(file), environ={}).policy(is_enforced=True)
+    assert (strict.pii, strict.approve_risk) == (True, "medium")
+
+    plain = load_settings(None, environ={"ARTELIER_PII": "0"})
+    assert (plain.policy().pii, plain.policy(is_enforced=True).pii) == (False, True)
+    assert plain.policy(is_enforced=True).approve_risk == "high"

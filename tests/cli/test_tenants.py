@@ -73,3 +73,25 @@ def test_what_is_no_rate_changes_nothing(shell: Shell, rate: str) -> None:
     ran = shell("tenants", "update", "acme", "--rate", rate)
 
     assert ran.code == 2
+
+
+def test_a_tenants_patterns_are_set_shown_and_lifted(shell: Shell) -> None:
+    set_ = shell("tenants", "update", "acme", "--pattern", "EMPLOYEE=E-[0-9]{6}")
+    assert set_.code == 0
+    assert "EMPLOYEE=E-[0-9]{6}" in set_.out
+
+    shown = shell("tenants", "show", "acme", "--json").json
+    assert shown["patterns"] == {"EMPLOYEE": "E-[0-9]{6}"}
+
+    lifted = shell("tenants", "update", "acme", "--pattern", "none=", "--json").json
+    assert lifted["patterns"] == {}
+
+
+@pytest.mark.parametrize("pattern", ["EMPLOYEE", "=x", "EMPLOYEE=", "EMPLOYEE=(", "lower case=x"])
+def test_what_is_no_pattern_changes_nothing(shell: Shell, pattern: str) -> None:
+    shell("tenants", "update", "acme", "--budget-usd", "1")
+
+    ran = shell("tenants", "update", "acme", "--pattern", pattern)
+
+    assert ran.code == 2
+    assert shell("tenants", "show", "acme", "--json").json["patterns"] == {}

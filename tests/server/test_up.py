@@ -10,7 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,16 @@ __all__ = ["shell"]
 
 
 @contextmanager
-def up(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def up(
+    folder: Path, *words: str, environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server of its own process; its link."""
     command = [sys.executable, "-m", "artelier", "up", "--port", "0", "--json", *words]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("ARTELIER")}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("ARTELIER")}
     process = subprocess.Popen(
-        command, cwd=folder, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+        command, cwd=folder, env={**own, **(environ or {})}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     with killed_at_last(process):
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -143,6 +146,45 @@ def test_others_do_not_reach_a_server_without_users(shell: Shell, words: tuple[s
 
     assert (ran.code, ran.error["code"]) == (2, "invalid_config")
     assert "--auth" in ran.error["expected"]
+
+
+def test_a_server_with_users_replaces_personal_data_and_needs_the_key(shell: Shell) -> None:
+    from artelier.server.users import token_hash
+
+    shell.write(
+        "users.toml",
+        '[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["default"]\n'
+        f'tokens = ["{token_hash("a token")}"]\n',
+    )
+
+    ran = shell("up", "--port", "0", "--auth", "users.toml", "--json")
+
+    assert (ran.code, ran.error["code"]) == (2, "invalid_config")
+    assert "ARTELIER_VAULT_KEY" in str(ran.error)
+    assert not list(shell.folder.rglob("*.db"))
+
+
+@pytest.mark.slow
+def test_a_server_with_users_and_a_key_keeps_no_value(tmp_path: Path) -> None:
+    from artelier.server.users import token_hash
+
+    (tmp_path / "users.toml").write_text(
+        '[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["default"]\n'
+        f'tokens = ["{token_hash("a token")}"]\n'
+    )
+    environ = {"ARTELIER_VAULT_KEY": "a vault key for tests"}
+    with up(tmp_path, "--auth", "users.toml", environ=environ) as (process, link):
+        with httpx.Client(timeout=PATIENCE_S) as client:
+            client.headers["Authorization"] = "Bearer a token"
+            made = client.post(
+                f"{link}api/v1/artifacts",
+                json={"id": "memo", "kind": "document", "content": "call ana.lopez@example.org"},
+            )
+            assert made.status_code == 201, made.text
+        ended(process)
+
+    held = b"".join(file.read_bytes() for file in tmp_path.rglob("state.db*"))
+    assert held and b"ana.lopez" not in held
 
 
 def test_hashes_for_the_file_of_users_are_printed(

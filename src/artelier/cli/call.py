@@ -114,11 +114,17 @@ class Call:
 
     @contextlib.asynccontextmanager
     async def kernel(
-        self, *, create: bool = False, tools: Iterable[ToolPort] = ()
+        self,
+        *,
+        create: bool = False,
+        tools: Iterable[ToolPort] = (),
+        is_enforced: bool = False,
     ) -> AsyncGenerator[Kernel]:
         """The open store. Without `create` it must be there already.
 
-        Errors: `NotFound`, `CorruptStore`, `NewerSchema`, `StoreUnavailable`.
+        `is_enforced`: whatever the settings say, no less than `Policy.enforced()` holds.
+        Errors: `NotFound`, `CorruptStore`, `NewerSchema`, `StoreUnavailable`; `InvalidConfig` for personal
+        data without a key.
         """
         from artelier.app import Kernel
 
@@ -127,7 +133,7 @@ class Call:
         with self._telemetry() as telemetry:
             kernel = Kernel.open(
                 self.database, tools=[*tools, *self.settings.tools(environ=os.environ)],
-                policy=self.settings.policy(),
+                policy=self.settings.policy(is_enforced=is_enforced),
                 prices=self.settings.prices, telemetry=telemetry,
             )  # fmt: skip
             try:

@@ -71,14 +71,19 @@ class Settings:
         )
         return None if limits == Limits() else limits
 
-    def policy(self) -> Policy:
-        """What the kernel demands of every run."""
+    def policy(self, *, is_enforced: bool = False) -> Policy:
+        """What the kernel demands of every run; `is_enforced`: no less than `Policy.enforced()`."""
         from artelier.kernel import Policy
+        from artelier.kernel.policy import lower_risk
 
         policy = Policy(
             approve_risk=self.approve_risk, pii=self.pii, patterns=self.patterns,
             models=self.models, rates=self.rates,
         )  # fmt: skip
+        if is_enforced:
+            least = Policy.enforced()
+            risk = lower_risk(self.approve_risk, least.approve_risk)
+            policy = replace(policy, pii=least.pii, approve_risk=risk)
         if self.model_timeout_s is None:
             return policy
         return replace(policy, model_timeout_s=self.model_timeout_s)

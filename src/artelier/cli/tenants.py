@@ -75,20 +75,37 @@ async def update(
             help="Most in a minute, such as openai=60/90000; replaces all, none= lifts them.",
         ),
     ] = None,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pattern",
+            metavar="KIND=EXPR",
+            help="Personal data, such as EMPLOYEE=E-[0-9]{6}; replaces all, none= lifts them.",
+        ),
+    ] = None,
 ) -> None:
-    """Change what a tenant may use and spend, and how fast.
+    """Change what a tenant may use and spend, how fast, and its patterns of personal data.
 
     Runs at work see it at their next step. A tenant that is not there yet is made.
     """
     if budget_usd is not None and unlimited:
         raise InvalidRequest("--budget-usd and --unlimited exclude each other")
-    given = (budget_usd, unlimited or None, grants or None, allow_unknown_price, rates or None)
+    given = (
+        budget_usd,
+        unlimited or None,
+        grants or None,
+        allow_unknown_price,
+        rates or None,
+        patterns or None,
+    )
     if all(one is None for one in given):
         raise InvalidRequest(
             "nothing to change",
-            expected="--budget-usd, --unlimited, --grant, --rate or --[allow|refuse]-unknown-price",
+            expected="--budget-usd, --unlimited, --grant, --rate, --pattern or"
+            " --[allow|refuse]-unknown-price",
         )
     speeds = _rates(rates) if rates else None
+    kinds = _patterns(patterns) if patterns else None
     tenant = name or call.tenant
     async with call.kernel(create=True) as kernel:
         try:
@@ -97,7 +114,7 @@ async def update(
             await kernel.tenants.open(tenant)
         found = await kernel.tenants.update(
             tenant, budget_usd=budget_usd, unlimited=unlimited, grants=grants or None,
-            allow_unknown_price=allow_unknown_price, rates=speeds, by=call.person,
+            allow_unknown_price=allow_unknown_price, rates=speeds, patterns=kinds, by=call.person,
         )  # fmt: skip
     _print(call, found)
 
@@ -127,6 +144,20 @@ def _rates(given: list[str]) -> dict[str, Rate]:
     return found
 
 
+def _patterns(given: list[str]) -> dict[str, str]:
+    """Patterns as they are typed. Errors: `InvalidRequest` for two of one kind, and for what is none."""
+    found: dict[str, str] = {}
+    for text in () if given == ["none="] else given:
+        kind, _, expression = text.partition("=")
+        if not kind or not expression or kind in found:
+            raise InvalidRequest(
+                "not a pattern, or a second one of its kind",
+                expected="KIND=EXPR, such as EMPLOYEE=E-[0-9]{6}", got=text[:80],
+            )  # fmt: skip
+        found[kind] = expression
+    return found
+
+
 def _speeds(rates: dict[str, dict[str, int | None]]) -> str:
     """Rates in words."""
     return ", ".join(
@@ -149,6 +180,7 @@ def _print(call: Call, tenant: dict[str, Any]) -> None:
             ("held", f"{tenant['held_usd']} USD"),
             ("available", tenant["available_usd"] and f"{tenant['available_usd']} USD"),
             ("a minute", _speeds(tenant["rates"])),
+            ("patterns", ", ".join(f"{k}={v}" for k, v in tenant["patterns"].items()) or None),
             ("unknown prices", "allowed" if tenant["allow_unknown_price"] else "refused"),
         ]
     )
