@@ -313,6 +313,46 @@ def test_children_are_undone_in_their_own_runs_in_their_place(tmp_path: Path) ->
     play(scenario())
 
 
+def test_what_was_undone_of_a_child_is_told_in_full_after_a_crash(tmp_path: Path) -> None:
+    world = World()
+    deaths = Deaths(tmp_path / "s.db", world)
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=bank(world), fault=deaths, clock=ManualClock()) as kernel:
+            await go(kernel, world)
+        cut = [death for death in deaths.found if 0 < len(undone(death.world)) < 2]
+        assert cut
+        for death in cut:
+            later = ManualClock()
+            later.advance(3600)  # the leases of the dead process have expired
+            with Kernel.open(
+                death.path, tools=bank(death.world), policy=EAGER, clock=later
+            ) as kernel:
+                assert await go(kernel, death.world) == ["r/child:two", "r/child:one"], death
+                assert len(undone(death.world)) == 2, death
+
+    async def go(kernel: Kernel, outside: World) -> Any:
+        runs = kernel.for_tenant()
+
+        async def code(run: Run) -> list[str]:
+            async with runs.run("r/child", parent=run) as child:
+                await child.step_tool("pay", {"to": "ann"}, key="one")
+                await child.step_tool("pay", {"to": "bob"}, key="two")
+            return list((await run.compensate()).undone)
+
+        for _ in range(9):
+            if await drive(runs, code, on_wait="suspend") != "unknown_outcome":
+                break
+            for step in (await runs.show("r/child"))["unknown_outcomes"]:
+                who = {"one": "ann", "two": "bob"}[step.removesuffix("/undo")]
+                happened = any(line.startswith(f"undo {who}") for line in outside.done)
+                settled: dict[str, Any] = {"succeeded": None} if happened else {"retry": True}
+                await runs.reconcile("r/child", step, **settled)
+        return await result_of(runs)
+
+    play(scenario(), within_s=60)
+
+
 def test_a_fork_leaves_what_it_inherited_to_its_origin(tmp_path: Path) -> None:
     world = World()
 

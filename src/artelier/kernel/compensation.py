@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -56,7 +57,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        return f"{self.run}:{self.key}" if self.run else self.key
+        return self.child or (f"{self.run}:{self.key}" if self.run else self.key)
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -364,12 +365,13 @@ async def _carry_out(
     undone: list[str] = []
     kept = [one.name for one in plan.not_undone]
     for item in plan.items:
-        if item.child:
-            below = await _undo_child(core, f"{key}/{item.child}", item, plan, asked=asked)
+        step = f"{key}/{item.child}" if item.child else item.undo
+        if inherited and not await core.history.knows(step):
+            kept.append(item.name)
+        elif item.child:
+            below = await _undo_child(core, step, item, plan, plan_key=key, asked=asked)
             undone += [f"{item.child}:{name}" for name in below.undone]
             kept += [f"{item.child}:{name}" for name in below.not_undone]
-        elif inherited and not await core.history.knows(item.undo):
-            kept.append(item.name)
         else:
             result = await _undo(core, item)
             if result.is_error:
@@ -405,7 +407,7 @@ def _failed(core: RunCore, item: Item, result: ToolResult, undone: list[str]) ->
 
 
 async def _undo_child(
-    core: RunCore, key: str, item: Item, plan: Plan, *, asked: bool
+    core: RunCore, key: str, item: Item, plan: Plan, *, plan_key: str, asked: bool
 ) -> Compensated:
     """Undo what a child has done, in its own stream; the outcome is journaled for this run's code."""
     from artelier.kernel.compensating import compensate_ended
@@ -431,8 +433,31 @@ async def _undo_child(
             failed = ev.StepFailed(key=key, name="compensate", code=error.code, message=ref)
             core.writer.note(failed, blobs)
         raise
+    # All that was undone since the plan, before a crash as well.
+    row = await run_row(core.services, core.tenant.id, core.run_id)
+    since = await _position_of(core.services, core.run_id, row["id"], plan_key)
+    undone = sorted(await _undone_since(core.services, core.tenant.id, item.child, since))
+    below = replace(below, undone=tuple(name for _, name in undone))
     if not asked:
         value = {"undone": below.undone, "not_undone": below.not_undone}
         ref, blobs = core.keep_json(value)
         core.writer.note(ev.StepCompleted(key=key, name="compensate", result=ref), blobs)
     return below
+
+
+async def _undone_since(
+    services: Services, tenant: str, run_id: str, since: int
+) -> list[tuple[int, str]]:
+    """Steps of a run and of those below it that were undone after a position, with the position of each."""
+    row = await run_row(services, tenant, run_id)
+    found = [
+        (call.position, call.request.undoes)
+        for call in await _calls(services, row["id"])
+        if call.request.undoes and _has_undone(call) and call.position > since
+    ]
+    for (child,) in await services.store.query(
+        "SELECT run FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
+    ):
+        below = await _undone_since(services, tenant, child, since)
+        found += [(position, f"{child}:{name}") for position, name in below]
+    return found
