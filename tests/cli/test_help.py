@@ -16,7 +16,7 @@ from artelier.cli.tree import COMMANDS, root_command
 from tests.cli.conftest import Shell
 from tests.repository.sources import ROOT
 
-LATER = ("schedule", "gc")
+LATER = ("gc",)
 """Commands of later versions: one that is listed must work."""
 
 
