@@ -131,6 +131,10 @@ def test_numbers_of_people_and_machines(text: str, expected: list[str]) -> None:
     [
         ("key sk-proj-abcdefghijklmnop1234", ["SECRET:sk-proj-abcdefghijklmnop1234"]),
         ("AKIAIOSFODNN7EXAMPLE", ["SECRET:AKIAIOSFODNN7EXAMPLE"]),
+        (
+            "JWT eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.",
+            ["SECRET:eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0."],
+        ),
         ("Authorization: Bearer abcdef0123456789ab", ["SECRET:abcdef0123456789ab"]),
         ("ftp://bob:s3cr3t@ftp.example.com/", ["SECRET:s3cr3t"]),
         ("password: correcthorse", ["SECRET:correcthorse"]),

@@ -102,9 +102,11 @@ def test_a_pattern_that_takes_too_long_lets_nothing_through() -> None:
     "piece",
     [
         "1", "@", "a@", "a.", "1.", "1-", "1 ", "1(1)", '"a', '"@', "a@b.", "AA00 ",
-        "DE89370400440532013001 ", ":a", "1:", "1.1.1.1.", "sk-", "eyJ", "eyJ1", "-----BEGIN PRIVATE KEY-----\n", "password= ",
-        'password="', "api_key=", "://a:b", "bearer ", "token='", "+1 2 3 4 5 6 7 8 ", "tel 030 1234567 ", "0012345678901 ",
-        "id number 12345678901 ", "4111 1111 1111 1111 ", "1\u200b", "%40", "5551234567 555-123-4567 ", "\\\"", "\ud800", "\0", "١",
+        "DE89370400440532013001 ", ":a", "1:", "1.1.1.1.", "sk-", "eyJ", "eyJ1",
+        "-----BEGIN PRIVATE KEY-----\n", "password= ", 'password="', "api_key=", "://a:b",
+        "bearer ", "token='", "+1 2 3 4 5 6 7 8 ", "tel 030 1234567 ", "0012345678901 ",
+        "id number 12345678901 ", "4111 1111 1111 1111 ", "1\u200b", "%40",
+        "5551234567 555-123-4567 ", '\\"', "\ud800", "\x00", "١",
     ],
 )  # fmt: skip
 def test_no_text_makes_the_search_slow(piece: str) -> None:

@@ -19,8 +19,8 @@ from artelier.ports.pii import Found
 RUN_DIGITS_MIN = 7
 """Shorter runs of digits are no value that any detector knows."""
 
-BARE_DIGITS_MIN = 13
-"""A number without separators, words and signs before it is a value from here on: a card's."""
+BARE_DIGITS_MIN = 14
+"""A number without separators, words and signs before it may be a card's from here on."""
 
 _SHAPES = bytes(
     ord("0") if chr(code).isdigit() else ord("a") if chr(code).isalpha() else code
@@ -105,13 +105,12 @@ class Reading:
         return tuple(self._runs())
 
     def _runs(self) -> Iterator[Run]:
-        text = self.text
-        for match in _RUN.finditer(self.shape):
+        text, shape = self.text, self.shape
+        for match in _RUN.finditer(shape):
             start, end = match.span()
-            if end - start == match[0].count(b"0"):
-                if end - start < BARE_DIGITS_MIN and self._is_idle(start):
-                    continue
-                yield Run((start,), (text[start:end],), ())
+            if shape.count(b"0", start, end) == end - start:
+                if end - start >= BARE_DIGITS_MIN or not self._is_idle(start):
+                    yield Run((start,), (text[start:end],), ())
                 continue
             written = _DATE.sub(lambda date: "\0" * len(date[0]), text[start:end])
             for part in _PART.finditer(written):
@@ -130,10 +129,10 @@ class Reading:
 
     def _is_idle(self, start: int) -> bool:
         """Whether nothing before a bare number can give it a meaning: no word, no plus, no two zeros."""
-        text = self.text
-        if text.startswith("00", start) or "+" in text[max(0, start - 3) : start]:
-            return False
-        return not self.words(start)
+        line = self.shape[max(0, start - NEAR_CHARS_MAX) : start]
+        line = line[line.rfind(b"\n") + 1 :]
+        spoken = b"a" in line or b"?" in line or b"+" in line
+        return not spoken and not self.text.startswith("00", start)
 
     def says(self, start: int, pattern: re.Pattern[str]) -> bool:
         """Whether a word of the pattern stands before a place."""
