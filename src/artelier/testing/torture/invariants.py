@@ -130,7 +130,7 @@ class StepsHappenOnce:
             (run, data["key"]): data["name"] for run, _, data in audit.events("tool.requested")
         }
         for run, kind, data in audit.events("tool.completed", "tool.reconciled"):
-            if names.get((run, data["key"])) not in ("pay", "wire", "risky", "vouch"):
+            if names.get((run, data["key"])) not in ("pay", "wire", "risky", "vouch", "order"):
                 continue
             succeeded = not data.get("is_error") and data.get("answer", "succeeded") == "succeeded"
             transfer = audit.simulation.outside.transfers.get(f"{TENANT}/{run}:{data['key']}")

@@ -65,6 +65,9 @@ class Operator:
         shown = await runs.show(name)
         status, reason = shown["status"], shown["reason"]
         if status in FINAL:
+            for step in shown["unknown_outcomes"]:
+                if step.endswith("/undo"):  # of a child, which its parent takes back
+                    await self._met(self._settle(runs, name, step))
             if status == "failed" and self.may_retry(name, reason):
                 self.retries[name] = self.retries.get(name, 0) + 1
                 await runs.retry(name)

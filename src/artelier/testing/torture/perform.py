@@ -155,6 +155,18 @@ class Performer:
 
         return await run.step("work", work, op.path)
 
+    # Undoing, and code that changes
+
+    async def compensate(self, run: Run, op: Op, scope: str) -> Any:
+        back = await run.compensate(note="taken back", upto=op.options["upto"], key=op.path)
+        return {"undone": list(back.undone), "not_undone": list(back.not_undone)}
+
+    async def version(self, run: Run, op: Op, scope: str) -> Any:
+        """The code of each drive is another one; a run stays with what it began with."""
+        number = await run.version(op.path, self._process.plan.rng.randint(1, 9))
+        seen = await run.step("seen", lambda: number, key=f"seen-{op.path}")
+        return {"same": seen == number}
+
     # People and time
 
     async def approve(self, run: Run, op: Op, scope: str) -> Any:
@@ -210,6 +222,8 @@ _KINDS: dict[str, Callable[[Performer, Run, Op, str], Any]] = {
     "ask": Performer.ask,
     "use": Performer.use,
     "compute": Performer.compute,
+    "compensate": Performer.compensate,
+    "version": Performer.version,
     "approve": Performer.approve,
     "sleep": Performer.sleep,
     "wait": Performer.wait,

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+import artelier.kernel.compensation
 import artelier.kernel.model_call
 import artelier.kernel.tool_entry
 import artelier.kernel.tool_step
@@ -130,6 +131,22 @@ def _unfenced() -> AbstractContextManager[None]:
     return _wrapped(artelier.log.writer.Writer, "_check_fence", wrap)
 
 
+def _twice_undone() -> AbstractContextManager[None]:
+    """Whoever asks again undoes again what was undone."""
+
+    def wrap(has_undone: Any) -> Any:
+        def has_not(attempt: Any) -> bool:
+            return False
+
+        return has_not
+
+    return _wrapped(artelier.kernel.compensation, "_has_undone", wrap)
+
+
+SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "twice-undone": _twice_undone,
+}
+
 PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "double-step": _double_step,
     "unbalanced-posting": _unbalanced_posting,
@@ -137,6 +154,7 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "forgotten-hold": _forgotten_hold,
     "changed-prompt": _changed_prompt,
     "unfenced": _unfenced,
+    **SAGA_PLANTS,
     **WORLD_PLANTS,
     **SCHEDULE_PLANTS,
 }

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from artelier.errors import InvalidRequest
-from artelier.testing.torture.plants import planted
+from artelier.testing.torture.plants import SAGA_PLANTS, planted
 from artelier.testing.torture.real import try_real
 from artelier.testing.torture.schedules import try_schedules
 from artelier.testing.torture.schedules_plants import SCHEDULE_PLANTS
-from artelier.testing.torture.trial import Verdict, try_seed
+from artelier.testing.torture.trial import Verdict, try_sagas, try_seed
 from artelier.testing.torture.world import try_world
 from artelier.testing.torture.world_plants import WORLD_PLANTS
 
@@ -94,6 +94,8 @@ def _try(options: Options, seed: int) -> Verdict:
     with planted(options.plant):
         if options.real:
             verdict = try_real(seed, folder)
+        elif options.plant in SAGA_PLANTS:
+            verdict = try_sagas(seed, folder)
         elif options.plant in WORLD_PLANTS:
             verdict = try_world(seed, folder)
         elif options.plant in SCHEDULE_PLANTS:
@@ -101,6 +103,7 @@ def _try(options: Options, seed: int) -> Verdict:
         else:
             verdict = try_seed(seed, folder)
             if options.plant is None:
+                verdict.add(try_sagas(seed, folder))
                 verdict.add(try_world(seed, folder))
                 verdict.add(try_schedules(seed, folder))
     if not (options.keep and verdict.findings):

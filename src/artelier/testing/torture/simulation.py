@@ -43,13 +43,16 @@ DESK_S = 2.0
 class Simulation:
     """The world of one seed on one database file."""
 
-    def __init__(self, seed: int, path: Path, *, faults: bool) -> None:
+    def __init__(
+        self, seed: int, path: Path, *, faults: bool, programs: list[Program] | None = None
+    ) -> None:
+        """`programs`: those to run; None for what the seed draws."""
         self.seed = seed
         self.path = path
         self.faults = faults
         self.plan = Plan(seed, faults=faults)
         self.outside = Outside()
-        self.programs: list[Program] = draw_programs(seed)
+        self.programs = draw_programs(seed) if programs is None else programs
         self.operator = Operator(seed, plan=self.plan, outside=self.outside, programs=self.programs)
         self.oracle = Oracle(seed, self.outside)
         self.tools = make_tools(self.outside)

@@ -166,6 +166,15 @@ def _once(outside: Outside) -> list[ToolPort]:
             raise ToolFailed(f"nobody vouches for {op}")
         return await transfer("vouch", op, amount, ctx)
 
+    async def take_back(arguments: dict[str, Any], result: Any, ctx: ToolContext) -> dict[str, Any]:
+        """Undo an order: a transfer of its own, under the key of the undoing."""
+        return await transfer("take back", arguments["op"], arguments["amount"], ctx)
+
+    @tool(side_effect=True, timeout_s=10.0, compensate=take_back)
+    async def order(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
+        """Order something that can be taken back."""
+        return await transfer("order", op, amount, ctx)
+
     @tool(side_effect=True)
     async def refuse(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
         """Says that nothing happened."""
@@ -173,7 +182,7 @@ def _once(outside: Outside) -> list[ToolPort]:
         outside.dispatch(ctx.idempotency_key)
         raise ToolFailed(f"the account of {op} is closed")
 
-    return [pay, wire, risky, vouch, refuse]
+    return [pay, wire, risky, vouch, refuse, order]
 
 
 _flights: set[asyncio.Task[None]] = set()

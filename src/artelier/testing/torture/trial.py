@@ -5,13 +5,16 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from artelier.testing.torture.audit import Audit, Ended
-from artelier.testing.torture.invariants import INVARIANTS
+from artelier.testing.torture.invariants import INVARIANTS, Invariant
 from artelier.testing.torture.perform import TENANT
+from artelier.testing.torture.sagas import OrdersAreTakenBack, draw_sagas
+from artelier.testing.torture.script import Program
 from artelier.testing.torture.simulation import Simulation, in_virtual_time
 
 
@@ -59,9 +62,11 @@ async def endings(simulation: Simulation) -> dict[str, Ended]:
     }
 
 
-def simulate(seed: int, path: Path, *, faults: bool) -> tuple[Simulation, dict[str, Ended]]:
+def simulate(
+    seed: int, path: Path, *, faults: bool, programs: list[Program] | None = None
+) -> tuple[Simulation, dict[str, Ended]]:
     """Run one simulation to its end."""
-    simulation = Simulation(seed, path, faults=faults)
+    simulation = Simulation(seed, path, faults=faults, programs=programs)
     ended: dict[str, Ended] = {}
 
     async def whole() -> None:
@@ -74,18 +79,30 @@ def simulate(seed: int, path: Path, *, faults: bool) -> tuple[Simulation, dict[s
 
 def try_seed(seed: int, folder: Path) -> Verdict:
     """Judge one seed; its databases are left in `folder`."""
+    return _judged(seed, folder / f"{seed}.db", None, INVARIANTS)
+
+
+def try_sagas(seed: int, folder: Path) -> Verdict:
+    """Judge the same seed by runs that undo what they have done."""
+    invariants = (*INVARIANTS, OrdersAreTakenBack())
+    return _judged(seed, folder / f"{seed}-sagas.db", draw_sagas(seed), invariants)
+
+
+def _judged(
+    seed: int, path: Path, programs: list[Program] | None, invariants: Sequence[Invariant]
+) -> Verdict:
     started_s = time.perf_counter()
     verdict = Verdict(seed=seed)
-    quiet, expected = simulate(seed, folder / f"{seed}-quiet.db", faults=False)
-    path = folder / f"{seed}.db"
-    simulation, ended = simulate(seed, path, faults=True)
+    quiet_path = path.with_name(f"{path.stem}-quiet.db")
+    quiet, expected = simulate(seed, quiet_path, faults=False, programs=programs)
+    simulation, ended = simulate(seed, path, faults=True, programs=programs)
     verdict.findings += [("without faults", text) for text in quiet.findings]
 
     async def check() -> None:
         desk = simulation.open("desk")
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             audit = Audit(simulation=simulation, desk=desk, db=db, ended=ended, expected=expected)
-            for invariant in INVARIANTS:
+            for invariant in invariants:
                 verdict.findings += [
                     (invariant.name, text) for text in await invariant.check(audit)
                 ]
