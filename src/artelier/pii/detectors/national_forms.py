@@ -22,6 +22,12 @@ def _never(written: str) -> bool:
     return False
 
 
+@lru_cache(maxsize=128)
+def _named(names: str) -> re.Pattern[str]:
+    """The words of a form; compiled on first use, for most of the forty are never asked for."""
+    return words(*names.split("|"), *_GENERAL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
     """One way of writing one country's number."""
@@ -29,10 +35,15 @@ class Form:
     check: str
     """A module of `stdnum`, or the name of a check in this module that begins with `own:`."""
 
-    words: re.Pattern[str]
+    names: str
     word_needed: bool
     doubtful: Callable[[str], bool] = _never
     """Of this one writing: whether it needs a word although its shape does not."""
+
+    @property
+    def words(self) -> re.Pattern[str]:
+        """What names the number, for `Reading.says`."""
+        return _named(self.names)
 
 
 def _lower(written: str) -> bool:
@@ -122,10 +133,9 @@ _TABLE: tuple[tuple[str, str, str, str, Callable[[str], bool]], ...] = (
 def _by_shape() -> dict[bytes, list[Form]]:
     table: dict[bytes, list[Form]] = {}
     for check, names, enough, with_word, doubtful in _TABLE:
-        pattern = words(*names.split("|"), *_GENERAL)
         for shapes, needed in ((enough, False), (with_word, True)):
             for shape in filter(None, shapes.split("|")):
-                form = Form(check=check, words=pattern, word_needed=needed, doubtful=doubtful)
+                form = Form(check=check, names=names, word_needed=needed, doubtful=doubtful)
                 table.setdefault(shape.encode(), []).append(form)
     return table
 
