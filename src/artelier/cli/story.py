@@ -207,6 +207,11 @@ async def _run_reopened(story: Story, data: ev.RunReopened, event: Event) -> lis
     return [Line(f"reopened by {event.actor}", "yellow")]
 
 
+@tells(ev.RunDrifted)
+async def _run_drifted(story: Story, data: ev.RunDrifted, event: Event) -> list[Line]:
+    return [Line(f"its code has changed at step {data.key}: it goes on as {data.fork}", "yellow")]
+
+
 @tells(ev.RunCompleted)
 async def _run_completed(story: Story, data: ev.RunCompleted, event: Event) -> list[Line]:
     return [Line("completed", "bold green")]
