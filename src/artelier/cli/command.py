@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from artelier.cli.call import Call
-from artelier.cli.completing import tenant_ids
+from artelier.cli.completing import model_names, tenant_ids
 from artelier.cli.faults import report
 
 Body = Callable[..., Any]
@@ -41,6 +41,13 @@ Config = Annotated[
         "--config", metavar="FILE", help="Settings: else ./artelier.toml, if it is there."
     ),
 ]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline.",
+        autocompletion=model_names,
+    ),
+]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 SHARED: dict[str, tuple[Any, Any]] = {

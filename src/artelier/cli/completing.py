@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +56,8 @@ def tenant_ids(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _asked(ctx: typer.Context, incomplete: str, sql: str) -> list[str]:
+    import sqlite3
+
     try:
         path = Path(file_of(_given(ctx, "db") or _stored() or DATABASE)).absolute()
         if not path.is_file():
@@ -86,6 +86,8 @@ def _stored() -> str | None:
     """The database that the environment or the settings name."""
     if named := os.environ.get("ARTELIER_DB", "").strip():
         return named
+    import tomllib
+
     file = Path(os.environ.get("ARTELIER_CONFIG") or "artelier.toml")
     if not file.is_file():
         return None

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from artelier.cli.call import Call
-from artelier.cli.command import alone, command
-from artelier.cli.completing import model_names
+from artelier.cli.command import ModelName, alone, command
 from artelier.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -42,15 +41,7 @@ async def do(
         str | None,
         typer.Option("--run-id", metavar="ID", help="Name of the run; one that exists is resumed."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="Else ARTELIER_MODEL, settings, offline.",
-            autocompletion=model_names,
-        ),
-    ] = None,
+    model: ModelName = None,
     budget_usd: Annotated[
         str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend.")
     ] = None,

@@ -84,7 +84,7 @@ async def update(
         ),
     ] = None,
 ) -> None:
-    """Change what a tenant may use and spend, how fast, and its patterns of personal data.
+    """Change what a tenant may use and spend, and what is looked for.
 
     Runs at work see it at their next step. A tenant that is not there yet is made.
     """

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli.call import Call
-from artelier.cli.command import alone, command
-from artelier.cli.completing import model_names
+from artelier.cli.command import ModelName, alone, command
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -79,15 +78,7 @@ async def chat(
         str | None,
         typer.Option("--profile", metavar="NAME", help="Operations around each reply, or none."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="Else ARTELIER_MODEL, settings, offline.",
-            autocompletion=model_names,
-        ),
-    ] = None,
+    model: ModelName = None,
     branch: Annotated[
         str, typer.Option("--branch", metavar="NAME", help="Where to go on.")
     ] = "main",
