@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from artelier.errors import ToolFailed, TransientError
@@ -126,6 +127,15 @@ def _once(outside: Outside) -> list[ToolPort]:
             await asyncio.sleep(40.0 if fate == "late" else 1e9)
             return found.receipt
         await asyncio.sleep(takes_s / 2)
+    await asyncio.sleep(takes_s / 2)
+    process.check_alive()
+    _carry_out(outside, found, after_s=0.0)
+    await asyncio.sleep(takes_s / 2)
+    return found.receipt
+
+
+def _once(outside: Outside) -> list[ToolPort]:
+    transfer = partial(_transfer, outside)
         process.check_alive()
         _carry_out(outside, found, after_s=0.0)
         await asyncio.sleep(takes_s / 2)
