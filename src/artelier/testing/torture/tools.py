@@ -107,26 +107,26 @@ def _harmless(outside: Outside) -> list[ToolPort]:
     return [look, put, big, broken, hang, forbidden, consult]
 
 
-def _once(outside: Outside) -> list[ToolPort]:
-    async def transfer(kind: str, op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
-        """Send money: the answer may be lost, late, or never come."""
-        process = await _enter(kind, ctx)
-        outside.dispatch(ctx.idempotency_key)
-        found = outside.request(ctx.idempotency_key, op, amount)
-        takes_s = process.plan.rng.uniform(0.0, ANSWER_S_MAX)
-        if process.plan.chance(process.plan.rates.late):
-            fate = process.plan.rng.choice(("late", "lost", "error", "nothing"))
-            process.plan.count(f"{kind} {fate}")
-            if fate == "nothing":
-                await asyncio.sleep(takes_s)
-                raise ConnectionError("reset before it was sent")
-            _carry_out(outside, found, after_s=30.0 if fate == "late" else takes_s)
-            if fate == "error":
-                await asyncio.sleep(takes_s + 0.1)
-                raise ConnectionError("reset after it was sent")
-            await asyncio.sleep(40.0 if fate == "late" else 1e9)
-            return found.receipt
-        await asyncio.sleep(takes_s / 2)
+async def _transfer(
+    outside: Outside, kind: str, op: str, amount: int, ctx: ToolContext
+) -> dict[str, Any]:
+    """Send money: the answer may be lost, late, or never come."""
+    process = await _enter(kind, ctx)
+    outside.dispatch(ctx.idempotency_key)
+    found = outside.request(ctx.idempotency_key, op, amount)
+    takes_s = process.plan.rng.uniform(0.0, ANSWER_S_MAX)
+    if process.plan.chance(process.plan.rates.late):
+        fate = process.plan.rng.choice(("late", "lost", "error", "nothing"))
+        process.plan.count(f"{kind} {fate}")
+        if fate == "nothing":
+            await asyncio.sleep(takes_s)
+            raise ConnectionError("reset before it was sent")
+        _carry_out(outside, found, after_s=30.0 if fate == "late" else takes_s)
+        if fate == "error":
+            await asyncio.sleep(takes_s + 0.1)
+            raise ConnectionError("reset after it was sent")
+        await asyncio.sleep(40.0 if fate == "late" else 1e9)
+        return found.receipt
     await asyncio.sleep(takes_s / 2)
     process.check_alive()
     _carry_out(outside, found, after_s=0.0)
@@ -136,10 +136,6 @@ def _once(outside: Outside) -> list[ToolPort]:
 
 def _once(outside: Outside) -> list[ToolPort]:
     transfer = partial(_transfer, outside)
-        process.check_alive()
-        _carry_out(outside, found, after_s=0.0)
-        await asyncio.sleep(takes_s / 2)
-        return found.receipt
 
     async def books(idempotency_key: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the bank says when it is asked."""
