@@ -55,10 +55,11 @@ from artelier.kernel import (
 )
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
+from artelier.kernel.erasure import Erasure, collect, erase, erasure_view
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
 from artelier.ledger import MoneyTransferred, ledger_view
-from artelier.log import Event, Report, SqliteStore, View, run_stream, verify_store
+from artelier.log import Collected, Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.missions.handle import MissionsHandle, check_fork
@@ -90,7 +91,7 @@ if TYPE_CHECKING:
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING, COUNTING),
     kernel_view, personal_view, schedules_view, rates_view, artifacts_view, skills_view, memory_view,
-    operations_view, missions_view, world_view,
+    operations_view, missions_view, world_view, erasure_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
 
@@ -274,6 +275,10 @@ class Kernel:
                     await changed.wait()
         finally:
             undo()
+
+    async def collect(self, *, dry: bool = False) -> Collected:
+        """Remove stored content that nothing refers to; with `dry`, only look. Errors: `MissingKey`."""
+        return await collect(self._services, self._store, dry=dry)
 
     async def head(self) -> str:
         """The newest commit root, hex: keep it elsewhere, and `verify(head=...)` finds truncation."""
@@ -476,11 +481,31 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
     async def manifest(self, run_id: str, key: str) -> Manifest:
         """What a prompt was made of. Errors: `NotFound`."""
-        return await (await Renderer.open(self._services, self.id, run_id)).manifest(key)
+        renderer = await Renderer.open(self._services, self.id, run_id, forgiving=True)
+        return await renderer.manifest(key)
 
     async def render(self, run_id: str, key: str) -> ModelRequest:
-        """The exact request of a model step. Errors: `NotFound`, `CorruptStore`."""
+        """The exact request of a model step. Errors: `NotFound`, `CorruptStore`, `Erased`."""
         return await (await Renderer.open(self._services, self.id, run_id)).render(key)
+
+    async def shown(self, run_id: str, key: str) -> tuple[ModelRequest, tuple[str, ...]]:
+        """The request of a model step to look at, with `[erased]` for what was erased, and what that was.
+
+        Errors: `NotFound`, `CorruptStore`.
+        """
+        renderer = await Renderer.open(self._services, self.id, run_id, forgiving=True)
+        return await renderer.render(key), tuple(dict.fromkeys(renderer.erased))
+
+    async def erase(
+        self, *, subject: str | None = None, by: str = "operator", dry: bool = False
+    ) -> Erasure:
+        """Erase what the tenant has stored, or what was stored of a subject: the `subject` of runs, or a
+        value that the vault knows, in whatever spelling. With `dry`, only say how much that is.
+
+        Errors: `NotFound`; `LeaseHeld` while a run of it is driven; `StoreLocked`: see `kernel.erasure`.
+        """
+        store = self._kernel.store
+        return await erase(self._services, store, self.id, subject=subject, by=by, dry=dry)
 
     async def restored(self, value: Any) -> Any:
         """JSON data (a result, a text) with the values that its placeholders stand for, to show a person.

@@ -12,8 +12,9 @@ from artelier.artifacts import Artifacts, Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, Refused
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import AgentResult, ModelResult, Run, run_row
+from artelier.kernel.erasure import ERASED
 from artelier.kernel.family import totals
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries import shown_json
 from artelier.kernel.services import Services
 from artelier.ports.model import Usage
 
@@ -61,10 +62,15 @@ async def agent_result(
     Errors: `NotFound`.
     """
     row = await run_row(services, tenant, run_id)
-    result: Any = await blob_json(services, tenant, row["result"])
-    failure = await blob_json(services, tenant, row["message"])
+    result: Any = await shown_json(services, tenant, row["result"])
+    failure = await shown_json(services, tenant, row["message"])
     fields = cast(dict[str, Any], result) if isinstance(result, dict) else {}
-    text = fields.get("text") or (failure if isinstance(failure, str) else "") or message
+    text = (
+        fields.get("text")
+        or (ERASED if result == ERASED else "")
+        or (failure if isinstance(failure, str) else "")
+        or message
+    )
     value = fields.get("output")
     sums = (await totals(services, tenant, [run_id]))[run_id]
     return AgentResult(

@@ -11,7 +11,7 @@ from artelier.agents.wish import ASKED, checked_wish
 from artelier.errors import NotFound
 from artelier.kernel import receipts_of
 from artelier.kernel.archive import SIZE_BYTES_MAX
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries import shown_json
 
 if TYPE_CHECKING:
     from artelier.agents.carrying import Carried, KeepsMemory
@@ -129,7 +129,7 @@ class AgentsHandle:
         for key, event in await receipts_of(self.services, self.id, run_id):
             facts = {"step": key, "kind": event.KIND, **msgspec.to_builtins(event)}
             for name in ("summary", "loss"):
-                facts[name] = await blob_json(self.services, self.id, facts.get(name))
+                facts[name] = await shown_json(self.services, self.id, facts.get(name))
             found.append(facts)
         return found
 

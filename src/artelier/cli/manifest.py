@@ -131,11 +131,13 @@ def _content(part: PartRecord) -> str:
 async def render(call: Call, step: Step) -> None:
     """Print the request that was sent to the model.
 
-    With --json byte for byte, and a line break.
+    With --json byte for byte, and a line break. What was erased is [erased], and named on stderr.
     """
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
-        request = await runs.render(*await _located(runs, step))
+        request, erased = await runs.shown(*await _located(runs, step))
+    for what in erased:
+        call.screen.note(f"erased: {what}")
     if call.as_json:
         call.screen.text(request.canonical().decode())
     else:
@@ -193,4 +195,4 @@ async def diff(
 async def _both(call: Call, kernel: Kernel, place: str) -> tuple[Manifest, ModelRequest]:
     runs = kernel.for_tenant(call.tenant)
     located = await _located(runs, place)
-    return await runs.manifest(*located), await runs.render(*located)
+    return await runs.manifest(*located), (await runs.shown(*located))[0]

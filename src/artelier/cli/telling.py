@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from artelier.cli import plain
-from artelier.errors import ArtelierError
+from artelier.errors import ArtelierError, Erased
 from artelier.kernel import events as ev
+from artelier.kernel.erasure import ERASED
 from artelier.log import Event, EventData
 
 Load = Callable[[str], Awaitable[bytes]]
@@ -53,8 +54,10 @@ class Story:
             return None
         try:
             return msgspec.json.decode(await self._load(ref))
+        except Erased:
+            return ERASED
         except ArtelierError:
-            return None  # erased or damaged: `verify` names it, a listing goes on
+            return None  # damaged: `verify` names it, a listing goes on
 
     async def fields(self, ref: str | None) -> dict[str, Any]:
         """A stored JSON object; empty for anything else."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.errors import CorruptStore, NotFound
+from artelier.errors import CorruptStore, Erased, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.core import run_row
 from artelier.kernel.history import Segment
@@ -182,7 +182,9 @@ async def changes_of(services: Services, places: Sequence[Place]) -> dict[str, A
 async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
     """The key that names a run's content: the tenant's, or the one that an import brought with it.
 
-    A fork of an imported run goes on under the imported key, so that equal content keeps one name.
+    A fork of an imported run goes on under the imported key, so that equal content keeps one name; so does
+    a run that has a subject, and each of its forks, under the subject's.
+    Errors: `Erased` if that key was dropped, or the tenant's since.
     """
     names = ", ".join("?" * len(places))
     tenant = places[0].stream.tenant
@@ -190,8 +192,40 @@ async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
         f"SELECT key_id FROM imports WHERE tenant = ? AND run IN ({names}) LIMIT 1",
         (tenant, *(place.run_id for place in places)),
     )
-    key = await services.store.key_by_id(tenant, rows[0][0]) if rows else None
-    return key or await services.store.data_key(tenant)
+    if not rows:
+        rows = await services.store.query(_KEYED, (places[0].stream_id,))
+    if rows:
+        key = await services.store.key_by_id(tenant, rows[0][0])
+        if key is None:
+            raise _erased(places[0].run_id)
+        return key
+    if await services.store.query(_ERASED_SINCE, (tenant, places[0].stream_id)):
+        raise _erased(places[0].run_id)
+    return await services.store.data_key(tenant)
+
+
+_KEYED = "SELECT key_id FROM keyed WHERE run = ?"
+_ERASED_SINCE = (
+    "SELECT 1 FROM erasures WHERE tenant = ? AND whole"
+    " AND position > (SELECT position FROM events WHERE stream = ? AND seq = 1) LIMIT 1"
+)
+
+
+def _erased(run_id: str) -> Erased:
+    return Erased(
+        f"what run {run_id!r} stored was erased",
+        hint="Its events, times and costs are still there.",
+    )
+
+
+async def subject_key(services: Services, tenant: str, run_id: str) -> int | None:
+    """The row in `keys` of the subject's key that a run stores under; None if it has no subject."""
+    rows = await services.store.query(
+        "SELECT k.key_id FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ? AND r.run = ?"
+        " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)",
+        (tenant, run_id),
+    )
+    return rows[0][0] if rows else None
 
 
 async def is_imported(services: Services, tenant: str, run_id: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.actor import Actor
-from artelier.kernel.ancestry import is_imported
+from artelier.kernel.ancestry import is_imported, key_of, lineage
 from artelier.kernel.budget import abandon
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import encoded
@@ -358,10 +358,10 @@ async def give(
             f"run {run_id!r} was driven in another store, and takes no commands here",
             hint="Fork it; the fork is a run of this store.",
         )
-    data_key = await services.store.data_key(tenant)
     blobs: list[Blob] = []
     ref = None
     if payload is not None:
+        data_key = await key_of(services, await lineage(services, tenant, run_id))
         ref, blob = make_blob(tenant, data_key, encoded(payload))
         blobs.append(blob)
     stream = control_stream(tenant, run_id)

@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from artelier.errors import Erased
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place, earlier_events, lineage
 from artelier.kernel.core import run_row
+from artelier.kernel.erasure import ERASED
 from artelier.kernel.history import PAGE
-from artelier.kernel.manifest import decode_head
 from artelier.kernel.prompts import Renderer
 from artelier.kernel.queries import run_object
 from artelier.kernel.request_diff import Shape, difference
@@ -78,7 +79,7 @@ class _Side:
         own = Place(
             run_id=run_id, stream_id=places[0].stream_id, stream=places[0].stream, upto=head
         )
-        renderer = await Renderer.open(services, tenant, run_id)
+        renderer = await Renderer.open(services, tenant, run_id, forgiving=True)
         return cls(services, row, [own, *places[1:]], renderer)
 
     def totals(self) -> dict[str, Any]:
@@ -154,7 +155,7 @@ class _Side:
 
     async def parts(self, context: ev.ContextAssembled) -> list[Shape]:
         """What each part of a prompt adds to it."""
-        head = decode_head(await self.content(context.head))
+        head = await self.renderer.head(context)
         return [
             Shape.of(part.tag, await self.renderer.content(part), joined=part.joined)
             for part in (*head.parts, *context.parts)
@@ -163,7 +164,10 @@ class _Side:
     async def content(self, ref: str | None) -> bytes:
         if ref is None:
             return b"null"
-        return await stored_blob(self.services.store, self.row["tenant"], ref)
+        try:
+            return await stored_blob(self.services.store, self.row["tenant"], ref)
+        except Erased:
+            return ERASED.encode()  # what can no longer be read is not compared
 
 
 def _share(a: _Side, b: _Side) -> dict[str, Any]:

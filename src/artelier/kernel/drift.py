@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from artelier.errors import ReplayMismatch, RunStopped
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import Place, earlier_events, lineage
+from artelier.kernel.ancestry import Place, earlier_events, lineage, subject_key
 from artelier.kernel.commands import abandoned, cancel_left
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.fork import unheard
@@ -160,7 +160,9 @@ async def _beginning(
     if core.changes:
         ref, blob = core.keep_json(dict(core.changes))
         blobs = blob
-    drafts = [Draft(ev.RunForked(origin=place.run_id, at=at, changes=ref, drift=True), now_us, by)]
+    key_id = await subject_key(services, tenant, core.run_id)
+    forked = ev.RunForked(origin=place.run_id, at=at, changes=ref, drift=True, key_id=key_id)
+    drafts = [Draft(forked, now_us, by)]
     for unit, cap, used in await services.store.query(
         "SELECT unit, cap, used FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"
         " ORDER BY unit",

@@ -50,6 +50,8 @@ class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
     replay: str = "strict"
     code: str = ""
     """Version of Artelier that started it."""
+    key_id: int | None = None
+    """The row of `keys` under which its content is stored, if it is a subject's; else the tenant's."""
 
 
 @event("run.forked")
@@ -62,6 +64,8 @@ class RunForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """JSON of what differs from the origin (`model`, refs, steering)."""
     drift: bool = False
     """True if the origin goes on as this run, under replay policy `fork_on_drift`."""
+    key_id: int | None = None
+    """As in `run.started`: the origin's."""
 
 
 @event("run.drifted")

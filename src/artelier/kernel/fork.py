@@ -19,7 +19,7 @@ from artelier.errors import (
 )
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import Place, key_of, lineage
+from artelier.kernel.ancestry import Place, key_of, lineage, subject_key
 from artelier.kernel.commands import beside
 from artelier.kernel.core import TenantState
 from artelier.kernel.manifest import canonical
@@ -65,11 +65,12 @@ async def fork(
     upto = _checked_at(at, head) if at is not None else await _newest(services, origin, head)
     wanted = _checked_changes(services, changes)
     blobs: list[Blob] = []
-    ref = None
+    ref, key = None, await key_of(services, places)
     if wanted:
-        ref, blob = make_blob(tenant.id, await key_of(services, places), canonical(wanted))
+        ref, blob = make_blob(tenant.id, key, canonical(wanted))
         blobs.append(blob)
-    forked = ev.RunForked(origin=run_id, at=upto, changes=ref)
+    key_id = await subject_key(services, tenant.id, run_id)
+    forked = ev.RunForked(origin=run_id, at=upto, changes=ref, key_id=key_id)
     carried = await unheard(services, origin, upto)
     reopened = await _failed_last(services, origin, upto)
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)

@@ -48,6 +48,7 @@ from artelier.kernel.run import Run
 from artelier.kernel.scopes import check_scopes, deadlines, limits_of, scopes_of
 from artelier.kernel.services import LEASE_TTL_US, Services
 from artelier.kernel.stepping import Stepping
+from artelier.kernel.subjects import check_same, take_key
 from artelier.kernel.tool_list import newest_list, note_tools, tool_list
 from artelier.kernel.waits import microseconds
 from artelier.ledger import Moving
@@ -98,6 +99,8 @@ class Opening:
     """Tools of this run; None: those of the kernel."""
     is_detached: bool = False
     """It stays open beyond the code that opens it."""
+    subject: str = ""
+    """Whom its content is about: what it stores is sealed under a key of its own (see `erasure.py`)."""
     compensating: bool = False
     """What an ended run has done is undone: it takes these steps, and stays what it is."""
 
@@ -295,14 +298,15 @@ class OpenRun:
         if core.pii is not None:
             core.pii.check_name(opening.run_id)
         blobs: list[Blob] = []
+        key_id = await take_key(core, opening.subject, opening.parent)
         core.listed_under = core.sight
         started = ev.RunStarted(
             loop=opening.loop, agent=opening.agent, model=opening.model,
-            goal=self._keep(opening.goal, blobs), settings=self._keep(opening.settings, blobs),
-            tools=self._keep(tool_list(core), blobs) if core.tools else None, grants=grants,
+            goal=_keep(core, opening.goal, blobs), settings=_keep(core, opening.settings, blobs),
+            tools=_keep(core, tool_list(core), blobs) if core.tools else None, grants=grants,
             parent=opening.parent.run_id if opening.parent else None,
             parent_step=opening.parent_step, replay=opening.replay,
-            scopes=check_scopes(opening.scopes), code=self._services.code_version,
+            scopes=check_scopes(opening.scopes), code=self._services.code_version, key_id=key_id,
         )  # fmt: skip
         core.listed = started.tools
         caps = _caps(opening.limits, opening.run_id)
@@ -323,13 +327,6 @@ class OpenRun:
         await self._count(core, started.scopes)
         self._services.at("run.started")
         return core
-
-    def _keep(self, value: Any, blobs: list[Blob]) -> Any:
-        if value is None:
-            return None
-        ref, blob = make_blob(self._tenant.id, self._tenant.key, encoded(value))
-        blobs.append(blob)
-        return ref
 
     # A run that exists
 
@@ -367,6 +364,7 @@ class OpenRun:
         )  # fmt: skip
         core.status = row["status"]
         core.key = await key_of(self._services, places)
+        await check_same(core, opening.subject)
         core.changes = await changes_of(self._services, places)
         if final:
             core.closed_because = "was imported" if imported else "is replayed" if read_only else ""
@@ -613,6 +611,14 @@ async def _abandoned(core: RunCore) -> list[EventData]:
         )
         held |= {key: core.held[key] for (key,) in asked if key in core.held}
     return [abandon(request, key=key) for key, request in held.items()]
+
+
+def _keep(core: RunCore, value: Any, blobs: list[Blob]) -> Any:
+    if value is None:
+        return None
+    ref, blob = make_blob(core.tenant.id, core.key, encoded(value))
+    blobs.append(blob)
+    return ref
 
 
 async def unread_notes(services: Services, stream: int) -> list[Any]:

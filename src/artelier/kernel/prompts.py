@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.errors import CorruptStore, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import (
@@ -24,6 +24,7 @@ from artelier.kernel.ancestry import (
 )
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore
+from artelier.kernel.erasure import ERASED
 from artelier.kernel.manifest import (
     STABLE,
     Content,
@@ -56,10 +57,14 @@ from artelier.ports.model import (
     ChatMessage,
     ModelReply,
     ModelRequest,
+    Role,
     ToolSchema,
     messages_from,
 )
 from artelier.tokens import estimate_tokens
+
+_ROLES: dict[str, Role] = {"m": "user", "r": "assistant"}
+"""Whose a message most likely was that cannot be read any more, by its form."""
 
 OTHERS_MAX = 1000
 """Runs that a renderer remembers the whereabouts of."""
@@ -254,22 +259,38 @@ def request_hash(key: DataKey, body: bytes) -> str:
 
 
 class Renderer:
-    """Renders stored prompts of one run: the exact request, byte for byte."""
+    """Renders stored prompts of one run: the exact request, byte for byte.
+
+    One that is `forgiving` puts `[erased]` for what was erased, and goes on: it is for people to look at.
+    """
 
     def __init__(
-        self, services: Services, tenant: str, run_id: str, places: list[Place], key: DataKey
-    ) -> None:
+        self, services: Services, tenant: str, run_id: str, places: list[Place], key: DataKey,
+        *, forgiving: bool = False,
+    ) -> None:  # fmt: skip
         self._services = services
         self._tenant = tenant
         self.run_id = run_id
         self._places = places
         self._key = key
         self._others: dict[str, list[Place]] = {}
+        self._forgiving = forgiving
+        self.erased: list[str] = []
+        """What was rendered as `[erased]` so far: parts by tag, messages by conversation and number."""
 
     @classmethod
-    async def open(cls, services: Services, tenant: str, run_id: str) -> Renderer:
+    async def open(
+        cls, services: Services, tenant: str, run_id: str, *, forgiving: bool = False
+    ) -> Renderer:
+        """Errors: `NotFound`; `Erased`, unless it is forgiving."""
         places = await lineage(services, tenant, run_id)
-        return cls(services, tenant, run_id, places, await key_of(services, places))
+        try:
+            key = await key_of(services, places)
+        except (Erased, MissingKey):
+            if not forgiving:
+                raise
+            key = DataKey(None, b"")
+        return cls(services, tenant, run_id, places, key, forgiving=forgiving)
 
     async def event(self, key: str) -> ev.ContextAssembled:
         """The newest manifest event of a step. Errors: `NotFound`."""
@@ -300,7 +321,7 @@ class Renderer:
 
     async def manifest(self, key: str) -> Manifest:
         event = await self.event(key)
-        head = decode_head(await self._blob(event.head))
+        head = await self.head(event)
         ranges = sum(1 for part in event.parts if part.conversation and not part.form)
         return Manifest(
             run_id=self.run_id, key=key, model=head.model, params=head.params, tools=head.tools,
@@ -314,16 +335,17 @@ class Renderer:
         return await self.render_event(await self.event(key))
 
     async def render_event(self, event: ev.ContextAssembled) -> ModelRequest:
-        head = decode_head(await self._blob(event.head))
+        head = await self.head(event)
         contents = [await self._contributed(part) for part in (*head.parts, *event.parts)]
-        schema = await self._blob(head.output_schema) if head.output_schema else None
+        schema = await self._settings("output schema", head.output_schema)
+        tools = await self._settings("tools", head.tools)
         request = compose(
             model=head.model, params=head.params,
-            tools=decode_tools(await self._blob(head.tools)) if head.tools else (),
+            tools=decode_tools(tools) if tools else (),
             output_schema=decode_stored(schema) if schema else None,
-            contents=contents,
+            contents=contents or [(ChatMessage(role="user", content=ERASED),)],
         )  # fmt: skip
-        if request_hash(self._key, request.canonical()) != event.request:
+        if not self.erased and request_hash(self._key, request.canonical()) != event.request:
             raise CorruptStore(
                 f"the prompt of {self.run_id}:{event.key} does not render to the bytes that were sent",
                 hint="Run `artelier verify`.",
@@ -334,8 +356,39 @@ class Renderer:
         content = await self.content(part)
         return Joint(content) if part.joined and isinstance(content, str) else content
 
+    async def head(self, event: ev.ContextAssembled) -> Head:
+        """The stable beginning of a prompt."""
+        try:
+            return decode_head(await self._blob(event.head))
+        except Erased:
+            if not self._forgiving:
+                raise
+            self.erased.append("head")
+            return Head(model=ERASED)
+
+    async def _settings(self, what: str, ref: str | None) -> bytes | None:
+        """Tools, or the schema of the output; None if there are none, or none any more."""
+        try:
+            return None if ref is None else await self._blob(ref)
+        except Erased:
+            if not self._forgiving:
+                raise
+            self.erased.append(what)
+            return None
+
     async def content(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
         """The messages of a part, or the text that it adds to one of another part."""
+        try:
+            return await self._stored(part)
+        except Erased:
+            if not self._forgiving:
+                raise
+            self.erased.append(f"part {part.tag}")
+            if part.attach or part.joined:
+                return ERASED
+            return (ChatMessage(role="user", content=ERASED),)
+
+    async def _stored(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
         if part.conversation is not None:
             messages = await self.messages(part.conversation, part.start, part.end)
             if not part.form:
@@ -365,7 +418,7 @@ class Renderer:
             rows, base = await stretch_of(self._services, places, name, start=start, end=end_here)
             for n, (_, row) in rows.items():
                 if n not in found:
-                    found[n] = await self._message(places, row)
+                    found[n] = await self._message_or_gone(places, row, name)
             first = start if base is None else max(start, base.upto + 1)
             missing = next((n for n in range(first, end_here + 1) if n not in found), None)
             if missing is not None:
@@ -386,6 +439,18 @@ class Renderer:
                 self._others.clear()
             places = self._others[run_id] = await lineage(self._services, self._tenant, run_id)
         return places
+
+    async def _message_or_gone(
+        self, places: list[Place], row: MessageRow, conversation: str
+    ) -> ChatMessage:
+        try:
+            return await self._message(places, row)
+        except Erased:
+            if not self._forgiving:
+                raise
+            self.erased.append(f"message {row.n} of {conversation}")
+            role = _ROLES.get(row.form, "tool")
+            return ChatMessage(role=role, content=ERASED)
 
     async def _message(self, places: list[Place], row: MessageRow) -> ChatMessage:
         if row.form == "m":

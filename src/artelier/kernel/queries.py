@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import Any, cast
 
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel.core import RUN_COLUMNS, run_row
+from artelier.kernel.erasure import ERASED
 from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.services import Services
 from artelier.log import decode_stored, stored_blob
@@ -49,7 +50,7 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
     row = await run_row(services, tenant, run_id)
     shown = run_object(row) | (await totals(services, tenant, [run_id]))[run_id]
     for name in ("goal", "result", "message"):
-        shown[name] = await blob_json(services, tenant, row[name])
+        shown[name] = await shown_json(services, tenant, row[name])
     shown["root"] = await root_of(services, tenant, run_id)
     shown["approvals"] = await approvals(services, tenant, run_id=run_id)
     children = dict.fromkeys(run for run, _ in await asked_below(services, tenant, run_id))
@@ -67,6 +68,20 @@ async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
     if ref is None:
         return None
     return decode_stored(await stored_blob(services.store, tenant, ref))
+
+
+async def shown_json(services: Services, tenant: str, ref: str | None) -> Any:
+    """Stored JSON to look at: `[erased]` where it was erased."""
+    try:
+        return await blob_json(services, tenant, ref)
+    except Erased:
+        return ERASED
+
+
+async def shown_fields(services: Services, tenant: str, ref: str | None) -> dict[str, Any]:
+    """A stored JSON object to look at; empty where there is none, or it was erased."""
+    found: Any = await shown_json(services, tenant, ref)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 async def list_runs(
@@ -182,7 +197,7 @@ async def approvals(
         {
             "run_id": run,
             "step": key,
-            **await blob_json(services, tenant, question),
+            **(await shown_fields(services, tenant, question) or {"question": ERASED}),
             "expires_us": expires_us,
         }
         for run, key, question, expires_us in rows

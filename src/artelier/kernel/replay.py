@@ -9,7 +9,7 @@ import msgspec
 
 from artelier.errors import ArtelierError, ReplayMismatch, RunStopped, RunSuspended
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import lineage
+from artelier.kernel.ancestry import key_of, lineage
 from artelier.kernel.core import RunCore, TenantState, run_row
 from artelier.kernel.history import belongs_elsewhere
 from artelier.kernel.lifecycle import Opening, OpenRun
@@ -72,6 +72,9 @@ async def replay(
     async def found() -> TenantState:
         return tenant
 
+    await key_of(
+        services, await lineage(services, tenant.id, run_id)
+    )  # erased, and so refused by name
     tools = await _recorded_tools(services, tenant.id, run_id, row["tools"])
     opening = Opening(
         run_id=run_id, on_wait="suspend", replay=policy, read_only=True, tools=tools,

@@ -67,9 +67,6 @@ class Tenants:
         self._services = services
         self._open: dict[str, TenantState] = {}
         self._refreshing: set[asyncio.Task[None]] = set()
-        self._stale: set[str] = set()
-        """Open tenants whose key may have been dropped."""
-        services.store.on_keys.append(self._keys_changed)
 
     def forget_idle(self) -> None:
         """Another process may have changed something: idle tenants are read on next use, others now."""
@@ -80,10 +77,6 @@ class Tenants:
             task = asyncio.get_running_loop().create_task(self._refresh(tenant))
             self._refreshing.add(task)
             task.add_done_callback(self._refreshing.discard)
-
-    def _keys_changed(self) -> None:
-        """From any thread: somebody erased something."""
-        self._stale = set(self._open)
 
     async def _refresh(self, tenant: str) -> None:
         """Runs at work hold the tenant's state: they see a change at their next step."""
@@ -106,9 +99,7 @@ class Tenants:
         if state is None:
             state = await self._create(tenant)
         self._open[tenant.id] = state
-        if tenant.id in self._stale:
-            self._stale.discard(tenant.id)
-            state.key = await self._services.store.data_key(tenant.id)
+        state.key = await self._services.store.data_key(tenant.id)  # it may have been dropped
         self._same(tenant, state)
         return state
 

@@ -144,6 +144,9 @@ def _both(first: Handler, second: Handler) -> Handler:
 class Store(Protocol):
     """Everything that is durable. All methods are safe to call from any event loop of this process."""
 
+    on_keys: list[Callable[[], None]]
+    """Called when keys may have been dropped, here or by another process; from any thread."""
+
     def submit(self, batch: Batch) -> Awaitable[Receipt]:
         """Queue a batch now; the awaitable resolves when it is durable or refused."""
         ...

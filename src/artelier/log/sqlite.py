@@ -196,6 +196,8 @@ class SqliteStore:
         self._read_lock = threading.Lock()
         self._listeners: list[Callable[[int, bool], None]] = []
         self._keys: dict[tuple[str, str | None], DataKey] = {}
+        self._looked_at = -1
+        self._keys_made: list[Row] = []
         self.on_keys: list[Callable[[], None]] = []
         """Called when something may have been erased, here or by another process; from any thread."""
         self._writer = Writer(
@@ -212,6 +214,17 @@ class SqliteStore:
                 # A listener whose event loop is closed hears no more; the writer's thread must go on,
                 # or every later append of this process would wait for ever.
                 self._listeners.remove(listener)
+
+    def _look_at_keys(self) -> None:
+        """Forget keys that another process has dropped since the last look. Cost: next to nothing."""
+        version = self._rows("PRAGMA data_version")[0][0]
+        if version == self._looked_at:
+            return
+        self._looked_at = version
+        made = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
+        if made != self._keys_made:
+            self._keys_made = made
+            self._keys_changed()
 
     def _keys_changed(self) -> None:
         self._keys.clear()
@@ -292,6 +305,7 @@ class SqliteStore:
         return found
 
     async def data_key(self, tenant: str, subject: str | None = None) -> DataKey:
+        self._look_at_keys()
         if (key := self._keys.get((tenant, subject))) is not None:
             return key
         find = (

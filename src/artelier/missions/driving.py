@@ -18,7 +18,7 @@ from artelier.errors import (
 from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.core import is_final
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries import shown_json
 from artelier.missions.delegating import DELEGATE, delegate_tool
 from artelier.missions.job import LOOP, TaskJob
 from artelier.missions.loop import TaskLoop
@@ -149,9 +149,9 @@ async def result_of(desk: Any, task_id: str) -> TaskResult:
         (desk.id, task_id),
     )
     ended, reason, outputs, iterations = rows[0] if rows else ("", "", "[]", 0)
-    stored: Any = await blob_json(services, desk.id, row["result"])
+    stored: Any = await shown_json(services, desk.id, row["result"])
     result = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
-    message = await blob_json(services, desk.id, row["message"])
+    message = await shown_json(services, desk.id, row["message"])
     text = result.get("text") or (message if isinstance(message, str) else "")
     return TaskResult(
         task=task_id, status=status_of(ended, row["status"]), run_status=row["status"],

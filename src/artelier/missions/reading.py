@@ -12,7 +12,7 @@ from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel import run_row
 from artelier.kernel.family import asked_below, totals
-from artelier.kernel.queries import approvals, blob_json
+from artelier.kernel.queries import approvals, shown_fields, shown_json
 from artelier.missions.definition import checked
 from artelier.missions.membranes import Membranes
 from artelier.missions.plan import LOOP
@@ -165,7 +165,7 @@ async def _message(desk: Any, task: str) -> str:
     rows = await desk.services.store.query(
         "SELECT message FROM runs WHERE tenant = ? AND run = ?", (desk.id, task)
     )
-    said = await blob_json(desk.services, desk.id, rows[0][0]) if rows else None
+    said = await shown_json(desk.services, desk.id, rows[0][0]) if rows else None
     return said if isinstance(said, str) else ""
 
 
@@ -183,14 +183,14 @@ async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for (number, at_us, decision, action, tool, step, artifact, is_error, code, passed, verdict, void,
          data) in rows:  # fmt: skip
-        said: Any = await blob_json(services, desk.id, decision)
+        said: Any = await shown_json(services, desk.id, decision)
         fields: dict[str, Any] = msgspec.json.decode(data) if data else {}
         found.append({
             "iteration": number, "at_us": at_us, "action": action, "tool": tool or None,
             "reason": cast("dict[str, Any]", said).get("reason", "") if isinstance(said, dict) else "",
             "decision": said, "step": step, "artifact": artifact or None, "is_error": bool(is_error),
             "code": code, "passed": None if passed is None else bool(passed),
-            "verdict": await blob_json(services, desk.id, verdict), "void": void,
+            "verdict": await shown_json(services, desk.id, verdict), "void": void,
             "steering": fields.get("steering", "") or None,
         })  # fmt: skip
     return found
@@ -221,7 +221,7 @@ async def mission_page(
     sums = await totals(desk.services, desk.id, [row[1] for row in page])
     items = [
         {
-            "id": run, "goal": await blob_json(desk.services, desk.id, goal), "status": state,
+            "id": run, "goal": await shown_json(desk.services, desk.id, goal), "status": state,
             "reason": reason, "model": model, "launched_us": launched_us, "started_us": started_us,
             "ended_us": ended_us, "tasks": tasks, "done": done,
             "cost_microusd": sums[run]["total_cost_microusd"],
@@ -242,8 +242,8 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
     row = await run_row(services, desk.id, mission)
     if row["loop"] != LOOP:
         raise NotFound(f"no mission {mission!r}", got=f"a run of loop {row['loop'] or 'own code'}")
-    settings: dict[str, Any] = await blob_json(services, desk.id, row["settings"]) or {}
-    result: Any = await blob_json(services, desk.id, row["result"])
+    settings = await shown_fields(services, desk.id, row["settings"])
+    result: Any = await shown_json(services, desk.id, row["result"])
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     found = await services.store.query(
         "SELECT plan, calls, cost, planned_us, launched_us, edited FROM missions"
@@ -261,12 +261,12 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         mission,
         *dict.fromkeys(run for run, _ in await asked_below(services, desk.id, mission)),
     ]
-    message = await blob_json(services, desk.id, row["message"])
+    message = await shown_json(services, desk.id, row["message"])
     return {
-        "id": mission, "goal": await blob_json(services, desk.id, row["goal"]),
+        "id": mission, "goal": await shown_json(services, desk.id, row["goal"]),
         "status": row["status"], "reason": row["reason"], "message": message or "",
         "model": row["model"], "workspace": settings.get("workspace", ""),
-        "plan": await blob_json(services, desk.id, plan),
+        "plan": await shown_json(services, desk.id, plan),
         "estimate": None if plan is None else {"calls": calls, "cost_microusd": cost},
         "edited": bool(edited), "planned_us": planned_us, "launched_us": launched_us,
         "started_us": row["started_us"], "ended_us": row["ended_us"],

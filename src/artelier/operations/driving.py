@@ -11,7 +11,7 @@ from artelier.cycle import driving
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
 from artelier.kernel.core import is_final
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries import shown_fields, shown_json
 from artelier.log import decode_stored
 from artelier.operations.commits import joined
 from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, Planned
@@ -117,7 +117,7 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
     text = ""
     if node is not None:
         text = await shown_text(services.store, tenant, node.reply_parts(), prompt=False)
-    result: dict[str, Any] = await blob_json(services, tenant, row["result"]) or {}
+    result: dict[str, Any] = await shown_fields(services, tenant, row["result"])
     failed = result.get("failed") if row["status"] == "failed" else None
     if failed is None and row["status"] == "failed":
         failed = await _unforeseen(services, tenant, row)
@@ -195,7 +195,7 @@ async def _unforeseen(services: Any, tenant: str, row: dict[str, Any]) -> dict[s
     phase = decode_stored(rows[0][0], type=PhaseChanged).phase if rows else "planning"
     where = {"main_llm": "main_llm", "planning": "before_barrier", "barrier": "before_barrier"}
     where["before_main_llm"] = "before_barrier"
-    message = await blob_json(services, tenant, row["message"])
+    message = await shown_json(services, tenant, row["message"])
     return {
         "failed_type": where.get(phase, "after_main_llm"), "operation": "", "code": row["reason"],
         "message": message if isinstance(message, str) else "",

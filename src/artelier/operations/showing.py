@@ -13,7 +13,7 @@ import msgspec
 from artelier.errors import NotFound
 from artelier.kernel import Renderer, run_row
 from artelier.kernel.core import is_final
-from artelier.kernel.queries import blob_json, run_object
+from artelier.kernel.queries import run_object, shown_fields, shown_json
 from artelier.log import decode_stored
 from artelier.operations import events as ev
 from artelier.operations.main_call import STEP
@@ -47,12 +47,12 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
     }
     for kind, data in rows:
         await _add(desk, shown, decode_stored(data, type=kinds[kind]))
-    job: dict[str, Any] = await blob_json(services, tenant, row["settings"]) or {}
+    job = await shown_fields(services, tenant, row["settings"])
     for name in ("chat", "branch", "trigger", "profile", "session_id"):
         shown[name] = job.get(name, "generate" if name == "trigger" else "")
     if is_final(row["status"]):
         _close(shown)
-    result: dict[str, Any] = await blob_json(services, tenant, row["result"]) or {}
+    result = await shown_fields(services, tenant, row["result"])
     shown["failed"] = result.get("failed") if row["status"] == "failed" else None
     shown["finish_reason"] = result.get("finish_reason", "")
     return shown | await _prompt(desk, run_id)
@@ -83,10 +83,10 @@ async def _ended(desk: Any, event: ev.OperationFinished) -> dict[str, Any]:
     ended: dict[str, Any] = {
         "operation_id": event.operation_id, "hook": event.hook, "status": event.status,
         "reason": event.reason, "code": event.code,
-        "message": await blob_json(desk.services, desk.id, event.message),
+        "message": await shown_json(desk.services, desk.id, event.message),
     }  # fmt: skip
     if event.status == "skipped":  # the values that a condition saw
-        ended["details"] = await blob_json(desk.services, desk.id, event.details)
+        ended["details"] = await shown_json(desk.services, desk.id, event.details)
     return ended
 
 

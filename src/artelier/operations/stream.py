@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from artelier.kernel import events as kev
 from artelier.kernel.manifest import decode_reply
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries import shown_json
 from artelier.log import Event, run_stream, stored_blob
 from artelier.operations import events as ev
 from artelier.operations.driving import has_ended
@@ -95,7 +95,7 @@ async def _facts(desk: Any, event: Event) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for name, value in event.plain().items():
         if name in _TEXTS and _is_ref(value):
-            facts[name] = await blob_json(desk.services, desk.id, value)
+            facts[name] = await shown_json(desk.services, desk.id, value)
         elif name not in ("postings", "counts", "command", "queued"):
             facts[name] = _without_refs(value)
     if event.kind == ev.CommitReported.KIND:

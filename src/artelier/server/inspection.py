@@ -12,7 +12,7 @@ from artelier.server.comparing import changes, compared
 
 async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, Any]:
     """As `wire.runs.Manifest`. Errors: `NotFound`, `CorruptStore`."""
-    renderer = await Renderer.open(desk.services, desk.id, run_id)
+    renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
     found = await renderer.manifest(step)
     sections: list[dict[str, Any]] = []
     seen = 0
@@ -65,13 +65,17 @@ def reason_of(
 
 
 async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:
-    """The exact bytes that the model's adapter was handed. Errors: `NotFound`, `CorruptStore`."""
-    return (await desk.render(run_id, step)).canonical()
+    """The exact bytes that the model's adapter was handed, with `[erased]` for what was erased.
+
+    Errors: `NotFound`, `CorruptStore`.
+    """
+    request, _ = await desk.shown(run_id, step)
+    return request.canonical()
 
 
 async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> dict[str, Any]:
     """As `wire.runs.PromptDiff`; `a` is the earlier step. Errors: `NotFound`, `CorruptStore`."""
-    renderer = await Renderer.open(desk.services, desk.id, run_id)
+    renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
     one, two = await renderer.manifest(a), await renderer.manifest(b)
     prefix = shared_prefix(one, two)
     text = changes(await renderer.render(a), await renderer.render(b), names=(a, b))

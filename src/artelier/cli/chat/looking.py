@@ -197,7 +197,7 @@ async def prompt(talk: Talk, turn: str | None = None) -> None:
     from artelier.cli.manifest import readable
     from artelier.operations.main_call import STEP
 
-    request = await talk.session.desk.render(await _run_of(talk, turn), STEP)
+    request, _ = await talk.session.desk.shown(await _run_of(talk, turn), STEP)
     if talk.call.as_json:
         talk.screen.text(request.canonical().decode())
     else:

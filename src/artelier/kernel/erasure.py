@@ -1,0 +1,297 @@
+"""Erasing: what was stored under a subject's key, or a tenant's, goes with the key; the log stays whole.
+
+A run with a `subject` names and seals everything that it stores under that subject's key; its events hold
+the number of the key, never who it is. Here the key is dropped, and what the vault has on a value with it.
+What can no longer be read is `Erased`; faces print `[erased]`. Read next: `log/erasing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from artelier.errors import InvalidRequest, LeaseHeld, MissingKey, NotFound, StoreLocked
+from artelier.kernel.events import RunForked, RunStarted
+from artelier.kernel.services import Services
+from artelier.log import (
+    Applied,
+    Batch,
+    Collected,
+    Draft,
+    Erasing,
+    EventData,
+    SqliteStore,
+    StreamAppend,
+    Tx,
+    View,
+    blob_ref,
+    event,
+    tenant_stream,
+)
+from artelier.log.blobs import name_blob
+
+if TYPE_CHECKING:
+    from artelier.log import DataKey
+
+ERASED = "[erased]"
+"""What stands where content was."""
+
+SUBJECT_CHARS_MAX = 200
+IMPORTED = "import"
+"""In `keys`, the subject of keys that came with exports; nobody else may be called so."""
+
+
+@event("content.erased")
+class ContentErased(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """Keys were dropped, and all content under them; or the vault forgot what placeholders stand for."""
+
+    keys: tuple[int, ...] = ()
+    whole: bool = False
+    """Everything that the tenant had stored."""
+    what: str = ""
+    """Keyed hash of the subject or value that was named: it tells who knows the name that it was done."""
+    blobs: int = 0
+    values: int = 0
+
+
+erasure_view = View(
+    name="erasure",
+    version=1,
+    tables=("keyed", "erasures"),
+    schema=(
+        "CREATE TABLE keyed(run INTEGER PRIMARY KEY, key_id INTEGER NOT NULL) STRICT",
+        "CREATE INDEX keyed_by_key ON keyed(key_id)",
+        "CREATE TABLE erasures(position INTEGER PRIMARY KEY, tenant TEXT NOT NULL, at_us INTEGER NOT NULL,"
+        " actor TEXT NOT NULL, whole INTEGER NOT NULL, what TEXT NOT NULL, blobs INTEGER NOT NULL,"
+        " vault_values INTEGER NOT NULL) STRICT",
+        "CREATE INDEX erasures_by_tenant ON erasures(tenant, position)",
+    ),
+)
+
+
+@erasure_view.on(RunStarted, RunForked)
+def _begun(applied: Applied, tx: Tx) -> None:
+    key_id = cast("RunStarted | RunForked", applied.data).key_id
+    if key_id is not None:
+        tx.execute("INSERT INTO keyed VALUES (?, ?)", (applied.stream_id, key_id))
+
+
+@erasure_view.on(ContentErased)
+def _erased(applied: Applied, tx: Tx) -> None:
+    data = cast(ContentErased, applied.data)
+    tx.execute(
+        "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (applied.position, applied.stream.tenant, applied.at_us, applied.actor, int(data.whole),
+         data.what, data.blobs, data.values),
+    )  # fmt: skip
+
+
+def check_subject(subject: object) -> str:
+    """A subject's id, such as `customer-17`. Errors: `InvalidRequest`."""
+    if (
+        not isinstance(subject, str)
+        or not 0 < len(subject) <= SUBJECT_CHARS_MAX
+        or not subject.isprintable()
+        or subject.strip() != subject
+        or subject == IMPORTED
+    ):
+        raise InvalidRequest(
+            "this is no subject",
+            expected=f"1 to {SUBJECT_CHARS_MAX} characters in one line, other than {IMPORTED!r}",
+            got=repr(subject)[:80],
+        )
+    return subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What was erased, or would be."""
+
+    tenant: str
+    keys: int = 0
+    blobs: int = 0
+    size_bytes: int = 0
+    values: int = 0
+    runs: tuple[str, ...] = ()
+    """Runs of the subject; at most `RUNS_TOLD`. Empty for a whole tenant."""
+    dry: bool = False
+    again: bool = False
+    """It had been erased before: only its traces in the file were looked after."""
+    cleaned: bool = False
+    """Whether no byte of it is left in the file."""
+
+
+RUNS_TOLD = 100
+
+
+async def erase(
+    services: Services, store: SqliteStore, tenant: str, *, subject: str | None = None,
+    by: str = "operator", dry: bool = False,
+) -> Erasure:  # fmt: skip
+    """Erase what a tenant stored, or what was stored of a subject: its id, or a value the vault knows.
+
+    Errors: `NotFound` if there is no such tenant, or nothing is known of the subject; `LeaseHeld` while a
+    run of it is driven; `StoreLocked` if another process still reads an older state of the file: then all
+    is erased, and another call takes the bytes out of the file.
+    """
+    if not await store.query("SELECT 1 FROM tenants WHERE tenant = ?", (tenant,)):
+        raise NotFound(
+            f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are."
+        )
+    wanted, what, again = await _wanted(services, store, tenant, subject)
+    found = Erasure(tenant=tenant, runs=await _runs(store, tenant, wanted), dry=dry, again=again)
+    if not again:
+        size = await store.measure(wanted)
+        found = replace(
+            found, keys=size.keys, blobs=size.blobs, size_bytes=size.size_bytes, values=size.values
+        )
+    if dry:
+        return found
+    if not again:
+        data = ContentErased(
+            keys=wanted.keys, whole=wanted.whole, what=what, blobs=found.blobs, values=found.values
+        )
+        now_us = services.clock.now_us()
+        append = StreamAppend(tenant_stream(tenant), [Draft(data, now_us, by)])
+        guard = _Undriven(services, wanted, now_us)
+        done = await store.erase(wanted, record=Batch(appends=[append], guard=guard))
+        found = replace(found, blobs=done.blobs, size_bytes=done.size_bytes, values=done.values)
+    await store.shred()
+    return replace(found, cleaned=True)
+
+
+async def collect(services: Services, store: SqliteStore, *, dry: bool = False) -> Collected:
+    """Remove content that nothing refers to. Errors: `MissingKey` without the vault key of sealed content.
+
+    Cost: every event and blob is read, and the file is written anew.
+    """
+    found = await store.collect(now_us=services.clock.now_us(), is_dead=services.is_dead, dry=dry)
+    if dry:
+        return found
+    try:
+        await store.shred()
+    except StoreLocked:
+        return replace(found, cleaned=False)
+    return found
+
+
+async def _wanted(
+    services: Services, store: SqliteStore, tenant: str, subject: str | None
+) -> tuple[Erasing, str, bool]:
+    """What to take away, the keyed hash of its name, and whether that was done before."""
+    if subject is None:
+        return Erasing(tenant=tenant, whole=True), "", False
+    check_subject(subject)
+    own, what = None, ""
+    with suppress(MissingKey):  # a key is dropped without being opened
+        own = await store.data_key(tenant)
+        what = "h:" + blob_ref(name_blob(own, f"subject\0{subject}".encode()))[2:]
+    rows = await store.query(
+        "SELECT key_id FROM keys WHERE tenant = ? AND subject = ?", (tenant, subject)
+    )
+    keys = tuple(key for (key,) in rows)
+    values = await _values(services, store, tenant, subject, own)
+    alive = [placeholder for placeholder, is_alive in values if is_alive]
+    alive += await _received_alone(store, tenant, keys)
+    if keys or alive:
+        placeholders = tuple(dict.fromkeys(alive))
+        return Erasing(tenant=tenant, keys=keys, placeholders=placeholders), what, False
+    before = await store.query(
+        "SELECT 1 FROM erasures WHERE tenant = ? AND what = ? AND what <> '' LIMIT 1",
+        (tenant, what),
+    )
+    if before or values:
+        return Erasing(tenant=tenant), what, True
+    raise NotFound(
+        f"nothing is stored of this subject in tenant {tenant!r}",
+        expected="the subject of a run, or a value that the vault knows", got=repr(subject)[:80],
+        hint="Values are found only with the ARTELIER_VAULT_KEY that they were stored with.",
+    )  # fmt: skip
+
+
+async def _values(
+    services: Services, store: SqliteStore, tenant: str, text: str, own: DataKey | None
+) -> list[tuple[str, bool]]:
+    """Placeholders of a value in whatever spelling, and whether they still stand for it."""
+    sealer = store.keyring.sealer
+    if sealer is None or own is None:
+        return []
+    from artelier.pii.detectors import pattern
+    from artelier.pii.detectors.finding import find_all
+    from artelier.pii.door import PATTERNS_SQL
+    from artelier.pii.vault import Vault
+
+    vault = Vault(tenant, own, sealer, store.look)
+    patterns = await store.query(PATTERNS_SQL, (tenant,))
+    detectors = (*services.policy.looked_for(), *(pattern(*one) for one in patterns))
+    found: list[tuple[str, bool]] = []
+    for one in find_all(detectors, text):
+        for placeholder, is_alive in await store.query(
+            "SELECT placeholder, sealed IS NOT NULL FROM vault WHERE digest = ? AND tenant = ?",
+            (vault.digest_of(one.kind, one.normal), tenant),
+        ):
+            found.append((placeholder, bool(is_alive)))
+    return found
+
+
+async def _received_alone(store: SqliteStore, tenant: str, keys: Sequence[int]) -> list[str]:
+    """Placeholders that only runs under these keys were ever shown."""
+    if not keys:
+        return []
+    marks = ", ".join("?" * len(keys))
+    mine = f"SELECT run FROM keyed WHERE key_id IN ({marks})"
+    rows = await store.query(
+        f"SELECT DISTINCT p.placeholder FROM received p JOIN runs r ON r.id = p.run"
+        f" WHERE r.tenant = ? AND p.run IN ({mine}) AND NOT EXISTS (SELECT 1 FROM received o"
+        f" JOIN runs q ON q.id = o.run WHERE o.placeholder = p.placeholder AND q.tenant = ?"
+        f" AND o.run NOT IN ({mine}))",
+        (tenant, *keys, tenant, *keys),
+    )
+    return [placeholder for (placeholder,) in rows]
+
+
+async def _runs(store: SqliteStore, tenant: str, wanted: Erasing) -> tuple[str, ...]:
+    marks = ", ".join("?" * len(wanted.keys))
+    rows = await store.query(
+        "SELECT r.run FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ?"
+        f" AND k.key_id IN ({marks}) ORDER BY r.run LIMIT {RUNS_TOLD}",
+        (tenant, *wanted.keys),
+    )
+    return tuple(run for (run,) in rows)
+
+
+class _Undriven:
+    """Refuses the batch while a run is driven that would lose its content under its feet."""
+
+    def __init__(self, services: Services, wanted: Erasing, now_us: int) -> None:
+        self._services = services
+        self._wanted = wanted
+        self._now_us = now_us
+
+    def __call__(self, tx: Tx) -> None:
+        prefix = f"{self._wanted.tenant}/"
+        leases = tx.execute(
+            "SELECT stream, holder FROM leases WHERE expires_us > ? AND substr(stream, 1, ?) = ?",
+            (self._now_us, len(prefix), prefix),
+        ).fetchall()
+        for stream, holder in leases:
+            run = stream.rpartition("/run:")[2]
+            if not self._services.is_dead(holder) and self._concerns(tx, run):
+                raise LeaseHeld(
+                    f"run {run!r} is at work, and what it stores would be erased under it",
+                    expected="a run that nobody drives", got=holder,
+                    hint=f"Nothing was erased. Cancel or pause it first: `artelier cancel {run}`.",
+                    holder=holder,
+                )  # fmt: skip
+
+    def _concerns(self, tx: Tx, run: str) -> bool:
+        if self._wanted.whole:
+            return True
+        row = tx.one(
+            "SELECT k.key_id FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ?"
+            " AND r.run = ?",
+            (self._wanted.tenant, run),
+        )
+        return row is not None and row[0] in self._wanted.keys
