@@ -19,6 +19,7 @@ import artelier.kernel.tool_step
 import artelier.ledger.view
 import artelier.log.writer
 from artelier.errors import InvalidRequest
+from artelier.testing.torture.missions_plants import MISSION_PLANTS
 from artelier.testing.torture.schedules_plants import SCHEDULE_PLANTS
 from artelier.testing.torture.world_plants import WORLD_PLANTS
 
@@ -157,6 +158,7 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     **SAGA_PLANTS,
     **WORLD_PLANTS,
     **SCHEDULE_PLANTS,
+    **MISSION_PLANTS,
 }
 
 

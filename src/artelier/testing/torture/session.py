@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from artelier.errors import InvalidRequest
+from artelier.testing.torture.missions import try_mission
+from artelier.testing.torture.missions_plants import MISSION_PLANTS
 from artelier.testing.torture.plants import SAGA_PLANTS, planted
 from artelier.testing.torture.real import try_real
 from artelier.testing.torture.schedules import try_schedules
@@ -100,12 +102,15 @@ def _try(options: Options, seed: int) -> Verdict:
             verdict = try_world(seed, folder)
         elif options.plant in SCHEDULE_PLANTS:
             verdict = try_schedules(seed, folder)
+        elif options.plant in MISSION_PLANTS:
+            verdict = try_mission(seed, folder)
         else:
             verdict = try_seed(seed, folder)
             if options.plant is None:
                 verdict.add(try_sagas(seed, folder))
                 verdict.add(try_world(seed, folder))
                 verdict.add(try_schedules(seed, folder))
+                verdict.add(try_mission(seed, folder))
     if not (options.keep and verdict.findings):
         shutil.rmtree(folder, ignore_errors=True)
     return verdict
