@@ -68,7 +68,6 @@ from artelier.models.registry import ModelRegistry
 from artelier.operations.commands_handle import CommandsHandle
 from artelier.operations.handle import ChatsHandle
 from artelier.operations.view import operations_view
-from artelier.pii.door import PersonalData
 from artelier.pii.sealing import check_sealing, sealer_from
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
@@ -170,6 +169,8 @@ class Kernel:
             telemetry=watcher,
         )
         if policy.pii:
+            from artelier.pii.door import PersonalData  # its detectors take 60 ms to compile
+
             services.personal = PersonalData(store, policy.looked_for()).scrubber_of
         return cls(store, services, registry)
 

@@ -17,7 +17,6 @@ from artelier.errors import InvalidRequest
 from artelier.kernel.manifest import canonical
 from artelier.kernel.portable import KINDS
 from artelier.log import Applied, EventData, Tx, View, event
-from artelier.pii.detectors import pattern
 from artelier.pii.placeholder import counted, placeholders_in
 from artelier.ports.model import ChatMessage
 
@@ -101,6 +100,8 @@ def patterns_changed(patterns: object) -> PatternsChanged:
             "patterns are a mapping", got=sort,
             expected=f'at most {PATTERNS_MAX} of them, such as {{"EMPLOYEE": "E-[0-9]{{6}}"}}',
         )  # fmt: skip
+    from artelier.pii.detectors import pattern  # its expressions take 60 ms to compile
+
     for kind, expression in given.items():
         pattern(kind, expression)
     return PatternsChanged(patterns=tuple(StoredPattern(*one) for one in sorted(given.items())))

@@ -26,7 +26,7 @@ from artelier.kernel.services import Services
 from artelier.ledger import Posting
 from artelier.log import Batch, Draft, EventData, StreamAppend, decode_stored, tenant_stream
 from artelier.money import USD, format_usd, parse_usd
-from artelier.pii.door import PATTERNS_SQL
+from artelier.pii.vault import PATTERNS_SQL
 
 ATTEMPTS_MAX = 10
 """Changes of one tenant by others that an update waits out."""

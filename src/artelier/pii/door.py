@@ -9,11 +9,8 @@ from artelier.log.blobs import Scrub, Secret
 from artelier.log.contract import Row
 from artelier.pii.detectors import pattern
 from artelier.pii.scrubber import Scrubber
-from artelier.pii.vault import Vault
+from artelier.pii.vault import PATTERNS_SQL, Vault
 from artelier.ports.pii import Detector
-
-PATTERNS_SQL = "SELECT kind, expression FROM tenant_patterns WHERE tenant = ? ORDER BY kind"
-"""Read when a run is opened, so that what an administrator added holds for the next run everywhere."""
 
 
 class PersonalData:

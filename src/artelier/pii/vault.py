@@ -17,6 +17,9 @@ from artelier.pii.placeholder import CODE_CHARS, CODE_CHARS_MAX, placeholder
 
 ERASED = "[erased]"
 
+PATTERNS_SQL = "SELECT kind, expression FROM tenant_patterns WHERE tenant = ? ORDER BY kind"
+"""Read when a run is opened, so that what an administrator added holds for the next run everywhere."""
+
 KNOWN_MAX = 50_000
 """Values of a tenant that are remembered in memory, by keyed hash."""
 

@@ -51,9 +51,15 @@ def _server(*, quick: bool, directory: Path, progress: Progress) -> dict[str, An
     return bench_server(quick=quick, directory=directory, progress=progress)
 
 
+def _pii(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier.testing.bench.pii import bench_pii
+
+    return bench_pii(quick=quick, directory=directory, progress=progress)
+
+
 AREAS: dict[str, Area] = {
     "kernel": _kernel, "context": _context, "memory": _memory, "world": _world,
-    "operations": _operations, "server": _server,
+    "operations": _operations, "server": _server, "pii": _pii,
 }  # fmt: skip
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 
