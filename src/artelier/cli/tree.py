@@ -48,6 +48,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "migrate": ("migrate", "Take over what older formats hold."),
     "verify": ("verify verify", "Check that the log is what was written."),
     "head": ("verify head", "Print the root of the newest commit."),
+    "erase": ("erase", "Erase what was stored of a tenant, or of one subject."),
+    "gc": ("gc", "Remove stored content that nothing refers to."),
     "db": ("db", "Look after the database file."),
     "bench": ("bench", "Measure on this machine, and compare with the bounds."),
     "torture": ("torture", "Try to break the promises of the kernel."),
