@@ -19,6 +19,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.failures import raise_recorded, words
+from artelier.kernel.personal import wants_values
 from artelier.kernel.results import DRIFTED, Compensated, ToolResult
 from artelier.kernel.services import Services
 from artelier.kernel.tool_outcome import ToolAsk, Undo
@@ -385,7 +386,10 @@ async def _undo(core: RunCore, item: Item) -> ToolResult:
     undo = compensate_of(tool) if tool is not None else None
     port: ToolPort | None = None
     if tool is not None and undo is not None:
-        port = Undoing(tool, undo, await core.load_json(item.result))
+        result = await core.load_json(item.result)
+        if core.pii is not None and wants_values(tool.grant or ""):
+            result = core.pii.restored(result)
+        port = Undoing(tool, undo, result)
     if item.owner or item.run:
         core.owners[item.undo] = item.owner or item.run
     asked = ToolAsk(
