@@ -64,6 +64,23 @@ describe("rows of the stream", () => {
     expect(rowsOf(odd).map((row) => row.text)).toEqual(["waved · hand left · times 3", "nothing held", "{"]);
   });
 
+  test("what becomes of the times of a schedule is told in words", () => {
+    const told = new History()
+      .add("schedule:s", "schedule.fired", { due_us: 1, run: "s/1", missed: 2 })
+      .add("schedule:s", "schedule.skipped", { due_us: 2, reason: "overlap", run: "s/1" })
+      .add("schedule:s", "schedule.queued", { due_us: 3, behind: "s/1" })
+      .add("schedule:s", "schedule.failed", { run: "s/2" }, { texts: { message: "no folder" } })
+      .add("schedule:s", "schedule.paused", { reason: "failures" });
+
+    expect(rowsOf(told).map((row) => [row.text, row.isFailure])).toEqual([
+      ["fired s/1 · 2 times missed before", false],
+      ["skipped · overlap · s/1", false],
+      ["waits for s/1", false],
+      ["cannot start s/2 · no folder", true],
+      ["paused · failures", true],
+    ]);
+  });
+
   test("people are called by name, agents by the end of their id", () => {
     expect(["user:ada", "churn/analyst", "mission:churn", "operator"].map(actorName)).toEqual([
       "ada",

@@ -244,6 +244,32 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   "run.resumed": () => ["run", "run", "goes on"],
   "run.reopened": () => ["run", "run", "reopened"],
   "run.suspended": (event) => ["run", "run", said(text(event, "status"), text(event, "reason"))],
+  "schedule.fired": (event) => [
+    "run",
+    "schedule",
+    said(
+      `fired ${text(event, "run")}`,
+      integer(event, "missed") > 0 && `${howMany(integer(event, "missed"), "time")} missed before`,
+    ),
+  ],
+  "schedule.queued": (event) => ["run", "schedule", `waits for ${text(event, "behind")}`],
+  "schedule.skipped": (event) => [
+    "run",
+    "schedule",
+    said("skipped", text(event, "reason"), text(event, "run")),
+  ],
+  "schedule.paused": (event) => [
+    "run",
+    "schedule",
+    said("paused", text(event, "reason"), event.texts["note"]),
+    text(event, "reason") === "failures",
+  ],
+  "schedule.failed": (event) => [
+    "run",
+    "schedule",
+    said(`cannot start ${text(event, "run")}`, event.texts["message"]),
+    true,
+  ],
   "note.injected": (event) => ["note", "note", event.texts["text"] ?? ""],
   "limit.set": limited,
   "group.joined": (event) => [
