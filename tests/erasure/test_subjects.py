@@ -88,7 +88,7 @@ def test_what_is_erased_is_in_no_byte_and_the_rest_renders_as_before(
                 assert (await desk.render(run, "two")).canonical() == prompt
             with pytest.raises(Erased):
                 await desk.render("r17", "two")
-        assert_nowhere(tmp_path, WORDS[:2])
+        assert_nowhere(tmp_path, WORDS)
 
     play(scenario())
 

@@ -20,7 +20,7 @@ async def keep_result(
     id_ = result_id(core.run_id, key)
     wish: dict[str, Any] = {
         "kind": "document", "content": content.decode(),
-        "provenance": Provenance(run_id=core.run_id, step=key), **more,
+        "provenance": Provenance(run_id=core.run_id, step=key), "key": core.key, **more,
     }  # fmt: skip
     try:
         append, blobs, artifact = await artifacts.plan_write(id_, **wish)

@@ -52,7 +52,7 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.ids import MAIN_SPACE, check_space, check_tenant
-from artelier.log import Batch, Blob, Draft, Store, StreamAppend, Tx
+from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx
 
 PAGE_MAX = 1000
 """Rows of one answer."""
@@ -276,10 +276,12 @@ class Artifacts:
         provenance: Provenance | None = None,
         actor: str | None = None,
         cause: str | None = None,
+        key: DataKey | None = None,
     ) -> Appends:
         """All of `write` but the append, for a caller with a batch of its own (a run).
 
-        `actor` (the principal unless said) and `cause` go into the event. The append builds on the
+        `actor` (the principal unless said) and `cause` go into the event. The content is stored under `key`,
+        else the tenant's. The append builds on the
         artifact's stream as it is now: if that moves first, the batch fails with `SequenceConflict`. A right
         that rests on a contract or a group is that of this moment.
         """
@@ -288,7 +290,7 @@ class Artifacts:
             expected_version=expected_version, metadata=metadata, interface=interface,
             provenance=provenance,
         )  # fmt: skip
-        return (await self._plan(wish, actor=actor, cause=cause))[0]
+        return (await self._plan(wish, actor=actor, cause=cause, key=key))[0]
 
     async def edit(self, id: str, old: str, new: str) -> Artifact:
         """Replace a string that must occur exactly once. JSON is edited in its canonical text.
@@ -432,10 +434,11 @@ class Artifacts:
         raise too_busy(wish.id)
 
     async def _plan(
-        self, wish: Wish, *, actor: str | None = None, cause: str | None = None
-    ) -> tuple[Appends, _Guard]:
+        self, wish: Wish, *, actor: str | None = None, cause: str | None = None,
+        key: DataKey | None = None,
+    ) -> tuple[Appends, _Guard]:  # fmt: skip
         door = self._door
-        key = await door.store.data_key(door.tenant)
+        key = key or await door.store.data_key(door.tenant)
         stream = artifact_stream(door.tenant, door.space, wish.id)
         # The head before the row: whatever comes between makes the append fail, never pass unseen.
         seq, _hash = await door.store.head(stream)

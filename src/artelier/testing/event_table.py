@@ -12,6 +12,7 @@ from artelier.log import EventData, registered
 
 _SOURCES = (
     "artelier.kernel.events",
+    "artelier.kernel.erasure",
     "artelier.artifacts.events",
     "artelier.ledger.posting",
     "artelier.memory.events",
