@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +54,15 @@ def test_what_is_made_is_found_and_counted_by_kind() -> None:
 
     assert placeholders_in(f"{made} and {ONE}, {ONE}") == [made, ONE, ONE]
     assert counted(f"{made} and {ONE}, {ONE}") == {"NATIONAL_ID": 1, "EMAIL": 2}
+
+
+@pytest.mark.parametrize("said", [ONE, r"<\EMAIL_7Q2FKX>"])
+def test_a_reply_that_is_json_stays_json_with_look_alikes_in_it(said: str) -> None:
+    reply = json.dumps({"action": "use_tool", "input": {"to": said}}, indent=1)
+
+    told = escaped(reply, lambda _: False)
+
+    assert restored(told, VALUES.get) == reply
+    to = json.loads(told)["input"]["to"]
+    assert placeholders_in(to) == []
+    assert restored(to, VALUES.get) == said

@@ -206,7 +206,7 @@ class AutonomousAgent:
             async with opened as run:
                 run_id = run.id
                 stored = await settings_of_run(run) or {}
-                foreign = not opened.is_new and not _is_asked(stored, wanted)
+                foreign = not opened.is_new and not _is_asked(runs, stored, wanted)
                 if not is_final(run.status):
                     if foreign:  # somebody was faster, and died: the run is theirs to go on with
                         raise RunSuspended(run.id, status="pending", reason="begun by another")
@@ -389,7 +389,7 @@ async def _check_same(runs: TenantRuns, wanted: Wanted) -> None:
             hint="Give this one another run_id.",
         )
     stored: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
-    if not _is_asked(stored, wanted):
+    if not _is_asked(runs, stored, wanted):
         raise _asked_otherwise(wanted)
     if wanted.parent is not None and row["parent"] != wanted.parent.id:
         raise Conflict(
@@ -398,9 +398,11 @@ async def _check_same(runs: TenantRuns, wanted: Wanted) -> None:
         )
 
 
-def _is_asked(stored: Mapping[str, Any], wanted: Wanted) -> bool:
+def _is_asked(runs: TenantRuns, stored: Mapping[str, Any], wanted: Wanted) -> bool:
     """Whether a run that exists is what is wanted now: asked the same, and not to be a new one."""
-    return not wanted.must_be_new and stored.get("prompt") == wanted.prompt
+    return not wanted.must_be_new and runs.services.is_stored(
+        runs.id, "prompt", wanted.prompt, as_=stored.get("prompt")
+    )
 
 
 def _asked_otherwise(wanted: Wanted) -> Conflict:

@@ -234,8 +234,10 @@ async def _exists(kernel: Kernel, tenant: str, run_id: str, asked: dict[str, Any
     have: dict[str, Any] = {"goal": stored.get("goal", stored.get("prompt"))}
     have |= {name: stored.get(name, "") for name in ("workspace", "model")}
     for name in ("goal", "workspace", "model"):
-        same = asked[name] == have[name]
-        if name == "model":
+        field = "prompt" if name == "goal" and "goal" not in stored else name
+        if name != "model":
+            same = kernel.services.is_stored(tenant, field, asked[name], as_=have[name])
+        else:
             same = asked[name] is None or canonical_name(asked[name]) == canonical_name(have[name])
         if not same:
             raise Conflict(

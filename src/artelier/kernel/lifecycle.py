@@ -312,7 +312,8 @@ class OpenRun:
         caps = _caps(opening.limits, opening.run_id)
         now = self._services.clock.now_us()
         by = opening.by or opening.principal
-        drafts = [Draft(data, now, by) for data in (started, *caps)]
+        known = [] if core.pii is None else core.pii.begun(opening.goal, opening.settings)
+        drafts = [Draft(data, now, by) for data in (started, *caps, *known)]
         try:
             token = await self._take(StreamAppend(stream, drafts, expected_seq=0), blobs=blobs)
         except SequenceConflict:

@@ -157,6 +157,19 @@ class Personal:
             self._received.add(placeholder)
         return bool(rows)
 
+    def begun(self, *given: Any) -> list[PersonalReceived]:
+        """What a new run has received by what it is asked: values that stand there, no typed look-alikes."""
+        texts = [canonical(value).decode() for value in given if value is not None]
+        found = [
+            one
+            for text in texts
+            for one in placeholders_in(self._scrubber.content(text.encode()).decode())
+            if one not in text
+        ]
+        new = [one for one in dict.fromkeys(found) if not self.knows(one)]
+        self._received.update(new)
+        return [PersonalReceived(placeholders=tuple(new))] if new else []
+
     def receive(self, named: Sequence[str]) -> None:
         """Note what the run has been shown."""
         new = [one for one in dict.fromkeys(named) if not self.knows(one)]

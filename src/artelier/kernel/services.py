@@ -103,6 +103,13 @@ class Services:
         if (found := self._settled.pop(tenant, None)) is not None:
             found[1].set()
 
+    def is_stored(self, tenant: str, name: str, text: str, *, as_: object) -> bool:
+        """Whether a stored field is this text, be it as it was given or with placeholders in it."""
+        if text == as_ or self.personal is None:
+            return text == as_
+        scrubber = self.personal(tenant)
+        return as_ in (scrubber.text(text), scrubber.value({name: text})[name])
+
     def at(self, point: str) -> None:
         if self.fault is not None:
             self.fault(point)

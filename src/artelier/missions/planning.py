@@ -72,7 +72,7 @@ async def check_same(desk: Any, mission: str, job: MissionJob) -> None:
         have, want = getattr(stored, name), getattr(job, name)
         if name == "model":
             have, want = canonical_name(have), canonical_name(want)
-        if have != want:
+        if not desk.services.is_stored(desk.id, name, want, as_=have):
             raise Conflict(
                 f"run {mission} exists with another {what}", expected=repr(have)[:200],
                 got=repr(want)[:200],

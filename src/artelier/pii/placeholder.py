@@ -11,6 +11,8 @@ from base64 import b32encode
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
+
 KIND = r"[A-Z][A-Z0-9_]{1,23}"
 CODE_CHARS = 6
 CODE_CHARS_MAX = 26
@@ -23,6 +25,7 @@ _WRITTEN = re.compile(
 """As it stands in Markdown or HTML, too, whose writers escape the brackets."""
 
 _ESCAPED = re.compile(rf"<\\(\\*{KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
+_ESCAPED_JSON = re.compile(rf"<\\\\(\\*{KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
 
 
 def placeholder(kind: str, digest: bytes, *, chars: int = CODE_CHARS) -> str:
@@ -47,17 +50,36 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
     if "<" not in text:
         return text
 
+    mark: str | None = None
+
     def told(found: re.Match[str]) -> str:
+        nonlocal mark
         if not found[1] and keep(found[0]):
             return found[0]
-        return f"<\\{found[1]}{found[2]}>"
+        if mark is None:
+            mark = "\\\\" if is_json(text) else "\\"  # a text that is JSON stays JSON
+        return f"<{mark}{found[1]}{found[2]}>"
 
     return _ANY.sub(told, text)
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is an object or array of JSON, such as the reply of a model."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
 
 
 def restored(text: str, value_of: Callable[[str], str | None]) -> str:
     """Text with values in place of placeholders that have one, and with look-alikes as they were typed."""
     if "<" not in text and "&lt;" not in text:
         return text
+    if _ESCAPED.search(text) is None:
+        return _WRITTEN.sub(lambda found: value_of(f"<{found[1]}>") or found[0], text)
+    escape = _ESCAPED_JSON if is_json(text) else _ESCAPED
     text = _WRITTEN.sub(lambda found: value_of(f"<{found[1]}>") or found[0], text)
-    return _ESCAPED.sub(r"<\1>", text)
+    return escape.sub(r"<\1>", text)

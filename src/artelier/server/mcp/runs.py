@@ -229,7 +229,9 @@ class RunDesk:
             stored = await settings_of(self._kernel, self._tenant, run_id)
         except NotFound:
             return False
-        if stored["prompt"] != goal or stored["workspace"] != root:
+        desk = self._kernel.for_tenant(self._tenant)
+        is_asked = desk.services.is_stored(desk.id, "prompt", goal, as_=stored["prompt"])
+        if not is_asked or stored["workspace"] != root:
             raise Conflict(
                 f"run {run_id} exists with another goal or workspace",
                 hint="Give the same ones to go on with it, or another run_id to start anew.",
