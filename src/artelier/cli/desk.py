@@ -99,7 +99,8 @@ class Desk:
 
     async def _question(self, asked: Asked) -> dict[str, Any] | None:
         found = await self._runs.approvals(asked[0])
-        return next((item for item in found if item["step"] == asked[1]), None)
+        item = next((item for item in found if item["step"] == asked[1]), None)
+        return await self._runs.restored(item)  # for a person who may see values
 
     async def _answer(self, question: dict[str, Any]) -> None:
         run, step = question["run_id"], question["step"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from artelier.cli import exits
@@ -125,9 +126,12 @@ class Talk:
                         result = item
         await self._interrupts.settled()
         assert result is not None, "a stream ends with the result"
+        # For whoever may see values; the model and the chat have placeholders.
+        text, facts = await session.desk.restored([result.text, await facts_of(session, result)])
+        result = replace(result, text=text)
         if not self.call.as_json:
-            reply.end(result.text)
-        told(self.screen, session, result, await facts_of(session, result))
+            reply.end(text)
+        told(self.screen, session, result, facts)
         await self._advise(result)
         return exits.of_status(result.status)
 

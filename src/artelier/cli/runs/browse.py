@@ -66,7 +66,8 @@ async def show(call: Call, run: RunId) -> None:
     from artelier.cli.advice import driver_of, next_steps
 
     async with call.kernel() as kernel:
-        shown = await kernel.for_tenant(call.tenant).show(run)
+        desk = kernel.for_tenant(call.tenant)
+        shown = await desk.restored(await desk.show(run))
         driver = await driver_of(kernel, call.tenant, run)
         advice = [] if driver is not None else await next_steps(call, kernel, shown)
     if call.as_json:
@@ -145,7 +146,7 @@ async def tail(
                 story.remember(event)
         while events:
             for event in events:
-                await _print_event(call, story, event)
+                await _print_event(call, kernel, story, event)
             after = events[-1].seq
             events = await kernel.store.read(stream, after=after, limit=PAGE)
         if follow:
@@ -161,19 +162,19 @@ async def _follow(
     runs, stream = kernel.for_tenant(call.tenant), run_stream(call.tenant, run)
     has_ended = (await runs.show(run))["status"] in FINAL
     for event in await kernel.store.read(stream, after=after, limit=PAGE):
-        await _print_event(call, story, event)
+        await _print_event(call, kernel, story, event)
         after = event.seq
     if has_ended:
         return
     async for event in kernel.events(after=position, follow=True):
         if event.stream != stream or event.seq <= after:
             continue
-        await _print_event(call, story, event)
+        await _print_event(call, kernel, story, event)
         if event.kind.startswith("run.") and (await runs.show(run))["status"] in FINAL:
             return
 
 
-async def _print_event(call: Call, story: Story, event: Event) -> None:
+async def _print_event(call: Call, kernel: Kernel, story: Story, event: Event) -> None:
     if call.as_json:
         call.screen.json(event_object(event), indent=-1)
         return
@@ -182,7 +183,8 @@ async def _print_event(call: Call, story: Story, event: Event) -> None:
     if not lines:
         call.screen.line(f"{event.seq:>6}  {time}  {event.kind}", "dim")
     for line in lines:
-        call.screen.line(f"{event.seq:>6}  {time}  {line.text}", line.style)
+        text = await kernel.for_tenant(call.tenant).restored(line.text)
+        call.screen.line(f"{event.seq:>6}  {time}  {text}", line.style)
 
 
 def event_object(event: Event) -> dict[str, Any]:
