@@ -30,6 +30,7 @@ PROMISES = {
     "16_chat.py": "the first variant has its own state: True",
     "17_mission.py": "orders/survey: failed stuck",
     "18_undo_and_change.py": "ben: hotel\ncleo: hotel with breakfast",
+    "19_personal_data.py": "the files hold the address: False",
 }
 
 
