@@ -23,35 +23,57 @@ class PersonalData:
         self._sealer = store.keyring.sealer
         self._detectors = tuple(detectors)
         self._scrubbers: dict[str, Scrubber] = {}
+        self._vaults: dict[str, tuple[bytes, Vault]] = {}
+        """By tenant, with its secret. Runs at work hold a scrubber: what replaces it shares the vault, which
+        knows what is not stored yet."""
         self._patterns: dict[str, list[Row]] = {}
         """Of each scrubber: the patterns of its tenant that it was made with."""
+        self._changed = 0
+        """How often keys or values have gone; counted up from any thread."""
+        self._seen: dict[str, int] = {}
         store.keyring.scrub_of = self._net_of
-        store.on_keys.append(self._scrubbers.clear)
+        store.on_keys.append(self._keys_changed)
+
+    def _keys_changed(self) -> None:
+        self._changed += 1
 
     def scrubber_of(self, tenant: str) -> Scrubber:
         """The tenant's scrubber. Its key must have been asked for before (opening a tenant does)."""
-        found = self._scrubbers.get(tenant)
+        found = self._current(tenant)
         patterns = self._store.look(PATTERNS_SQL, (tenant,))
         if found is None or patterns != self._patterns.get(tenant):
-            rows = self._store.look(
-                "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
-                " ORDER BY key_id LIMIT 1",
-                (tenant,),
-            )
-            secret = self._store.keyring.secret_of(tenant, rows[0][1])
-            vault = Vault(tenant, DataKey(rows[0][0], secret), self._sealer, self._store.look)
             more = [pattern(kind, expression) for kind, expression in patterns]
-            found = self._scrubbers[tenant] = Scrubber((*self._detectors, *more), vault)
-            self._patterns[tenant] = patterns
+            found = Scrubber((*self._detectors, *more), self._vault(tenant))
+            self._scrubbers[tenant], self._patterns[tenant] = found, patterns
         return found
+
+    def _current(self, tenant: str) -> Scrubber | None:
+        """The scrubber made last, if its key still counts; what it remembers of erased values is dropped."""
+        found, now = self._scrubbers.get(tenant), self._changed
+        if found is not None and self._seen.get(tenant) != now:
+            vault = found.vault
+            found.forget()
+            if self._vault(tenant) is not vault:
+                found = None
+        self._seen[tenant] = now
+        return found
+
+    def _vault(self, tenant: str) -> Vault:
+        rows = self._store.look(
+            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
+            " ORDER BY key_id LIMIT 1",
+            (tenant,),
+        )
+        secret = self._store.keyring.secret_of(tenant, rows[0][1])
+        known = self._vaults.get(tenant)
+        if known is not None and known[0] == secret:
+            return known[1]
+        vault = Vault(tenant, DataKey(rows[0][0], secret), self._sealer, self._store.look)
+        self._vaults[tenant] = secret, vault
+        return vault
 
     def _net_of(self, tenant: str, key: DataKey) -> Scrub:
         def net(content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
-            scrubber = self._scrubbers.get(tenant) or self.scrubber_of(tenant)
-            return scrubber.net(content)
+            return (self._current(tenant) or self.scrubber_of(tenant)).net(content)
 
         return net
-
-    def forget(self, tenant: str) -> None:
-        """Values of this tenant were erased."""
-        self._scrubbers.pop(tenant, None)

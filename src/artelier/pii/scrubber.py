@@ -41,6 +41,12 @@ class Scrubber:
         self._contents: dict[bytes, bytes] = {}
         """Content that was looked at last, and what came of it: a run cleans what it stores next."""
 
+    def forget(self) -> None:
+        """Values were erased: what was read before is read anew."""
+        self._memo.clear()
+        self._contents.clear()
+        self.vault.forget()
+
     def text(self, text: str) -> str:
         """The text with placeholders. Errors: those of the detectors: then it must not be sent on."""
         if len(text) < 3:

@@ -116,6 +116,5 @@ class Vault:
         return ERASED if opened is None else opened.decode()
 
     def forget(self) -> None:
-        """Somebody erased values: ask the table again."""
+        """Somebody erased values: ask the table again. What is not stored yet stays known."""
         self._known.clear()
-        self._pending.clear()
