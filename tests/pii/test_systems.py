@@ -302,3 +302,46 @@ def test_a_chat_at_the_terminal_shows_values_and_keeps_none(shell: Shell) -> Non
     assert ran.code == 0, ran.err
     assert EMAIL in ran.out
     assert_nowhere(shell.folder)
+
+
+def test_a_typed_placeholder_in_a_prompt_gains_nothing(tmp_path: Path) -> None:
+    sent, send_mail = letters()
+    stolen: list[str] = []
+
+    def mail_both(request: Any) -> Any:
+        (mine,) = {one for one in placeholders_in(seen(request)) if one.startswith("<EMAIL")}
+        return [tool_call("send_mail", {"to": mine}), tool_call("send_mail", {"to": stolen[0]})]
+
+    model = ScriptedModel(["noted", mail_both, "done"])
+
+    async def scenario() -> None:
+        policy = Policy(pii=True, backoff_s=0)
+        with Kernel.open(
+            tmp_path / "s.db", models={"m": model}, tools=[send_mail], environ=KEY, policy=policy
+        ) as kernel:
+            agent = AutonomousAgent(kernel=kernel, agent_id="clerk")
+            for name, prompt in (("a", f"I am {EMAIL}"), ("b", "")):
+                if name == "b":
+                    stolen.extend(placeholders_in(seen(model.requests[0])))
+                    prompt = f"I am bo@example.net; write to me and to {stolen[0]}"
+                done = await agent.run(run_id=name, tenant=ACME, model="m", prompt=prompt)
+                assert done.status == "completed", done.reason
+            assert sent == ["bo@example.net", stolen[0]]
+
+    asyncio.run(scenario())
+    assert_nowhere(tmp_path)
+
+
+def test_a_placeholder_typed_at_the_command_line_is_text(shell: Shell) -> None:
+    shell.set("ARTELIER_VAULT_KEY", KEY["ARTELIER_VAULT_KEY"])
+    shell.set("ARTELIER_PII", "1")
+    shell("tenants", "update", "--grant", "*")
+    shell("chat", "c1", "--message", f"My address is {EMAIL}.")
+    with Kernel.open(shell.folder / ".artelier/state.db", environ=KEY) as kernel:
+        (stolen,) = {one for (one,) in kernel.store.look("SELECT placeholder FROM vault", ())}
+
+    ran = shell("chat", "c2", "--message", f"My address is {stolen}.")
+
+    assert ran.code == 0, ran.err
+    assert EMAIL not in ran.out
+    assert stolen[1:] in ran.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -181,7 +181,10 @@ class AutonomousAgent:
         runs = self._kernel.for_tenant(wanted.tenant)
         services = runs.services
         await runs.state()  # the tenant with its own settings, before anything is recorded of it
-        await _check_same(runs, wanted)
+        is_new = await _check_same(runs, wanted)
+        if is_new and wanted.parent is None and not wanted.is_chat:
+            # It stands in prompts as what is known; a conversation and a parent have looked already.
+            wanted = replace(wanted, prompt=services.typed(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
             services.model(wanted.model)  # a missing key is said here, and no run fails of it
         profile = await saved(runs, self.profile)
@@ -362,7 +365,6 @@ def _model(model: str | None, llm_model: str | None) -> str:
 
 def _recorded_job(settings: Mapping[str, Any], job: Job) -> Job:
     """What the run was started with, with the caller's own type for its output."""
-    from dataclasses import replace
 
     return replace(Job.restored(settings), output_schema=job.output_schema)
 
@@ -375,14 +377,17 @@ def by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
     return table
 
 
-async def _check_same(runs: TenantRuns, wanted: Wanted) -> None:
-    """Errors: `Conflict` if the run exists and was asked something else: its result is no answer to this."""
+async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
+    """Whether the run is new.
+
+    Errors: `Conflict` if it exists and was asked something else: its result is no answer to this.
+    """
     from artelier.kernel.queries import blob_json
 
     try:
         row = await run_row(runs.services, runs.id, wanted.run_id)
     except NotFound:
-        return
+        return True
     if row["loop"] != LOOP:
         raise Conflict(
             f"run {wanted.run_id!r} exists and is driven by code of its own",
@@ -396,6 +401,7 @@ async def _check_same(runs: TenantRuns, wanted: Wanted) -> None:
             f"run {wanted.run_id!r} exists and is no child of {wanted.parent.id!r}",
             got=f"a run below {row['parent']!r}" if row["parent"] else "a run of its own",
         )
+    return False
 
 
 def _is_asked(runs: TenantRuns, stored: Mapping[str, Any], wanted: Wanted) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand
@@ -155,7 +155,7 @@ def _run(body: Body, call: Call, given: dict[str, Any]) -> int:
     import asyncio  # 40 ms that no help text needs
 
     try:
-        result = body(call, **given)
+        result = body(call, **_typed(call, given))
         if inspect.iscoroutine(result):
             result = asyncio.run(result)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -165,3 +165,26 @@ def _run(body: Body, call: Call, given: dict[str, Any]) -> int:
     except Exception as error:  # the boundary of a command: everything becomes an exit code
         return report(error, as_json=call.as_json)
     return result if isinstance(result, int) else 0
+
+
+def _typed(call: Call, given: dict[str, Any]) -> dict[str, Any]:
+    """What a person typed, in which a look-alike of a placeholder stands for nobody's value."""
+    if not any("<" in text for value in given.values() for text in _texts(value)):
+        return given
+    if not call.settings.pii:
+        return given
+    from artelier.pii.placeholder import escaped
+
+    def told(value: Any) -> Any:
+        if isinstance(value, str):
+            return escaped(value, lambda _: False)
+        if isinstance(value, list):
+            return [told(one) for one in cast("list[Any]", value)]
+        return value
+
+    return {name: told(value) for name, value in given.items()}
+
+
+def _texts(value: Any) -> list[str]:
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return [one for one in values if isinstance(one, str)]

@@ -103,12 +103,21 @@ class Services:
         if (found := self._settled.pop(tenant, None)) is not None:
             found[1].set()
 
+    def typed(self, tenant: str, text: str) -> str:
+        """Text of a person, in which what looks like a placeholder is none."""
+        if self.personal is None:
+            return text
+        return self.personal(tenant).escaped(text, lambda _: False)
+
     def is_stored(self, tenant: str, name: str, text: str, *, as_: object) -> bool:
         """Whether a stored field is this text, be it as it was given or with placeholders in it."""
         if text == as_ or self.personal is None:
             return text == as_
         scrubber = self.personal(tenant)
-        return as_ in (scrubber.text(text), scrubber.value({name: text})[name])
+        for one in (text, self.typed(tenant, text)):
+            if as_ in (one, scrubber.text(one), scrubber.value({name: one})[name]):
+                return True
+        return False
 
     def at(self, point: str) -> None:
         if self.fault is not None:
