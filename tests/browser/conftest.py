@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,8 +19,11 @@ from playwright.sync_api import (
 )
 
 from artelier.testing.bench.server_browser import ARGUMENTS, chromium
+from tests.browser.hand import Hand
+from tests.browser.inside import Inside, inside, offline
 from tests.browser.served import WAIT_S, Served
 from tests.repository.sources import ROOT
+from tests.verification import verify_database
 
 SALES = ROOT / "examples" / "data" / "sales"
 
@@ -27,15 +31,13 @@ SALES = ROOT / "examples" / "data" / "sales"
 class SignIn(Protocol):
     """A new page in a browser profile of its own, signed in by a link."""
 
-    def __call__(
-        self, link: str, *, theme: str = "dark", width: int = 1440, height: int = 900
-    ) -> Page: ...
+    def __call__(self, link: str) -> Page: ...
 
 
 class Shot(Protocol):
-    """Keeps a picture of a page: in `ARTELIER_SHOTS` if that names a folder, else beside the database."""
+    """Keeps a picture of a page, if `ARTELIER_SHOTS` names a folder for them."""
 
-    def __call__(self, page: Page, name: str) -> Path: ...
+    def __call__(self, page: Page, name: str) -> None: ...
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +68,46 @@ def served(tmp_path: Path) -> Iterator[Served]:
     """A server over the example workspace, not started yet."""
     server = Served(tmp_path, workspace=SALES)
     yield server
-    server.stop()
+    told = server.stop()
+    assert "Traceback" not in told, told
+
+
+@dataclass(frozen=True, slots=True)
+class LivedIn:
+    """A server that has something for every screen to show."""
+
+    server: Inside
+    mission: str
+    """That is completed."""
+
+
+@pytest.fixture(scope="session")
+def lived_in(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivedIn]:
+    """One for all journeys that look, or add what the others do not mind."""
+    folder = tmp_path_factory.mktemp("lived-in")
+    with inside(folder, offline(), workspace=str(SALES)) as server:
+        context = _context(browser)
+        page = context.new_page()
+        page.goto(server.link())
+        hand = Hand(page)
+        hand.post("worlds", body={"id": "town", "template": "market", "seed": 3})
+        hand.post("worlds", "town", "tick", body={"count": 3})
+        hand.post("sessions", body={"id": "hello"})
+        hand.post("sessions", "hello", "turns", body={"text": "Hello."})
+        mission = hand.launch()
+        hand.until("missions", mission, status="completed")
+        context.close()
+        yield LivedIn(server, mission)
+    assert not verify_database(folder / "state.db")
+
+
+def _context(browser: Browser) -> BrowserContext:
+    """A profile of its own, where nothing moves and patience is long."""
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900}, color_scheme="dark", reduced_motion="reduce"
+    )
+    context.set_default_timeout(WAIT_S * 1_000)
+    return context
 
 
 @pytest.fixture
@@ -75,14 +116,9 @@ def sign_in(browser: Browser) -> Iterator[SignIn]:
     contexts: list[BrowserContext] = []
     mistakes: list[str] = []
 
-    def sign_in(link: str, *, theme: str = "dark", width: int = 1440, height: int = 900) -> Page:
-        context = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="light" if theme == "light" else "dark",
-            reduced_motion="reduce",
-        )
+    def sign_in(link: str) -> Page:
+        context = _context(browser)
         contexts.append(context)
-        context.set_default_timeout(WAIT_S * 1_000)
         page = context.new_page()
         page.on("pageerror", lambda error: mistakes.append(str(error)))
         page.on("console", lambda message: _listen(message, mistakes))
@@ -102,13 +138,11 @@ def _listen(message: ConsoleMessage, mistakes: list[str]) -> None:
 
 
 @pytest.fixture
-def shot(tmp_path: Path) -> Shot:
-    folder = Path(os.environ.get("ARTELIER_SHOTS") or tmp_path / "shots")
+def shot() -> Shot:
+    folder = os.environ.get("ARTELIER_SHOTS")
 
-    def shot(page: Page, name: str) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.png"
-        page.screenshot(path=path)
-        return path
+    def shot(page: Page, name: str) -> None:
+        if folder:
+            page.screenshot(path=Path(folder) / f"{name}.png")
 
     return shot

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.inside import Gate
+
 GOAL = "Which three regions sold most, and what changed from Q2 to Q3? Write a report."
 FIGURES = ("42983.02", "26819.64", "19748.24")
 """Of North, South and East, in the example data."""
@@ -103,9 +105,11 @@ class Hand:
         expect(dialog.get_by_role("button", name="Launch")).to_be_enabled()
         return dialog
 
-    def launch(self, goal: str = GOAL) -> str:
-        """From the goal to agents at work; the mission's id."""
+    def launch(self, goal: str = GOAL, *, gate: Gate | None = None) -> str:
+        """From the goal to agents at work; the mission's id. With a gate, the first call is held there."""
         dialog = self.plan(goal)
+        if gate is not None:
+            gate.hold()
         dialog.get_by_role("button", name="Launch").click()
         expect(dialog).to_be_hidden()
         expect(self.node("Agent").first).to_be_visible()
@@ -146,6 +150,7 @@ class Hand:
     def go(self, screen: str) -> Locator:
         """To a screen by the rail, or by what a phone has for it; the screen, when it is there."""
         rail = self.page.get_by_role("navigation", name="Screens")
+        rail.get_by_role("link").first.wait_for()
         link = rail.get_by_role("link", name=screen, exact=True)
         if not link.count():
             rail.get_by_role("button").click()

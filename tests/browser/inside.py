@@ -1,26 +1,83 @@
-"""A server in a thread of this process, for models and tools that only a test has."""
+"""A server in a thread of this process: for models and tools that only a test has, and quick to start."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
+
 from artelier import Kernel
+from artelier.models.offline import OfflineModel
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
 from tests.browser.served import WAIT_S
 from tests.server.house import on_a_port
 
 
+class Gate:
+    """Lets the offline model reply at once, or holds its replies until it is opened again.
+
+    So a journey stops in the middle of a call for as long as it needs, and not for a number of seconds.
+    """
+
+    def __init__(self) -> None:
+        self._is_open = threading.Event()
+        self._is_open.set()
+
+    def hold(self) -> None:
+        self._is_open.clear()
+
+    def open(self) -> None:
+        self._is_open.set()
+
+    def offline(self) -> OfflineModel:
+        """The model that waits here before each reply."""
+        return OfflineModel(pace_s=1, clock=self)
+
+    # A clock, by which the offline model takes its time
+
+    def now_us(self) -> int:
+        return time.time_ns() // 1_000
+
+    async def sleep(self, seconds: float) -> None:
+        if not self._is_open.is_set():
+            await asyncio.to_thread(self._is_open.wait, WAIT_S)
+
+
+def offline(gate: Gate | None = None, **more: Any) -> Callable[[Path], Kernel]:
+    """Opens a kernel with the offline model, as `artelier up` does."""
+
+    def opened(path: Path) -> Kernel:
+        models = {} if gate is None else {"offline": gate.offline()}
+        return Kernel.open(path, models=models, environ={}, **more)
+
+    return opened
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    address: str
+    _app: FastAPI
+
+    def link(self) -> str:
+        """A new one, which signs in once."""
+        return f"{self.address}/?token={self._app.state.gate.sessions.link()}"
+
+
 @contextmanager
-def inside(folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any) -> Iterator[str]:
-    """While it is open, the server runs; the link that signs in once."""
+def inside(
+    folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any
+) -> Iterator[Inside]:
+    """While it is open, the server runs."""
     begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-    links: list[str] = []
+    there: list[Inside] = []
     failed: list[BaseException] = []
     ready = threading.Event()
 
@@ -33,7 +90,7 @@ def inside(folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any)
                 kernel, settings=ServerSettings(secret_file=folder / "sessions", **settings)
             )
             async with on_a_port(app) as address:
-                links.append(f"{address}/?token={app.state.gate.sessions.link()}")
+                there.append(Inside(address, app))
                 ready.set()
                 await stop.wait()
         finally:
@@ -50,8 +107,8 @@ def inside(folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any)
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
-        assert ready.wait(WAIT_S) and links, f"the server did not start: {failed}"
-        yield links[0]
+        assert ready.wait(WAIT_S) and there, f"the server did not start: {failed}"
+        yield there[0]
     finally:
         for loop, stop in begun:
             if not loop.is_closed():

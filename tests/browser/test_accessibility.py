@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import Audit
-from tests.browser.conftest import Shot, SignIn
+from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import FIGURES, GOAL, Hand
 from tests.browser.served import Served
 
@@ -22,33 +21,14 @@ SCREENS = (
 TABS = ("Live stream", "Context", "Decisions", "Ledger", "Timeline")
 
 
-def lived_in(hand: Hand) -> str:
-    """A server that has something for every screen to show; the mission."""
-    hand.post("worlds", body={"id": "town", "template": "market", "seed": 3})
-    hand.post("worlds", "town", "tick", body={"count": 3})
-    hand.post("sessions", body={"id": "talk"})
-    hand.post("sessions", "talk", "turns", body={"text": "Hello."})
-    mission = hand.launch()
-    hand.until("missions", mission, status="completed")
-    return mission
-
-
-@pytest.mark.parametrize("theme", ["dark", "light"])
-def test_every_screen_passes_axe(served: Served, sign_in: SignIn, shot: Shot, theme: str) -> None:
-    page = sign_in(served.start(), theme=theme)
+def test_every_screen_passes_axe(lived_in: LivedIn, sign_in: SignIn, shot: Shot) -> None:
+    page = sign_in(lived_in.server.link())
     hand, audit = Hand(page), Audit(page)
-    expect(page.get_by_text("Nobody works yet")).to_be_visible()
-    audit.look("nothing there yet")
-    dialog = hand.plan()
-    audit.look("plan")
-    dialog.get_by_role("button", name="Discard").click()
-    expect(dialog).to_be_hidden()
-    mission = lived_in(hand)
-
+    expect(hand.node("Task", "report")).to_be_visible()
     for tab in TABS:
         expect(hand.tab(tab)).to_be_visible()
         audit.look(f"console {tab}")
-    made = hand.title(hand.get("tasks", f"{mission}/report")["outputs"][0])
+    made = hand.title(hand.get("tasks", f"{lived_in.mission}/report")["outputs"][0])
     for kind, name in (("agent", "Analyst"), ("task", "report"), ("artifact", made)):
         inspector = hand.choose(kind, name)
         tabs = inspector.get_by_role("tab").all()
@@ -64,18 +44,20 @@ def test_every_screen_passes_axe(served: Served, sign_in: SignIn, shot: Shot, th
     for screen in SCREENS[1:]:
         hand.go(screen)
         audit.look(screen)
-        shot(page, f"screen-{screen.lower()}-{theme}")
+        shot(page, f"screen-{screen.lower()}")
+    hand.go("Settings").get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_role("textbox", name="Goal", exact=True)).to_have_count(0)
+    audit.look("signed out")
     audit.verdict()
 
 
 def test_a_phone_gets_lists_and_no_screen_is_too_wide(
-    served: Served, sign_in: SignIn, shot: Shot
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
 ) -> None:
-    link = served.start()
-    hand = Hand(sign_in(link))
-    lived_in(hand)
-    hand.page.set_viewport_size({"width": 390, "height": 844})
-    page, audit = hand.page, Audit(hand.page)
+    page = sign_in(lived_in.server.link())
+    hand, audit = Hand(page), Audit(page)
+    page.set_viewport_size({"width": 390, "height": 844})
     page.reload()
 
     main = page.get_by_role("main")
@@ -103,36 +85,18 @@ def test_a_phone_gets_lists_and_no_screen_is_too_wide(
     audit.verdict()
 
 
-@pytest.mark.parametrize("theme", ["dark", "light"])
-def test_what_waits_for_a_person_and_the_way_in_pass_axe(
-    served: Served, sign_in: SignIn, tmp_path: Path, theme: str
-) -> None:
-    (tmp_path / "artelier.toml").write_text('[policy]\napprove_risk = "low"\n', "utf-8")
-    page = sign_in(served.start(), theme=theme)
-    hand, audit = Hand(page), Audit(page)
-    page.get_by_role("textbox", name="Goal", exact=True).fill("Which region sold most?")
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="Review", exact=True).click()
-    expect(page.get_by_role("dialog").get_by_role("textbox", name="Note")).to_be_visible()
-    audit.look("approval")
-    page.keyboard.press("Escape")
-
-    hand.go("Settings").get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-    expect(page.get_by_role("textbox", name="Goal", exact=True)).to_have_count(0)
-    audit.look("signed out")
-    audit.verdict()
-
-
 def test_a_goal_needs_no_pointer(served: Served, sign_in: SignIn, shot: Shot) -> None:
     page = sign_in(served.start())
-    hand = Hand(page)
+    hand, audit = Hand(page), Audit(page)
+    expect(page.get_by_text("Nobody works yet")).to_be_visible()
+    audit.look("nothing there yet")
 
     _tab_to(page, "Goal")
     page.keyboard.type(GOAL)
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Plan")
     expect(dialog.get_by_role("button", name="Launch")).to_be_enabled()
+    audit.look("plan")
     _tab_to(page, "Launch")
     page.keyboard.press("Enter")
     expect(dialog).to_be_hidden()
@@ -152,6 +116,7 @@ def test_a_goal_needs_no_pointer(served: Served, sign_in: SignIn, shot: Shot) ->
     expect(hand.console.get_by_role("tab", name="Decisions")).to_be_focused()
     expect(hand.console.get_by_role("tabpanel", name="Decisions")).to_contain_text("use_tool")
     shot(page, "keyboard")
+    audit.verdict()
 
 
 def _tab_to(page: Page, name: str, *, presses_max: int = 120) -> None:

@@ -9,31 +9,41 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Shot, SignIn
+from artelier import Policy
+from tests.browser.axe import Audit
+from tests.browser.conftest import SALES, Shot, SignIn
 from tests.browser.hand import Hand
-from tests.browser.served import Served
+from tests.browser.inside import inside, offline
 
 pytestmark = pytest.mark.slow
 
 
-def test_calls_are_denied_edited_and_approved(
-    served: Served, sign_in: SignIn, shot: Shot, tmp_path: Path
-) -> None:
-    (tmp_path / "artelier.toml").write_text('[policy]\napprove_risk = "low"\n', "utf-8")
-    page = sign_in(served.start())
-    hand = Hand(page)
+def test_calls_are_denied_edited_and_approved(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
+    opened = offline(policy=Policy(approve_risk="low"))
+    with inside(tmp_path, opened, workspace=str(SALES)) as server:
+        hand = Hand(sign_in(server.link()))
+        mission = _launch_when_it_may_look(hand)
+        _answer_three_calls(hand, shot)
+        _look_at_the_end(hand, f"{mission}/figures", shot)
+
+
+def _launch_when_it_may_look(hand: Hand) -> str:
+    """Already the look at the files of the workspace is asked for; the mission."""
+    page = hand.page
     planning = page.get_by_role("textbox", name="Goal", exact=True)
     planning.fill("Which region sold most? Write a report.")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog")
-    review = page.get_by_role("button", name="Review", exact=True)
-    expect(review.or_(dialog.get_by_role("button", name="Launch")).first).to_be_visible()
-    if review.count():  # already the look at the files of the workspace is asked for
-        page.get_by_role("button", name="Approve", exact=True).click()
-    launch = page.get_by_role("dialog", name="Plan").get_by_role("button", name="Launch")
-    launch.click()
-    mission = hand.mission()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.get_by_role("dialog", name="Plan").get_by_role("button", name="Launch").click()
+    return hand.mission()
 
+
+def _answer_three_calls(hand: Hand, shot: Shot) -> None:
+    page = hand.page
+    dialog, review = (
+        page.get_by_role("dialog"),
+        page.get_by_role("button", name="Review", exact=True),
+    )
     waiting = page.get_by_role("listitem").filter(has=review)
     expect(waiting).to_contain_text("describe_tables")
     waiting.get_by_role("button", name="Approve", exact=True).click()
@@ -42,6 +52,9 @@ def test_calls_are_denied_edited_and_approved(
     review.click()
     arguments = dialog.get_by_role("textbox", name="Arguments")
     asked = json.loads(arguments.input_value())
+    audit = Audit(page)
+    audit.look("approval")
+    audit.verdict()
     shot(page, "approval")
     arguments.fill("{ no JSON")
     expect(dialog.get_by_role("button", name=re.compile("Approve"))).to_be_disabled()
@@ -55,12 +68,22 @@ def test_calls_are_denied_edited_and_approved(
     dialog.get_by_role("textbox", name="Note").fill("Not this one.")
     dialog.get_by_role("button", name="Deny").click()
     expect(dialog).to_be_hidden()
-    task = f"{mission}/figures"
-    hand.until("tasks", task, status=("done", "failed"))
+
+
+def _look_at_the_end(hand: Hand, task: str, shot: Shot) -> None:
+    """What was denied is told to the agent, which says that it cannot go on without."""
+    hand.until("tasks", task, status="blocked")
+    found = hand.get("tasks", task)
+    assert found["reason"] == "missing_input", found
+    inspector = hand.choose("task", "figures")
+    expect(inspector.get_by_role("status").filter(has_text="blocked").first).to_be_visible()
+    expect(inspector.get_by_role("region", name="Steps")).to_contain_text("Not this one.")
+    shot(hand.page, "approval-denied")
+
     given = [one for one in hand.events("approval.given") if one["stream"] == f"run:{task}"]
     assert [one["data"]["decision"] for one in given] == ["approve", "edit", "deny"]
     assert {one["actor"] for one in given} == {"operator"}
-    steps = hand.get("tasks", task)["iterations"]
+    steps = found["iterations"]
     refused = next(n for n, one in enumerate(steps, start=1) if one["is_error"])
     assert steps[refused - 1]["decision"]["tool"] == "query_sql"
     told = hand.text("runs", task, "prompt", step=f"c{refused + 1}/decision")

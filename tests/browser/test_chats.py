@@ -7,17 +7,16 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Shot, SignIn
+from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import Hand
-from tests.browser.served import Served
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_chat_has_other_replies_branches_and_a_state(
-    served: Served, sign_in: SignIn, shot: Shot
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
 ) -> None:
-    page = sign_in(served.start())
+    page = sign_in(lived_in.server.link())
     hand = Hand(page)
     main = hand.go("Chat")
     main.get_by_role("button", name="New chat").first.click()

@@ -46,8 +46,8 @@ def _opened(path: Path) -> Kernel:
 
 
 def test_four_ends_of_a_task_are_told_apart(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
-    with inside(tmp_path, _opened, model="m") as link:
-        page = sign_in(link)
+    with inside(tmp_path, _opened, model="m") as there:
+        page = sign_in(there.link())
         hand = Hand(page)
         for slug in ("writes", "claims", "breaks"):
             hand.post(

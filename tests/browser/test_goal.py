@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_a_goal_becomes_a_report_with_the_right_figures(
     served: Served, sign_in: SignIn, shot: Shot
 ) -> None:
-    page = sign_in(served.start("--pace", "0.2"))
+    page = sign_in(served.start())
     hand = Hand(page)
 
     dialog = hand.plan()

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Shot, SignIn
+from tests.browser.conftest import SALES, Shot, SignIn
 from tests.browser.hand import Hand
-from tests.browser.served import Served
+from tests.browser.inside import Gate, inside, offline
 
 pytestmark = pytest.mark.slow
 
 
 def test_an_agent_that_is_dragged_out_loses_what_is_shared(
-    served: Served, sign_in: SignIn, shot: Shot
+    tmp_path: Path, sign_in: SignIn, shot: Shot
 ) -> None:
-    page = sign_in(served.start("--pace", "1"))
+    gate = Gate()
+    with inside(tmp_path, offline(gate), workspace=str(SALES)) as server:
+        _leave(sign_in(server.link()), gate, shot)
+
+
+def _leave(page: Page, gate: Gate, shot: Shot) -> None:
     hand = Hand(page)
-    mission = hand.launch()
+    mission = hand.launch(gate=gate)
     page.get_by_role("button", name="Pause all").click()
+    gate.open()
     hand.until("runs", mission, status="paused")
     writer, membrane = f"{mission}/writer", f"{mission}/shared"
     hand.post(

@@ -7,20 +7,17 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Shot, SignIn
+from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import Hand
-from tests.browser.served import Served
 
 pytestmark = pytest.mark.slow
 
 
 def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
-    served: Served, sign_in: SignIn, shot: Shot
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
 ) -> None:
-    page = sign_in(served.start())
+    page, mission = sign_in(lived_in.server.link()), lived_in.mission
     hand = Hand(page)
-    mission = hand.launch()
-    hand.until("missions", mission, status="completed")
     expect(hand.node("Artifact")).to_have_count(2)
     hand.choose("agent", "Analyst")
 

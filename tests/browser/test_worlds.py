@@ -7,31 +7,31 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Shot, SignIn
+from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import Hand
-from tests.browser.served import Served
 
 pytestmark = pytest.mark.slow
 
 
-def test_two_browsers_see_the_same_world_go_on(served: Served, sign_in: SignIn, shot: Shot) -> None:
-    link = served.start()
-    page = sign_in(link)
+def test_two_browsers_see_the_same_world_go_on(
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
+) -> None:
+    page = sign_in(lived_in.server.link())
     hand = Hand(page)
     main = hand.go("World")
     main.get_by_role("button", name="New world").first.click()
     dialog = page.get_by_role("dialog", name="New world")
-    dialog.get_by_label("Name of the world").fill("town")
+    dialog.get_by_label("Name of the world").fill("village")
     dialog.get_by_label("Seed").fill("3")
     dialog.get_by_role("button", name="Make it").click()
-    world = page.get_by_role("region", name="World town")
+    world = page.get_by_role("region", name="World village")
     heading = world.get_by_role("heading", level=2)
     expect(heading).to_contain_text("tick 0")
 
     context = page.context
     other = context.new_page()  # the same person, in another window
     other.goto(page.url)
-    theirs = other.get_by_role("region", name="World town").get_by_role("heading", level=2)
+    theirs = other.get_by_role("region", name="World village").get_by_role("heading", level=2)
     expect(theirs).to_contain_text("tick 0")
 
     time = world.get_by_role("group", name="Time of the world")
@@ -46,14 +46,14 @@ def test_two_browsers_see_the_same_world_go_on(served: Served, sign_in: SignIn, 
     shot(page, "world")
 
     time.get_by_role("button", name="Pause").click()
-    stands = other.get_by_role("region", name="World town").get_by_role("status")
+    stands = other.get_by_role("region", name="World village").get_by_role("status")
     expect(stands.filter(has_text="Paused").first).to_be_visible()
     other_time = other.get_by_role("group", name="Time of the world")
     expect(other_time.get_by_role("button", name=re.compile("Run"))).to_be_disabled()
     other_time.get_by_role("button", name="Step").click()
     for one in (heading, theirs):
         expect(one).to_contain_text("tick 7")
-    assert hand.get("worlds", "town")["tick"] == 7
-    agents = {one["id"]: one["balance"] for one in hand.get("worlds", "town", "agents")["items"]}
-    figures = hand.get("worlds", "town", "metrics")["items"]
+    assert hand.get("worlds", "village")["tick"] == 7
+    agents = {one["id"]: one["balance"] for one in hand.get("worlds", "village", "agents")["items"]}
+    figures = hand.get("worlds", "village", "metrics")["items"]
     assert figures[-1]["balances"] == agents
