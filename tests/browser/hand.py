@@ -65,7 +65,7 @@ class Hand:
         """Wait until the server says that something has one of these statuses."""
         wanted = [status] if isinstance(status, str) else [*status]
         found = self.page.evaluate(_UNTIL, [self.url(*parts), wanted, _TRIES])
-        assert found in wanted, f"{parts} is {found}, expected {wanted}"
+        assert found in wanted, f"{parts} is {found}, expected {wanted}: {self.text(*parts)}"
 
     def items(self, *parts: str, **query: Any) -> list[Any]:
         """All of a list, over its pages."""
