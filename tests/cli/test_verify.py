@@ -7,6 +7,7 @@ import sqlite3
 
 import pytest
 
+from artelier.app import VIEWS
 from tests.cli.conftest import Shell
 
 
@@ -17,10 +18,7 @@ def test_verify_says_what_was_checked_and_that_truncation_is_not_excluded(shell:
     found = shell("verify", "--json").json
 
     assert ran.code == 0
-    assert (
-        "ledger, kernel, artifacts, skills, memory, operations, missions, worlds rebuilt and compared"
-        in ran.out
-    )
+    assert f"{', '.join(view.name for view in VIEWS)} rebuilt and compared" in ran.out
     assert "not excluded" in ran.out
     assert ran.out.endswith("ok\n")
     assert found["ok"] is True

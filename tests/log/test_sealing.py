@@ -161,3 +161,22 @@ def test_hex_base64_and_words_are_keys() -> None:
     assert sealers[0].wrap(b"x" * 32) == sealers[1].wrap(b"x" * 32)
     assert sealers[0].unwrap(VaultCipher.of(KEY).wrap(b"x" * 32)) is None
     assert VaultCipher.of(KEY).unwrap(VaultCipher.of(f" {KEY}\n").wrap(b"x" * 32)) == b"x" * 32
+
+
+def test_reading_with_a_vault_key_locks_nobody_out(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def scenario() -> None:
+        plain = opened(path, None)
+        name = await stored(plain, b"from before")
+        reader = opened(path)
+        assert await reader.blob("acme", name) == b"from before"
+        await reader.data_key("acme")
+        reader.close()
+        await stored(plain, b"and after")
+        plain.close()
+        again = opened(path, None)
+        assert await again.data_key("acme")
+        again.close()
+
+    asyncio.run(scenario())

@@ -375,3 +375,24 @@ def test_a_tenant_has_patterns_of_its_own(tmp_path: Path) -> None:
                 await kernel.tenants.update("mine", patterns={"EMPLOYEE": "("})
 
     play(scenario())
+
+
+def test_what_a_person_answers_is_received(tmp_path: Path) -> None:
+    mail = Mail()
+    got: list[str] = []
+
+    async def code(run: Run) -> Any:
+        given = await run.approve("whom?", key="ask")
+        got.extend(placeholders_in(given.note))
+        await run.step_tool("send_mail", {"to": got[0], "text": given.note})
+
+    async def scenario() -> None:
+        with opened(tmp_path, ScriptedModel([]), mail.tool()) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code, on_wait="suspend") == "waiting_approval"
+            await runs.approve("r", note=f"write to {ANA}")
+            assert await drive(runs, code) == "completed"
+            assert mail.sent == [(ANA, f"write to {ANA}")]
+
+    play(scenario())
+    assert_nowhere(tmp_path, ANA)

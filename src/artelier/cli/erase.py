@@ -35,7 +35,7 @@ async def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
-    """Erase what a tenant has stored, or what was stored of one subject.
+    """Erase what was stored of a tenant, or of one subject.
 
     Its keys are dropped and the bytes taken out of the file. Events, times, costs and hashes stay, and
     verify; where content was, [erased] is shown.

@@ -17,9 +17,9 @@ async def gc(
     call: Call,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
-    """Remove stored content that nothing refers to, of all tenants, and shrink the file.
+    """Remove stored content that nothing refers to.
 
-    Content from before there was a vault key is sealed. Prompts, artifacts and exports are as before.
+    Of all tenants; the file shrinks. Content from before there was a vault key is sealed. Prompts, artifacts and exports are as before.
     """
     async with call.kernel() as kernel:
         with call.screen.working("looking for what is referred to"):

@@ -227,6 +227,13 @@ class Personal:
         return self._scrubber.restored(value, self.knows)
 
 
+async def told_json(core: RunCore, ref: str | None) -> Any:
+    """What a person said to a run, which so has received the placeholders in it."""
+    if core.pii is not None and ref is not None:
+        core.pii.took(await core.load(ref))
+    return await core.load_json(ref)
+
+
 def wants_values(grant: str) -> bool:
     """Whether a tool's grant says that it is given the values themselves."""
     return RESTORE in grant.split()

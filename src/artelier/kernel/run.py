@@ -29,6 +29,7 @@ from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.manifest import canonical, encoded
 from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
+from artelier.kernel.personal import told_json
 from artelier.kernel.prompts import Messages, continue_conversation
 from artelier.kernel.results import Approval, Compensated, ModelResult, ToolResult
 from artelier.kernel.tool_outcome import ToolAsk
@@ -376,7 +377,7 @@ class Run:
                     return []  # the cycle has gone on without notes: they are for the next one
                 await core.boundary()
                 taken, core.notes = core.notes, []
-                texts = [await core.load_json(ref) for _, ref in taken]
+                texts = [await told_json(core, ref) for _, ref in taken]
                 ref, blobs = core.keep_json(texts)
                 took = taken[-1][0] if taken else 0
                 core.writer.note(ev.StepCompleted(key=full, result=ref, took=took), blobs)

@@ -9,6 +9,7 @@ from artelier.errors import InvalidRequest, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
 from artelier.kernel.history import Recorded
+from artelier.kernel.personal import told_json
 from artelier.kernel.results import Approval
 
 
@@ -105,7 +106,7 @@ def _same_question(
 
 
 async def _answered(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: int) -> Approval:
-    content: dict[str, Any] = await core.load_json(answer.answer) or {}
+    content: dict[str, Any] = await told_json(core, answer.answer) or {}
     return Approval(
         decision=cast(Any, answer.decision), arguments=content.get("arguments"), by=by, at=at_us,
         note=content.get("note", ""),
@@ -121,7 +122,7 @@ async def wait(
     if isinstance(request, ev.WaitStarted) and request.name != name:
         raise core.mismatch(key, "name", expected=request.name or "a sleep", got=name or "a sleep")
     if recorded is not None and isinstance(recorded.outcome, ev.WaitEnded):
-        return recorded.outcome.outcome, await core.load_json(recorded.outcome.data)
+        return recorded.outcome.outcome, await told_json(core, recorded.outcome.data)
     await core.boundary()
     core.status = "waiting"
     if recorded is None:
@@ -141,7 +142,7 @@ async def wait(
         since = core.turn
     await core.writer.commit(ended)
     core.status = "running"
-    return ended.outcome, await core.load_json(ended.data)
+    return ended.outcome, await told_json(core, ended.data)
 
 
 def _ended(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:

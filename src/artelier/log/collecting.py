@@ -158,29 +158,34 @@ def count_plain(db: sqlite3.Connection, keyring: Keyring) -> int:
     """Contents that `reseal` would seal."""
     if not keyring.is_sealing:
         return 0
-    return db.execute(f"SELECT count(*) {_PLAIN}", (SECRET_BYTES,)).fetchone()[0]
+    return db.execute(f"SELECT count(*) {_PLAIN}").fetchone()[0]
 
 
 _PLAIN = (
     "FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-    f" WHERE b.codec & {SEALED} = 0 AND b.codec <> {ERASED} AND length(k.secret) > ?"
+    f" WHERE b.codec & {SEALED} = 0 AND b.codec <> {ERASED}"
 )
 
 
 def reseal(db: sqlite3.Connection, keyring: Keyring) -> int:
-    """Seal some plain content of tenants whose key is wrapped; how many. 0: there is none left."""
+    """Seal some plain content, and wrap its keys; how many. 0: there is none left."""
     if (sealer := keyring.sealer) is None:
         return 0
     db.execute("PRAGMA secure_delete = ON")
     rows = db.execute(
-        f"SELECT b.tenant, b.name, b.codec, b.content, k.secret {_PLAIN} LIMIT ?",
-        (SECRET_BYTES, RESEALED_A_TIME),
+        f"SELECT b.tenant, b.name, b.codec, b.content, k.secret, k.key_id {_PLAIN} LIMIT ?",
+        (RESEALED_A_TIME,),
     ).fetchall()
+    plain = {row[-1]: row[-2] for row in rows if len(row[-2]) <= SECRET_BYTES}
+    db.executemany(
+        "UPDATE keys SET secret = ? WHERE key_id = ?",
+        [(keyring.stored(secret), key_id) for key_id, secret in plain.items()],
+    )
     db.executemany(
         "UPDATE blobs SET codec = ?, content = ? WHERE tenant = ? AND name = ?",
         [
             (codec | SEALED, sealer.seal(keyring.secret_of(tenant, secret), name, content), tenant, name)
-            for tenant, name, codec, content, secret in rows
+            for tenant, name, codec, content, secret, _ in rows
         ],
     )  # fmt: skip
     return len(rows)

@@ -8,7 +8,7 @@ The cipher is handed in; this package knows none.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from artelier.errors import CorruptStore, Erased, InvalidConfig, MissingKey
@@ -58,6 +58,8 @@ class Keyring:
         self._sealer = sealer
         self._opened: dict[bytes, bytes] = {}
         """Data keys by their wrapped form."""
+        self._plain: set[int | None] = set()
+        """Keys in use that were stored before there was a vault key."""
         self.scrub_of: ScrubOf | None = None
         """Set by who opens the store, before the first key is asked for."""
 
@@ -74,25 +76,31 @@ class Keyring:
         """The form of a data key in its row."""
         return secret if self._sealer is None else self._sealer.wrap(secret)
 
-    def adopt(self, db: sqlite3.Connection) -> None:
-        """Wrap keys from before there was a vault key.
-
-        Errors: `InvalidConfig` if another vault key wrapped some.
-        """
+    def check(self, db: sqlite3.Connection) -> None:
+        """Errors: `InvalidConfig` if another vault key wrapped some key."""
         if self._sealer is None:
             return
-        rows = db.execute("SELECT key_id, secret FROM keys").fetchall()
-        if any(self._secret(stored) is None for _, stored in rows):
+        rows = db.execute("SELECT secret FROM keys").fetchall()
+        if any(self._secret(stored) is None for (stored,) in rows):
             raise InvalidConfig(
                 "the vault key is not the one that this database was written with",
                 expected="the same ARTELIER_VAULT_KEY as before",
                 hint="Nothing was changed. Without any vault key the database opens, and shows [erased].",
             )
-        plain = [
-            (self.stored(bytes(row[1])), row[0]) for row in rows if len(row[1]) <= SECRET_BYTES
-        ]
-        if plain:
-            db.executemany("UPDATE keys SET secret = ? WHERE key_id = ?", plain)
+
+    def wrap(self, db: sqlite3.Connection, key_ids: Iterable[int | None]) -> None:
+        """Wrap keys from before there was a vault key, now that content is sealed under them.
+
+        Whoever only reads with a vault key changes nothing.
+        """
+        for key_id in self._plain.intersection(key_ids):
+            (stored,) = db.execute("SELECT secret FROM keys WHERE key_id = ?", (key_id,)).fetchone()
+            if len(stored) > SECRET_BYTES:  # only now is it known that the wrapping was committed
+                self._plain.discard(key_id)
+            else:
+                db.execute(
+                    "UPDATE keys SET secret = ? WHERE key_id = ?", (self.stored(stored), key_id)
+                )
 
     def key(self, tenant: str, key_id: int | None, stored: bytes) -> DataKey:
         """A key to store content with.
@@ -102,6 +110,8 @@ class Keyring:
         if key_id is None:
             return DataKey(None, b"")
         key = DataKey(key_id, self.secret_of(tenant, stored), self._sealer is not None)
+        if key.is_sealing and len(stored) <= SECRET_BYTES:
+            self._plain.add(key_id)
         if self.scrub_of is not None:
             key = key._replace(scrub=self.scrub_of(tenant, key))
         return key

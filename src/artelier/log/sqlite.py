@@ -182,7 +182,7 @@ class SqliteStore:
             install(db, self.views)
             if sealer is not None:
                 db.execute("PRAGMA secure_delete = ON")
-                self.keyring.adopt(db)
+                self.keyring.check(db)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             db.close()
             raise store_error(error) from error

@@ -429,6 +429,7 @@ class Writer:
             batch.guard(self._tx)
         if batch.blobs:
             self._check_keys(batch.blobs)
+            self._keyring.wrap(self._db, {blob.key_id for blob in batch.blobs})
             self._db.executemany(
                 _KEEP_BLOB,
                 [self._keyring.row(blob) for blob in batch.blobs],

@@ -34,9 +34,9 @@ async def compensate(
     ] = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
 ) -> int:
-    """Undo what a run has done, the newest first, with the `compensate` of its tools.
+    """Undo what a run has done, the newest first.
 
-    The run must have ended, and stays what it is. What is undone is undone once: after a failure, a question
+    Its tools say how, with `compensate`. The run must have ended, and stays what it is. What is undone is undone once: after a failure, a question
     or an unknown outcome the same command goes on.
     """
     found = [] if tools is None else _tools_of(tools)
