@@ -18,7 +18,12 @@ def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
 ) -> None:
     page, mission = sign_in(lived_in.server.link()), lived_in.mission
     hand = Hand(page)
-    expect(hand.node("Artifact")).to_have_count(2)
+    made = [
+        hand.node("Artifact", hand.title(hand.get("tasks", f"{mission}/{slug}")["outputs"][0]))
+        for slug in ("figures", "report")
+    ]
+    for one in made:
+        expect(one).to_be_visible()
     hand.choose("agent", "Analyst")
 
     timeline = hand.tab("Timeline")
@@ -26,7 +31,8 @@ def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
     slider = timeline.get_by_role("slider", name="Position in time")
     slider.fill(str(first["position"] - 1))  # the slider counts events from 0
     expect(page.get_by_text("You are looking at the past")).to_be_visible()
-    expect(hand.node("Artifact")).to_have_count(0)
+    for one in made:
+        expect(one).to_have_count(0)
     expect(hand.node("Task", "figures")).to_have_accessible_name(re.compile("active"))
     expect(hand.node("Task", "report")).to_have_accessible_name(re.compile("pending"))
     goal = page.get_by_role("textbox", name="Goal", exact=True)
@@ -44,10 +50,10 @@ def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
     timeline.get_by_role("combobox", name="Run to fork").select_option(f"{mission}/figures")
     timeline.get_by_role("button", name=re.compile("Fork")).click()
     expect(page.get_by_text("You are looking at the past")).to_be_hidden()
-    made = next(run["id"] for run in hand.items("runs") if run["id"] not in known)
-    hand.until("runs", made, status=("completed", "failed"))
-    fork = hand.get("runs", made)
+    fork_id = next(run["id"] for run in hand.items("runs") if run["id"] not in known)
+    hand.until("runs", fork_id, status=("completed", "failed"))
+    fork = hand.get("runs", fork_id)
     assert fork["status"] == "completed", fork
     shot(page, "travel-fork")
-    steps = {one["key"] for one in hand.get("runs", made, "steps")["items"]}
+    steps = {one["key"] for one in hand.get("runs", fork_id, "steps")["items"]}
     assert "c2/decision" in steps
