@@ -20,6 +20,15 @@ MAIN_SPACE = "main"
 OPERATOR = "operator"
 """The principal that people act as with artifacts, and the actor where nobody says which person it was."""
 
+PERSON = "user:"
+"""How a person's name begins as a principal or an actor."""
+
+
+def is_person(principal: str) -> bool:
+    """Whether somebody acts for themselves, and no agent."""
+    return principal == OPERATOR or principal.startswith(PERSON)
+
+
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SPACE = re.compile(r"main|world:[A-Za-z0-9._:-]{1,128}")
 # What looks like a reference to content (`b:` and 43 characters) is none: events name both inline.

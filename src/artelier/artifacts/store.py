@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from artelier.artifacts import search as text_search
@@ -51,8 +52,9 @@ from artelier.errors import (
     SequenceConflict,
     VersionConflict,
 )
-from artelier.ids import MAIN_SPACE, check_space, check_tenant
+from artelier.ids import MAIN_SPACE, check_space, check_tenant, is_person
 from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx
+from artelier.pii.placeholder import disarmed
 
 PAGE_MAX = 1000
 """Rows of one answer."""
@@ -423,6 +425,13 @@ class Artifacts:
     # -- inside
 
     async def _write(self, wish: Wish) -> Artifact:
+        if is_person(self._door.principal):
+            key = await self._door.store.data_key(self._door.tenant)
+            if key.scrub is not None:  # what a person types stands for nobody
+                wish = replace(
+                    wish, content=disarmed(wish.content), metadata=disarmed(wish.metadata),
+                    interface=disarmed(wish.interface),
+                )  # fmt: skip
         for _ in range(ATTEMPTS_MAX):
             (append, blobs, artifact), guard = await self._plan(wish)
             try:

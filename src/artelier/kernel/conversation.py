@@ -95,7 +95,7 @@ class Conversation:
             message = message_from(item)
             content = encoded(message)
             if self._clean is not None:
-                content = self._clean(content, foreign=message.role == "user")
+                content = self._clean(content, foreign=True)
                 message = decode_message(content)
             ref, blob = self._keep(content)
             entry = Entry("m", ref)

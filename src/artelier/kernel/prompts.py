@@ -117,7 +117,10 @@ def _plain_parts(core: RunCore, messages: tuple[ChatMessage, ...], step: str) ->
         leading += 1
     parts: list[PromptPart] = []
     if leading:
-        parts.append(FixedPart(tag="system", messages=messages[:leading]))
+        system = messages[:leading]
+        if core.pii is not None:
+            system = decode_messages(core.clean(canonical(system), foreign=True))
+        parts.append(FixedPart(tag="system", messages=system))
     if messages[leading:]:
         parts.append(core.lists.part(messages[leading:], step=step))
     return parts
@@ -177,6 +180,8 @@ def assemble(
     pii: Counter[str] = Counter()
     parts = prompt.parts
     if core.pii is not None:
+        tools = decode_tools(core.clean(canonical(tools)))
+        output_schema = msgspec.json.decode(core.clean(canonical(output_schema)))
         parts = tuple([_scrubbed(core.pii, part, pii) for part in parts])
     request = compose(
         model=model, params=params, tools=tools, output_schema=output_schema,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -61,6 +62,18 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
         return f"<{mark}{found[1]}{found[2]}>"
 
     return _ANY.sub(told, text)
+
+
+def disarmed(value: Any) -> Any:
+    """JSON data that somebody typed, in which nothing is a placeholder; what is escaped stays as it is."""
+    if isinstance(value, str):
+        return PLACEHOLDER.sub(lambda found: f"<\\{found[0][1:]}", value) if "<" in value else value
+    if isinstance(value, dict):
+        given = cast("dict[Any, Any]", value)
+        return {disarmed(key): disarmed(item) for key, item in given.items()}
+    if isinstance(value, list | tuple):
+        return [disarmed(item) for item in cast("Sequence[Any]", value)]
+    return value
 
 
 def is_json(text: str) -> bool:

@@ -14,8 +14,9 @@ import msgspec
 
 from artelier.log.blobs import Secret
 from artelier.pii.detectors import find_all
-from artelier.pii.placeholder import escaped, placeholders_in, restored
+from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
 from artelier.pii.vault import Vault
+from artelier.pii.view import view_of
 from artelier.ports.pii import Detector
 
 MEMO_MAX = 4_096
@@ -26,9 +27,6 @@ CONTENTS_MAX = 256
 
 LABEL_CHARS = 200
 """Values up to this size are read with the name of their field before them: `phone: 0301234567`."""
-
-DENSE_CHARS = 2_000
-"""A text this long without a space is data in some encoding, and no words."""
 
 
 class Scrubber:
@@ -63,17 +61,19 @@ class Scrubber:
 
     def _replaced(self, text: str, start: int) -> str:
         """`text[start:]` with placeholders; what stands before is read and not changed."""
-        if len(text) >= DENSE_CHARS and _is_dense(text):
-            return text[start:]
+        view = view_of(text)
         pieces: list[str] = []
         at = start
-        for found in find_all(self._detectors, text):
-            if found.start < at:
+        for found in find_all(self._detectors, view.text):
+            begin, end = view.span(found.start, found.end)
+            if begin < at:
                 continue
-            shown = text[found.start : found.end]
-            pieces.append(text[at : found.start])
-            pieces.append(self.vault.placeholder_of(found.kind, found.normal, shown))
-            at = found.end
+            shown = view.text[found.start : found.end]
+            named = self.vault.placeholder_of(found.kind, found.normal, shown)
+            if shown.isdigit() and _is_bare(text, begin, end):
+                named = f'"{named}"'  # a number of JSON becomes a text
+            pieces += (text[at:begin], named)
+            at = end
         return text[start:] if not pieces else "".join((*pieces, text[at:]))
 
     def value(self, value: Any, *, label: str = "") -> Any:
@@ -108,21 +108,16 @@ class Scrubber:
         return done
 
     def _content(self, content: bytes) -> bytes:
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
+        encoding = _encoding_of(content)
+        if encoding is None:
             return content
-        if text[:1] not in '{["':
-            done = self.text(text)
-            return content if done == text else done.encode()
-        if self.text(_unescaped(text)) == _unescaped(text):
+        text = content.decode(encoding)
+        done = self.text(text)
+        if done == text:
             return content
-        try:
-            value = msgspec.json.decode(content)
-        except (msgspec.MsgspecError, RecursionError):
-            return self.text(text).encode()
-        done = self.value(value)
-        return content if done == value else msgspec.json.encode(done, order="deterministic")
+        if is_json(text) and not is_json(done):  # JSON in a text of JSON has quotes of its own
+            return msgspec.json.encode(self.value(msgspec.json.decode(content)))
+        return done.encode(encoding)
 
     def net(self, content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
         """Content as it may be stored, and the rows that must be stored with it."""
@@ -158,15 +153,19 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def _is_dense(text: str) -> bool:
-    return not any(space in text for space in " \n\t,;")
+def _is_bare(text: str, start: int, end: int) -> bool:
+    """Whether digits stand where JSON has a number."""
+    before, after = text[max(0, start - 20) : start].rstrip(), text[end : end + 20].lstrip()
+    return before[-1:] in (":", "[", ",") and after[:1] in (",", "]", "}")
 
 
-def _unescaped(text: str) -> str:
-    """JSON text as one reads it: an escape must hide no value and begin none."""
-    if "\\" not in text:
-        return text
-    return (
-        text.replace("\\\\", "\\").replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t")
-        .replace('\\"', '"')
-    )  # fmt: skip
+def _encoding_of(content: bytes) -> str | None:
+    """How to read content as text; None for what is none: a picture, numbers of a vector."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            return "utf-16" if len(content) % 2 == 0 else None
+        controls = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in content[:4096])
+        return None if controls else "latin-1"
+    return "utf-8"

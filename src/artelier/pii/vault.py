@@ -45,7 +45,7 @@ class Vault:
 
     def digest_of(self, kind: str, normal: str) -> bytes:
         """What a value is found by, whatever its spelling."""
-        return digest(self._naming, f"{kind}\0{normal}".encode(), "sha256")
+        return digest(self._naming, f"{kind}\0{normal}".encode(errors="surrogatepass"), "sha256")
 
     def placeholder_of(self, kind: str, normal: str, shown: str) -> str:
         """The placeholder of a value, made on first use. `shown` is the spelling that is kept."""
@@ -67,8 +67,10 @@ class Vault:
             return rows[0][0]
         generation = rows[0][1] + 1 if rows else 0
         code = digest(self._naming, key + generation.to_bytes(4, "big"), "sha256")
-        name = digest(self._naming, code + shown.encode(), "sha256")[:_NAME_BYTES]
-        sealed = name + self._sealer.seal(self._sealing, name, shown.encode())
+        name = digest(self._naming, code + shown.encode(errors="surrogatepass"), "sha256")[
+            :_NAME_BYTES
+        ]
+        sealed = name + self._sealer.seal(self._sealing, name, shown.encode(errors="surrogatepass"))
         made = ""
         for chars in range(CODE_CHARS, CODE_CHARS_MAX + 1, 2):  # longer where another value has it
             made = placeholder(kind, code, chars=chars)
@@ -113,7 +115,7 @@ class Vault:
             return ERASED
         name = sealed[:_NAME_BYTES]
         opened = self._sealer.unseal(self._sealing, name, sealed[_NAME_BYTES:])
-        return ERASED if opened is None else opened.decode()
+        return ERASED if opened is None else opened.decode(errors="replace")
 
     def forget(self) -> None:
         """Somebody erased values: ask the table again. What is not stored yet stays known."""
