@@ -14,11 +14,18 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
-from artelier.errors import External, MissingKey, NotGranted, ToolFailed, TransientError
+from artelier.errors import (
+    ArtelierError,
+    External,
+    MissingKey,
+    NotGranted,
+    ToolFailed,
+    TransientError,
+)
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool
 from artelier.tools.http_address import Resolver, addresses_of, system_resolver
@@ -30,7 +37,9 @@ from artelier.tools.http_rules import (
     parse_url,
     rule_for,
     rules_from,
+    secrets_of,
 )
+from artelier.tools.http_veil import Veil
 from artelier.tools.threads import DaemonThreads
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -40,6 +49,7 @@ TIMEOUT_S = 60.0
 REDIRECTS_MAX = 3
 SENT_BYTES_MAX = 256 * 1024
 RETRY_AFTER_MAX_S = 120.0
+KIND_CHARS_MAX = 200
 
 FREE_HEADERS = frozenset((
     "accept-language", "if-match", "if-modified-since", "if-none-match", "if-unmodified-since",
@@ -84,16 +94,28 @@ class Client:
     async def ask(
         self, url: str, method: str, body: Any, headers: Mapping[str, str], key: str
     ) -> dict[str, Any]:
-        """Errors: `ToolFailed` if nothing happened, `TransientError` if it may be tried again,
-        `Undecided`."""
+        """The status and the JSON of a reply. Neither it nor an error shows a secret of the rules.
+
+        Errors: `ToolFailed` if nothing happened, `TransientError` if it may be tried again, `Undecided`.
+        """
+        veil = Veil(secrets_of(self.rules, self.environ))
+        try:
+            return veil.value(await self._asked(url, method, body, headers, key))
+        except ArtelierError as error:
+            veil.error(error)
+            raise
+
+    async def _asked(
+        self, url: str, method: str, body: Any, headers: Mapping[str, str], key: str
+    ) -> dict[str, Any]:
         target = _target(url)
         sent, content = _prepared(method, body, headers, key)
         async with asyncio.timeout(self.timeout_s):
             for _ in range(REDIRECTS_MAX + 1):
-                reply, secrets = await self._once(target, method, sent, content)
+                reply = await self._once(target, method, sent, content)
                 onward = _onward(target, method, reply)
                 if onward is None:
-                    return _result(method, reply, secrets)
+                    return _result(method, reply)
                 if onward.origin != target.origin:
                     sent = {name: sent[name] for name in sent if name not in FREE_HEADERS}
                 target = onward
@@ -103,10 +125,10 @@ class Client:
 
     async def _once(
         self, target: Target, method: str, sent: Mapping[str, str], content: bytes | None
-    ) -> tuple[Reply, tuple[str, ...]]:
+    ) -> Reply:
         rule = _rule(self.rules, target)
         try:
-            own, secrets = rule.filled(self.environ)
+            own = rule.filled(self.environ)
         except MissingKey as error:
             raise ToolFailed(error.message, expected=error.expected, got=error.got) from None
         addresses = await _threads.run(
@@ -118,7 +140,7 @@ class Client:
         own = {name.lower(): value for name, value in own.items()}
         headers = {"host": target.authority, **sent, **own}
         try:
-            reply = await _threads.run(
+            return await _threads.run(
                 lambda: line.exchange(method, headers, content, timeout_s=self.timeout_s)
             )
         except NotSent as error:
@@ -133,7 +155,6 @@ class Client:
             raise
         finally:
             line.cut()
-        return reply, secrets
 
 
 def http_json_tool(
@@ -187,7 +208,7 @@ def _target(url: str) -> Target:
     try:
         return parse_url(url)
     except UnclearUrl as error:
-        raise ToolFailed(f"the URL {error}", got=repr(url)[:200]) from None
+        raise ToolFailed(f"the URL {error}", got=repr(url)) from None
 
 
 def _rule(rules: tuple[HttpRule, ...], target: Target) -> HttpRule:
@@ -250,12 +271,12 @@ def _onward(target: Target, method: str, reply: Reply) -> Target | None:
     return onward
 
 
-def _result(method: str, reply: Reply, secrets: tuple[str, ...]) -> dict[str, Any]:
+def _result(method: str, reply: Reply) -> dict[str, Any]:
     is_reading, status = method == "GET", reply.status
     if 200 <= status < 300 or (status == 304 and is_reading) or (status == 303 and not is_reading):
-        return {"status": status, "body": _value(reply, secrets, is_reading=is_reading)}
+        return {"status": status, "body": _value(reply, is_reading=is_reading)}
     said = f"the server answered {status}"
-    about = _about(reply, secrets)
+    about = _about(reply)
     if status == 429 or (is_reading and (status >= 500 or status == 408)):
         if is_reading:
             raise TransientError(said, got=about, retry_after_s=_seconds(reply.retry_after))
@@ -267,16 +288,16 @@ def _result(method: str, reply: Reply, secrets: tuple[str, ...]) -> dict[str, An
     raise Undecided(f"{said}: whether it did what was asked is not known", got=about)
 
 
-def _value(reply: Reply, secrets: tuple[str, ...], *, is_reading: bool) -> Any:
+def _value(reply: Reply, *, is_reading: bool) -> Any:
     """The JSON of a reply. What was done is done, whatever came back; but what was read must be readable."""
     if not reply.body.strip():
         return None
     problem = ""
     if reply.kind != "application/json" and not reply.kind.endswith("+json"):
-        problem = f"the reply is no JSON but {reply.kind[:80] or 'of no type'}"
+        problem = f"the reply is no JSON but {_kind(reply)}"
     else:
         try:
-            return _without(msgspec.json.decode(reply.body), secrets)
+            return msgspec.json.decode(reply.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             problem = "the reply says that it is JSON, and is none"
     if is_reading:
@@ -284,31 +305,21 @@ def _value(reply: Reply, secrets: tuple[str, ...], *, is_reading: bool) -> Any:
     return {"note": problem}
 
 
-def _about(reply: Reply, secrets: tuple[str, ...]) -> str | None:
-    """What a refusal says of itself, bounded."""
+def _kind(reply: Reply) -> str:
+    """Whole or not at all: of half a secret nobody sees that it is one."""
+    if len(reply.kind) > KIND_CHARS_MAX:
+        return "of a type too long to name"
+    return reply.kind or "of no type"
+
+
+def _about(reply: Reply) -> str | None:
+    """What a refusal says of itself; the error is bounded when it leaves."""
     if reply.kind != "application/json" and not reply.kind.endswith("+json"):
         return None
     try:
-        value = _without(msgspec.json.decode(reply.body), secrets)
+        return msgspec.json.encode(msgspec.json.decode(reply.body)).decode()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    return msgspec.json.encode(value).decode()[:1_000]
-
-
-def _without(value: Any, secrets: tuple[str, ...]) -> Any:
-    """The value without secrets of ours, which a server may send back."""
-    if not secrets:
-        return value
-    if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, "[secret]")
-        return value
-    if isinstance(value, list):
-        return [_without(item, secrets) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        pairs = cast("dict[str, Any]", value).items()
-        return {_without(key, secrets): _without(item, secrets) for key, item in pairs}
-    return value
 
 
 def _seconds(told: str | None) -> float | None:

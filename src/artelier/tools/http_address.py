@@ -19,13 +19,14 @@ Resolver = Callable[[str, int], Iterable[str]]
 _NEVER = tuple(
     ipaddress.ip_network(text)
     for text in (
-        "0.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "192.0.0.0/24", "192.0.2.0/24",
-        "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4",
+        "0.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.0/24",
+        "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4",
         "240.0.0.0/4", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::254/128",
     )
 )  # fmt: skip
 """Nobody's API: unspecified, link-local (where clouds keep their credentials), multicast, reserved, examples.
-Source: the special-purpose registries of IANA (RFC 6890), and the metadata addresses of AWS and Alibaba."""
+Source: the special-purpose registries of IANA (RFC 6890), and the metadata addresses of AWS, Alibaba
+and Azure."""
 
 _PRIVATE = tuple(
     ipaddress.ip_network(text)

@@ -130,7 +130,7 @@ class Line:
     def _reply(self, response: http.client.HTTPResponse) -> Reply:
         coding = (response.getheader("content-encoding") or "identity").strip().lower()
         if coding not in ("identity", "gzip", "x-gzip"):
-            raise Unusable("the reply is packed in a way that was not asked for", got=coding[:40])
+            raise Unusable("the reply is packed in a way that was not asked for", got=coding)
         unpack = zlib.decompressobj(31) if "gzip" in coding else None
         found = bytearray()
         taken = 0

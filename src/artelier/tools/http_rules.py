@@ -7,6 +7,7 @@ way, might read it the other way.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ from artelier.errors import InvalidConfig, MissingKey, NotGranted
 URL_CHARS_MAX = 4_000
 RULES_MAX = 1_000
 PORTS = {"http": 80, "https": 443}
+_PASSWORD_CHARS_MIN = 4
 
 _PLAIN = re.compile(r"[!-~]+")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -28,6 +30,8 @@ _NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _PATH_TRICKS = re.compile(r"%(?:2[eEfF5]|5[cC]|[01][0-9A-Fa-f]|7[fF])")
 """Dots, slashes, percent signs, backslashes and controls, encoded: some servers decode before they look."""
+_PARAMETERS = re.compile(r";|%3[bB]")
+"""What follows belongs to the segment before it, for some servers: `..;x` is `..` to them."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _VALUE = re.compile(r"(?P<before>(?:[!-~]+ )?)env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 _SECRET = re.compile(r"auth|cookie|key|token|secret|password|credential|session", re.IGNORECASE)
@@ -130,7 +134,7 @@ def _check_path(path: str, query: str) -> None:
             "has encoded dots, slashes, percent signs or control characters in its path"
         )
     for segment in path.split("/"):
-        if segment.partition(";")[0] in (".", ".."):
+        if _PARAMETERS.split(segment, maxsplit=1)[0] in (".", ".."):
             raise UnclearUrl("has . or .. in its path")
     try:
         unquote_to_bytes(path).decode()
@@ -181,10 +185,9 @@ class HttpRule:
             target.path == own.path or target.path.startswith(below)
         )
 
-    def filled(self, environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Headers with the secrets in place, and those secrets. Errors: `MissingKey`."""
+    def filled(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Headers with the secrets in place. Errors: `MissingKey`."""
         filled: dict[str, str] = {}
-        secrets: list[str] = []
         for name, value in self.headers.items():
             if (found := _VALUE.fullmatch(value)) is None:
                 filled[name] = value
@@ -197,8 +200,7 @@ class HttpRule:
                     got=f"{len(secret)} characters" if secret else "nothing",
                 )
             filled[name] = found["before"] + secret
-            secrets.append(secret)
-        return filled, tuple(secrets)
+        return filled
 
 
 def _check_header(name: object, value: object) -> None:
@@ -238,6 +240,33 @@ def rules_from(allow: Iterable[object]) -> tuple[HttpRule, ...]:
     return tuple(found)
 
 
+def secrets_of(rules: Iterable[HttpRule], environ: Mapping[str, str]) -> frozenset[str]:
+    """All secrets of the rules that are there, and the password in one that is `Basic`."""
+    found: set[str] = set()
+    for rule in rules:
+        for value in rule.headers.values():
+            if (named := _VALUE.fullmatch(value)) is None:
+                continue
+            if secret := environ.get(named["name"], "").strip():
+                found.add(secret)
+                if named["before"].lower() == "basic ":
+                    found.update(_credentials(secret))
+    return frozenset(found)
+
+
+def _credentials(secret: str) -> tuple[str, ...]:
+    """What stands in the base64 of `user:password`; some servers take the user for the key."""
+    try:
+        whole = base64.b64decode(secret, validate=True).decode()
+    except ValueError:
+        return ()
+    user, colon, password = whole.partition(":")
+    if not colon:
+        return ()
+    part = password if len(password) >= _PASSWORD_CHARS_MIN else user
+    return (whole, part) if len(part) >= _PASSWORD_CHARS_MIN else (whole,)
+
+
 def rule_for(rules: Iterable[HttpRule], target: Target) -> HttpRule:
     """The longest rule that allows a URL. Errors: `NotGranted`."""
     fitting = [rule for rule in rules if rule.allows(target)]
@@ -245,6 +274,6 @@ def rule_for(rules: Iterable[HttpRule], target: Target) -> HttpRule:
         raise NotGranted(
             "this URL is not on the list of allowed ones",
             expected=", ".join(rule.url for rule in rules)[:1_000] or "nothing: the list is empty",
-            got=f"{target.scheme}://{target.authority}{target.path}"[:300],
+            got=f"{target.scheme}://{target.authority}{target.path}",
         )
     return max(fitting, key=lambda rule: len(rule.url))
