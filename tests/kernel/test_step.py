@@ -14,9 +14,10 @@ import pytest
 from artelier import Kernel, Run, RunSuspended, tool
 from artelier.agents import AutonomousAgent, Worker
 from artelier.app import TenantKernel
-from artelier.errors import Conflict
+from artelier.errors import Conflict, RunStopped
 from artelier.kernel import RunCore
 from artelier.kernel import events as ev
+from artelier.log import Batch, Draft, StreamAppend, control_stream
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.crashes import Death, Deaths
 from tests.kernel.stage import (
@@ -158,6 +159,32 @@ def test_a_run_at_work_holds_after_the_cycle_at_hand(tmp_path: Path) -> None:
             await runs.cancel("r")
             await asyncio.gather(work, return_exceptions=True)
             assert (await runs.show("r"))["status"] == "cancelled"
+
+    play(scenario(), within_s=60)
+
+
+@pytest.mark.parametrize("on_wait", ["await", "suspend"])
+def test_a_cancel_that_comes_with_the_hold_ends_the_run(tmp_path: Path, on_wait: str) -> None:
+    """Both are obeyed in one go: after the pause there is nothing more that could wake the run."""
+
+    async def scenario() -> None:
+        gate = GateModel()
+        with open_kernel(tmp_path, gate) as kernel:
+            runs = kernel.for_tenant()
+            work = asyncio.create_task(looping(runs, on_wait=on_wait))
+            await gate.asked("r 1a")
+            await runs.step("r")
+            gate.answer("r 1a")
+            await gate.asked("r 1b")
+            command = Draft(ev.CommandGiven(verb="cancel"), 0, "user:eve")
+            append = StreamAppend(control_stream("default", "r"), [command])
+            await kernel.store.append(Batch(appends=[append]))
+            gate.answer("r 1b")
+            with pytest.raises(RunStopped):
+                await work
+            assert (await runs.show("r"))["status"] == "cancelled"
+            said = [kind for kind in await kinds(kernel) if kind in ("run.paused", "run.cancelled")]
+            assert said == ["run.paused", "run.cancelled"]
 
     play(scenario(), within_s=60)
 

@@ -514,12 +514,13 @@ class RunCore(ToolBounds):
     async def pause_over(self) -> None:
         """Return when nobody wants the run to pause (any more). Errors: as in `boundary`."""
         while self.paused:
-            if self.on_wait == "suspend":
-                raise RunSuspended(self.run_id, status="paused")
-            await self.wait_change(None, since=self.turn)
+            # Looked at before each wait: what was obeyed together with the pause wakes nobody any more.
             self.writer.check()
             if self.cancelled_reason is not None:
                 raise RunStopped(self.run_id, reason=self.cancelled_reason)
+            if self.on_wait == "suspend":
+                raise RunSuspended(self.run_id, status="paused")
+            await self.wait_change(None, since=self.turn)
 
     async def wait_change(self, seconds: float | None, *, since: int) -> None:
         """Return when a command took effect or after that much time of the run's clock.
