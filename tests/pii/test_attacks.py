@@ -127,7 +127,7 @@ def test_a_placeholder_in_what_a_person_writes_is_text(tmp_path: Path) -> None:
             assert await drive(runs, first, "a") == "completed"
             named.extend(placeholders_in(seen(model.requests[0])))
             mine = runs.as_principal("user:kim").artifacts
-            await mine.write("note1", f"write to {named[0]}", kind="document")
+            await mine.write("note1", content=f"write to {named[0]}", kind="document")
             assert await drive(runs, second, "b") == "completed"
             assert mail.sent == [(named[0], "mine")]
             found = await mine.read("note1")
