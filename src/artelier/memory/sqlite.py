@@ -27,7 +27,7 @@ VIEWS: tuple[View, ...] = (
     skills_view,
     memory_view,
 )
-"""The first of a kernel's store, so that its commands read, verify and show such a file as well."""
+"""Some of a kernel's store, in its order, so that its commands read, verify and show such a file as well."""
 
 
 class SQLiteMemoryStore:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artelier.kernel.fence import fenced
-from artelier.missions import prompts
+from artelier.missions import acting, prompts
 from artelier.missions.definition import Decision, Plan, Verdict, slug_of
 from artelier.missions.faults import Grounds, Judged, faults_of
 from artelier.missions.proof import void_of
@@ -141,6 +141,8 @@ class _Work:
             reply = self._asked("decision-1", number, schema=Decision.model_json_schema())
             decision = Decision.model_validate(json.loads(reply.text), strict=True)
             decisions.append(decision)
+            if acting.lacks(decision, self.outputs):
+                break  # the task is blocked
             said, passed = self._acted(decision, number)
             if passed:
                 return Done(passed=True, decisions=decisions, outputs=self._refs())

@@ -65,9 +65,11 @@ def test_what_it_cannot_do_fails_and_says_why(tmp_path: Path) -> None:
     shown, tasks = in_desk(tmp_path, lambda desk: mission(desk, "Write a poem about rugs"))
 
     assert shown["status"] == "failed"
-    assert tasks[0]["status"] == "failed" and tasks[0]["reason"] == "max_iterations"
+    assert (tasks[0]["status"], tasks[0]["reason"]) == ("blocked", "missing_input")
+    assert tasks[0]["message"].startswith("This cannot be answered with what is there: ")
+    assert "Missing: data that answers: " in tasks[0]["message"]
     assert tasks[0]["outputs"] == []
-    assert tasks[1]["status"] == "blocked"
+    assert (tasks[1]["status"], tasks[1]["reason"]) == ("blocked", "dependency_failed")
 
 
 GOAL = "Which product sold best in May?"
@@ -107,7 +109,8 @@ def test_steering_changes_which_actions_are_chosen(
 def test_a_task_whose_tool_is_off_ends_without_an_output(tmp_path: Path) -> None:
     task = in_desk(tmp_path, lambda desk: steered(desk, {"tools": {"query_sql": False}}))
 
-    assert task["status"] == "failed" and task["reason"] == "max_iterations"
+    assert (task["status"], task["reason"]) == ("blocked", "missing_input")
+    assert "query_sql" in task["message"], "it says which tool it lacks"
     assert task["outputs"] == []
     assert "query_sql" not in actions(task)
 
