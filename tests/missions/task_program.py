@@ -1,13 +1,16 @@
-"""A task as a program, for tests that kill it: `python -m tests.missions.task_program FOLDER`.
+"""A task as a program, for tests that kill it: `python -m tests.missions.task_program FOLDER [POINT]`.
 
 What its tools do to the outside stands in the file `world`, a line each. It prints how the task stands in the
-end. The model decides by the request alone, so a process that goes on says what the first would.
+end. At POINT it kills itself. The model decides by the request alone, so a process that goes on says what the
+first would.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,9 @@ from tests.missions.task_stage import (
     verdict,
     write,
 )
+
+ITERATIONS = 20
+"""Five are needed; each kill may cost one more."""
 
 PAY = decide("use_tool", tool="pay", input={"to": "ana"})
 
@@ -68,21 +74,25 @@ def tools(folder: Path) -> list[Any]:
     return [tool(side_effect=True, probe=found)(pay), tool(side_effect=False)(sales_of)]
 
 
-def opened(folder: Path) -> Kernel:
+def opened(folder: Path, deadly: str = "") -> Kernel:
+    def die(point: str) -> None:
+        if point == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     model = ScriptedModel(answer)
     return Kernel.open(
         folder / "state.db", models={"m": model}, tools=tools(folder), environ={},
-        policy=Policy(backoff_s=0.0),
+        policy=Policy(backoff_s=0.0), fault=die,
     )  # fmt: skip
 
 
-async def main(folder: Path, task: str = TASK) -> dict[str, Any]:
-    with opened(folder) as kernel:
+async def main(folder: Path, deadly: str = "", *, task: str = TASK) -> dict[str, Any]:
+    with opened(folder, deadly) as kernel:
         desk = kernel.for_tenant()
         job = await recorded_job(desk, task)
         if job is None:
             rows = await kernel.store.query("SELECT 1 FROM tasks WHERE task = ?", (TASK,))
-            job = await make_task(desk, max_iterations=6) if not rows else await again()
+            job = await make_task(desk, max_iterations=ITERATIONS) if not rows else await again()
         result = await drive_task(desk, task, job)
         return {
             "status": result.status, "reason": result.reason, "outputs": result.outputs,
@@ -93,7 +103,7 @@ async def main(folder: Path, task: str = TASK) -> dict[str, Any]:
 async def again() -> Any:
     """The job of a task whose artifact is there, and whose run is not."""
     with Kernel.open(":memory:", environ={}) as kernel:
-        return await make_task(kernel.for_tenant(), max_iterations=6)
+        return await make_task(kernel.for_tenant(), max_iterations=ITERATIONS)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -43,9 +44,9 @@ from tests.missions.test_task_acts import agent
 ENDED = {"status": "done", "reason": "", "outputs": ["m/report@2"], "text": REPORT}
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder: Path, *deadly: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.missions.task_program", str(folder)], text=True,
+        [sys.executable, "-m", "tests.missions.task_program", str(folder), *deadly], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -86,6 +87,22 @@ def test_a_task_killed_again_and_again_still_ends(tmp_path: Path) -> None:
     assert kills >= 2
     assert ended == ENDED
     assert deeds(tmp_path)["pay"] == 1
+
+
+@pytest.mark.slow
+def test_a_call_that_was_cut_off_again_and_again_is_no_circle(tmp_path: Path) -> None:
+    """Each death comes before the call has done anything; the same decision is the right one then."""
+    for _ in range(4):
+        process = start(tmp_path, "tool.requested")
+        process.communicate(timeout=90)
+        assert process.returncode == -signal.SIGKILL
+
+    ended = json.loads(json.dumps(asyncio.run(task_program.main(tmp_path))))
+
+    assert ended == ENDED
+    assert deeds(tmp_path)["pay"] == 1
+    again = asyncio.run(_replayed(tmp_path))
+    assert (again.status, again.result["iterations"]) == ("completed", 8)
 
 
 def _events(database: Path) -> int:

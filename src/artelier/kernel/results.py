@@ -57,6 +57,8 @@ class ToolResult:
     """Canonical JSON of the value."""
     shown: bytes | None = None
     """What a model is shown instead of a large value: preview, size and ref, as JSON."""
+    settled_by: str = ""
+    """Who told the outcome of a call that was cut off, `probe` or `person`; empty of any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

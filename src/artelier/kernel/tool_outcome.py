@@ -120,7 +120,7 @@ async def complete(
         core.writer.note(event, blobs)
     return ToolResult(
         value=value, ref=artifact or None, is_error=is_error, key=key, call_id=ask.call_id,
-        content=content, shown=shown,
+        content=content, shown=shown, settled_by=settled_by,
     )  # fmt: skip
 
 
@@ -164,24 +164,24 @@ def preview(content: bytes, ref: str) -> bytes:
 
 async def replayed(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
     outcome = recorded.outcome
-    artifact, large = "", False
+    artifact, large, settled_by = "", False, ""
     if isinstance(outcome, ev.ToolRefused):
         content, is_error = await core.load(outcome.result), True
     elif isinstance(outcome, ev.ToolReconciled):
         content = await core.load(outcome.result) if outcome.result else b"null"
-        is_error = outcome.answer == "failed"
+        is_error, settled_by = outcome.answer == "failed", "person"
         large = len(content) > core.result_bytes_max
     else:
         completed = cast(ev.ToolCompleted, outcome)
         content, is_error = await core.load(completed.result), completed.is_error
-        artifact = completed.artifact
+        artifact, settled_by = completed.artifact, completed.settled_by
         # As it was shown then, whatever the limit is now: else the next prompt would be another one.
         large = bool(artifact) or completed.preview
     check_arguments(core, recorded, ask)
     return ToolResult(
         value=msgspec.json.decode(content), ref=artifact or None, is_error=is_error, replayed=True,
         key=recorded.key, call_id=ask.call_id, content=content,
-        shown=preview(content, artifact) if large else None,
+        shown=preview(content, artifact) if large else None, settled_by=settled_by,
     )  # fmt: skip
 
 

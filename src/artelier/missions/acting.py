@@ -58,7 +58,7 @@ def claimed() -> Acted:
     return Acted(said=(template("claimed-1"),), led_to=digest("claimed"))
 
 
-def lacks(decision: Decision, outputs: Collection[Output]) -> bool:
+def lacks(decision: Decision, outputs: Collection[object]) -> bool:
     """Whether a claim without any output names what is missing: such a claim can mean nothing else."""
     named = (decision.target or "").strip()
     return decision.action == "complete_task" and bool(named) and not outputs
@@ -79,8 +79,11 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
         given, _ = run.core.keep_json(decision.input or {})  # stored with the call
         content = run.core.keep(result.content)[0]
         source = Source(name[:200], result.key, content, given, made)
+    # A call that was cut off before it did anything says nothing of the decision, which may be made again.
+    torn = result.key if result.is_error and result.settled_by else ""
     return Acted(
-        said=(told, fenced(shown, source=name, trust=trust)), led_to=digest(name, result.content),
+        said=(told, fenced(shown, source=name, trust=trust)),
+        led_to=digest(name, result.content, *([torn] if torn else [])),
         step=result.key, is_error=result.is_error, code=_code(result) if result.is_error else "",
         source=source,
     )  # fmt: skip
