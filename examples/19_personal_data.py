@@ -1,4 +1,4 @@
-"""A model works with people's data and never sees it; one tool is given the real address, and so is the person."""
+"""A model works with people's data and never sees it; one tool and the person get the real address."""
 
 import asyncio
 import secrets

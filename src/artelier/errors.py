@@ -234,7 +234,7 @@ class LimitReached(Exhausted):
 
 
 class PatternTimeout(Exhausted):
-    """A tenant's pattern took too long over a text: fact `kind`. The text was not searched and goes nowhere."""
+    """A tenant's pattern took too long over a text: fact `kind`. The text was not read and goes nowhere."""
 
     code = "pattern_timeout"
 

@@ -71,8 +71,8 @@ def test_proposals_load_nothing_heavy(shell: Shell) -> None:
     worked(shell)
     code = (
         "import atexit, sys\n"
-        "atexit.register(lambda: print('heavy:', {'duckdb', 'fastapi', 'rich', 'artelier.app', 'artelier.kernel'}"
-        " & set(sys.modules), file=sys.stderr))\n"
+        "atexit.register(lambda: print('heavy:', {'duckdb', 'fastapi', 'rich', 'artelier.app',"
+        " 'artelier.kernel'} & set(sys.modules), file=sys.stderr))\n"
         "from artelier.cli import main\nmain(['x'])"
     )
     environ = {

@@ -19,7 +19,8 @@ async def gc(
 ) -> None:
     """Remove stored content that nothing refers to.
 
-    Of all tenants; the file shrinks. Content from before there was a vault key is sealed. Prompts, artifacts and exports are as before.
+    Of all tenants; the file shrinks. Content from before there was a vault key is sealed. Prompts, artifacts
+    and exports are as before.
     """
     async with call.kernel() as kernel:
         with call.screen.working("looking for what is referred to"):

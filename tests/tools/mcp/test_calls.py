@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
+from artelier.kernel.compensation import compensate_of
 from artelier.tools.mcp import McpTool, definition_hash
 from artelier.tools.skills.source import ToolSource
 from tests.tools.contexts import Recorder
@@ -153,13 +154,17 @@ def test_a_server_is_a_source_of_skills(rogue: Rogue) -> None:
 
 def test_a_call_can_be_undone_if_the_developer_says_how(shop: Rogue) -> None:
     def refund(arguments: dict[str, object], result: object, context: object) -> object:
-        return {"refunded": arguments, "of": result, "kept": refund}  # no JSON: it happened all the same
+        return {
+            "refunded": arguments,
+            "of": result,
+            "kept": refund,
+        }  # no JSON: it happened all the same
 
     async def work() -> None:
         async with shop(compensate={"pay": refund}) as server:
             tools = await by_name(server)
-            assert tools["add"].compensate is None
-            undo = tools["pay"].compensate
+            assert compensate_of(tools["add"]) is None
+            undo = compensate_of(tools["pay"])
             assert undo is not None
             assert await undo({"amount": 3}, {"id": 1}, Recorder().context()) is None
 

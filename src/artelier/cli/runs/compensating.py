@@ -36,8 +36,8 @@ async def compensate(
 ) -> int:
     """Undo what a run has done, the newest first.
 
-    Its tools say how, with `compensate`. The run must have ended, and stays what it is. What is undone is undone once: after a failure, a question
-    or an unknown outcome the same command goes on.
+    Its tools say how, with `compensate`. The run must have ended, and stays what it is. What is undone is
+    undone once: after a failure, a question or an unknown outcome the same command goes on.
     """
     found = [] if tools is None else _tools_of(tools)
     async with call.kernel(tools=found) as kernel:

@@ -16,7 +16,5 @@ async def usable_tools(store: Store, tenant: str, tools: Mapping[str, ToolPort])
     rows = await store.query("SELECT grants FROM tenants WHERE tenant = ?", (tenant,))
     grants: list[str] = msgspec.json.decode(rows[0][0], type=list[str]) if rows else []
     return frozenset(
-        name
-        for name, tool in tools.items()
-        if granted(grants, tool.grant or f"tools:{name}")
+        name for name, tool in tools.items() if granted(grants, tool.grant or f"tools:{name}")
     )
