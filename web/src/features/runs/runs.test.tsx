@@ -234,7 +234,7 @@ describe("one run", () => {
     const user = open("churn/figures", forked);
     await user.click(screen.getByRole("tab", { name: "Compare" }));
 
-    expect(screen.getByText(/4 events are shared; they part at place 5/)).toBeDefined();
+    expect(screen.getByText(/They share 4 events and part at place 5/)).toBeDefined();
     const parting = await screen.findByRole("region", { name: "Where they part" });
     expect(parting.textContent).toContain("First difference at step c2/decision: request in steering");
     expect(within(parting).getByText("thorough")).toBeDefined();
