@@ -48,7 +48,7 @@ settings.register_profile(
 settings.register_profile(
     "full",
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     print_blob=True,
     suppress_health_check=_SLOW_MACHINE,
