@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import struct
+import zoneinfo
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from artelier.agents import Worker
 from artelier.agents.schedules.firing import fire_due
-from artelier.errors import Conflict
+from artelier.errors import Conflict, InvalidRequest
 from artelier.testing import ManualClock
 from tests.schedules.stage import MINUTE_S, TENANT, Stage, play, us, utc
 
@@ -265,6 +268,90 @@ def test_a_run_of_somebody_else_under_that_id_is_left_alone(tmp_path: Path) -> N
             assert (await stage.desk.schedules.get("s"))["last_skip"] == "run_exists"
 
     play(scenario())
+
+
+def test_a_year_forward_and_back_again_fires_once_for_it_and_nothing_twice(tmp_path: Path) -> None:
+    year_s = 365 * 24 * HOUR_S
+
+    async def scenario() -> None:
+        with Stage(tmp_path) as stage:
+            await stage.add(every="1h")
+            await stage.add("walled", cron="30 2 * * *", timezone="Europe/Berlin")
+            await stage.passes(HOUR_S)
+            assert await stage.passes(year_s) == 2
+            [_, _, (_, data)] = await stage.events()
+            assert data["missed"] == 1_000, "counted so far, and no further"
+            [_, (_, data)] = await stage.events("walled")
+            assert (utc(data["due_us"]), data["missed"]) == ("2027-03-28T01:00:00", 364)
+        back = ManualClock(start_us=us("2026-03-28T13:30:00"))
+        with Stage(tmp_path, clock=back) as again:
+            assert [await again.passes(30 * 24 * HOUR_S) for _ in range(5)] == [0] * 5
+            shown = await again.desk.schedules.get("s")
+            assert utc(shown["next_due_us"]) == "2027-03-28T14:00:00"
+            await again.desk.schedules.pause("s")
+            await again.desk.schedules.resume("s")
+            assert await again.passes(HOUR_S) == 1, "resumed, it goes by the clock that is"
+            runs = await again.runs()
+            assert len(runs) == len(set(runs)) == 3
+
+    play(scenario())
+
+
+def test_a_thousand_schedules_that_are_due_at_once_start_a_run_each(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with Stage(tmp_path) as stage:
+            names = [f"s{number}" for number in range(1_000)]
+            await asyncio.gather(*(stage.add(name) for name in names))
+            stage.clock.advance(HOUR_S)
+
+            counts = [await fire_due(stage.kernel.services) for _ in range(11)]
+
+            assert counts == [100] * 10 + [0]
+            rows = await stage.kernel.store.query(
+                "SELECT count(*), count(DISTINCT run) FROM schedule_firings WHERE open = 1"
+            )
+            assert rows == [(1_000, 1_000)]
+
+    play(scenario())
+
+
+def test_a_time_zone_that_this_machine_lost_stops_no_other_schedule(tmp_path: Path) -> None:
+    zones = tmp_path / "zones"
+    (zones / "Test").mkdir(parents=True)
+    (zones / "Test/Lost").write_bytes(
+        b"TZif"
+        + bytes(16)
+        + struct.pack(">6l", 0, 0, 0, 0, 1, 4)
+        + struct.pack(">lbb", 0, 0, 0)
+        + b"UTC\0"
+    )
+
+    async def scenario() -> None:
+        with Stage(tmp_path) as stage:
+            await stage.add("lost", cron="0 * * * *", timezone="Test/Lost")
+            await stage.add("other", every="1h")
+            (zones / "Test/Lost").unlink()
+            ZoneInfo.clear_cache()
+
+            assert await stage.passes(HOUR_S) == 1, "left to a worker that knows the zone"
+            assert await stage.kinds("lost") == ["added"]
+            assert await stage.passes(HOUR_S) == 1
+
+            shown = await stage.desk.schedules.get("lost")
+            assert (shown["status"], shown["reason"]) == ("paused", "unknown_zone")
+            with pytest.raises(InvalidRequest, match="install tzdata"):
+                await stage.desk.schedules.resume("lost")
+            await stage.desk.schedules.change("lost", timezone="Europe/Berlin")
+            await stage.desk.schedules.resume("lost")
+            assert await stage.passes(HOUR_S) == 2
+
+    before = zoneinfo.TZPATH
+    zoneinfo.reset_tzpath(to=[str(zones), *before])
+    try:
+        play(scenario())
+    finally:
+        zoneinfo.reset_tzpath(to=before)
+        ZoneInfo.clear_cache()
 
 
 # By hand

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,7 @@ from artelier.agents import Worker
 from artelier.clock import SystemClock
 from tests.processes import PATIENCE_S, killed_at_last
 
-FIRINGS = 12
+FIRINGS = 24
 KILLS = 8
 SECOND_US = 1_000_000
 
@@ -41,36 +42,71 @@ def rows(database: Path, sql: str) -> list[tuple[Any, ...]]:
         return db.execute(sql).fetchall()
 
 
+OVERLAPS = ("skip", "queue", "cancel_running", "allow")
 FIRED = "SELECT count(*) FROM events WHERE kind = 'schedule.fired'"
 DECIDED = (
     "SELECT e.kind, e.data FROM events e JOIN streams s ON s.id = e.stream"
-    " WHERE s.name = 'schedule:s' AND e.kind IN ('schedule.fired', 'schedule.skipped') ORDER BY e.seq"
+    " WHERE s.name = 'schedule:{}' AND e.kind IN ('schedule.fired', 'schedule.skipped', 'schedule.queued')"
+    " ORDER BY e.seq"
 )
-STARTS = (
-    "SELECT s.name, count(*) FROM events e JOIN streams s ON s.id = e.stream"
-    " WHERE e.kind = 'run.started' AND s.name LIKE 'run:s/%' GROUP BY s.name"
+LIVES = (
+    "SELECT s.name, e.kind FROM events e JOIN streams s ON s.id = e.stream"
+    " WHERE e.kind IN ('run.started', 'run.completed', 'run.cancelled', 'run.failed')"
+    " AND s.name LIKE 'run:{}/%' ORDER BY e.position"
 )
 
 
 async def made(database: Path, folder: Path) -> None:
+    """A schedule for each way of overlapping, all due every second."""
     with Kernel.open(database, environ={}) as kernel:
-        await kernel.for_tenant().schedules.add(
-            "s", every="1s", goal="Sum the amount by region", model="offline", solo=True,
-            workspace=str(folder), overlap="allow",
-        )  # fmt: skip
+        for overlap in OVERLAPS:
+            await kernel.for_tenant().schedules.add(
+                overlap, every="1s", goal="Sum the amount by region", model="offline", solo=True,
+                workspace=str(folder), overlap=overlap,
+            )  # fmt: skip
 
 
 async def settled(database: Path) -> dict[str, Any]:
-    """The schedule, paused, when all that it has fired has ended."""
+    """The schedules, paused, when all that they have fired has ended."""
     with Kernel.open(database, environ={}) as kernel:
-        await kernel.for_tenant().schedules.pause("s")
+        desk = kernel.for_tenant()
+        for name in OVERLAPS:
+            await desk.schedules.pause(name)
         drives = Worker(kernel, kernel.services)
         until = time.monotonic() + PATIENCE_S
         while rows(database, "SELECT 1 FROM schedule_firings WHERE open = 1"):
             assert time.monotonic() < until, "a firing does not end"
             await drives.once()
             await SystemClock().sleep(0.05)
-        return await kernel.for_tenant().schedules.get("s")
+        return {name: await desk.schedules.get(name) for name in OVERLAPS}
+
+
+def assert_each_time_once(database: Path, name: str) -> None:
+    """Each time is decided about once, or counted; one that has waited in the queue is fired later."""
+    decided: list[dict[str, Any]] = []
+    queued: set[int] = set()
+    for kind, text in rows(database, DECIDED.format(name)):
+        data = json.loads(text)
+        if kind != "schedule.queued" and data["due_us"] in queued:
+            queued.remove(data["due_us"])
+            continue
+        if kind == "schedule.queued":
+            queued.add(data["due_us"])
+        decided.append(data)
+    for before, after in pairwise(decided):
+        between = (after["due_us"] - before["due_us"]) // SECOND_US
+        assert between == 1 + after.get("missed", 0)
+
+
+def assert_one_after_the_other(lives: list[tuple[str, str]]) -> None:
+    """No run has started while an earlier one had not ended."""
+    alive: set[str] = set()
+    for run, kind in lives:
+        if kind == "run.started":
+            assert not alive
+            alive.add(run)
+        else:
+            alive.discard(run)
 
 
 @pytest.mark.slow
@@ -104,11 +140,13 @@ def test_killed_workers_fire_each_time_once_and_start_each_firing(tmp_path: Path
 
     shown = asyncio.run(settled(database))
 
-    decided = [json.loads(data) for _, data in rows(database, DECIDED)]
-    for before, after in pairwise(decided):
-        between = (after["due_us"] - before["due_us"]) // SECOND_US
-        assert between == 1 + after.get("missed", 0), "each time is decided once, or counted"
-    starts = dict(rows(database, STARTS))
-    assert set(starts.values()) == {1}
-    assert len(starts) == shown["firings"] == rows(database, FIRED)[0][0]
-    assert {one["status"] for one in shown["runs"]} == {"completed"}
+    for name in OVERLAPS:
+        assert_each_time_once(database, name)
+        lives = rows(database, LIVES.format(name))
+        starts = Counter(run for run, kind in lives if kind == "run.started")
+        assert set(starts.values()) == {1}
+        assert len(starts) == shown[name]["firings"]
+        ends = {"completed", "cancelled"} if name == "cancel_running" else {"completed"}
+        assert {one["status"] for one in shown[name]["runs"]} <= ends
+        if name in ("skip", "queue"):
+            assert_one_after_the_other(lives)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.agents.schedules.timing import (
+    EVERY_S_MAX,
+    LAST_US,
     MISSED_MAX,
     SECOND_US,
     Timing,
     checked_timing,
+    compact,
     interval,
     seconds_of,
 )
@@ -140,6 +145,99 @@ def test_times_ascend_through_a_whole_year_of_changes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("zone", "forward", "back"),
+    [
+        ("America/New_York", "2026-03-08", "2026-11-01"),
+        ("America/Santiago", "2026-09-06", "2026-04-05"),  # at midnight: the day has no 0:30
+        ("Africa/Casablanca", "2026-03-22", "2026-02-15"),  # the other way around, for Ramadan
+        ("Europe/Dublin", "2026-03-29", "2026-10-25"),  # its winter is the exception in the tables
+        ("Australia/Lord_Howe", "2026-10-04", "2026-04-05"),  # by half an hour
+        ("Asia/Kathmandu", "2026-03-29", "2026-10-25"),  # never, but +05:45
+    ],
+)
+@pytest.mark.parametrize("line", ["30 0 * * *", "15 1 * * *", "30 2 * * *", "45 3 * * *"])
+def test_a_daily_time_comes_once_a_day_whichever_way_the_clock_jumps(
+    zone: str, forward: str, back: str, line: str
+) -> None:
+    for day in (forward, back):
+        middle = datetime.fromisoformat(day)
+        start = (middle - timedelta(days=2)).isoformat()
+        found = times(cron(line, zone), f"{start[:10]}T12:00:00", 3)
+        walls = [
+            datetime.fromtimestamp(us(one) / 1e6, UTC).astimezone(ZoneInfo(zone)) for one in found
+        ]
+
+        assert [later.toordinal() - one.toordinal() for one, later in pairwise(walls)] == [1, 1]
+        minute, hour = (int(part) for part in line.split()[:2])
+        kept = [(wall.hour, wall.minute) == (hour, minute) for wall in walls]
+        assert kept.count(False) <= 1, "only the time that the clock leaves out is another"
+
+
+# At the end of time, and beyond what is sensible
+
+
+@pytest.mark.parametrize("line", ["* * * * *", "30 2 * * *", "0 0 1 1 *", "0 0 29 2 *"])
+@pytest.mark.parametrize("zone", ["UTC", BERLIN, "Asia/Tokyo", "Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize("year", [9_930, 9_998, 9_999])
+def test_at_the_end_of_the_calendar_there_is_no_next_time(line: str, zone: str, year: int) -> None:
+    timing, at = cron(line, zone), us(f"{year}-12-30T23:59:30")
+
+    while (following := timing.after(at)) is not None and year > 9_990 and line != "* * * * *":
+        assert following > at
+        at = following
+
+    assert timing.after(LAST_US) is None
+    assert timing.due(at, LAST_US * 100).due_us <= LAST_US
+
+
+def test_an_interval_ends_with_the_calendar_too() -> None:
+    timing = Timing(every_s=86_400, anchor_us=0)
+
+    assert timing.after(LAST_US) is None
+    assert timing.due(0, LAST_US * 100) == (LAST_US, MISSED_MAX, None)
+    with pytest.raises(InvalidRequest, match="beyond the year 9999"):
+        compact(LAST_US + SECOND_US)
+
+
+_FIELD = st.text(alphabet="0123456789*/,-#LW?JANMON ", max_size=8)
+
+
+@given(
+    line=st.one_of(
+        st.lists(_FIELD, min_size=5, max_size=5).map(" ".join), st.text(max_size=40),
+        st.lists(st.sampled_from(["*", "*/7", "0", "59", "1-5", "29", "31", "2", "L", "LW", "5L",
+                                  "1#5", "*/29", "12", "7"]), min_size=5, max_size=5).map(" ".join),
+    ),
+    zone=st.sampled_from(["UTC", BERLIN, "America/Santiago"]),
+    at_s=st.integers(-62_000_000_000, 253_402_300_799),
+)  # fmt: skip
+def test_any_text_is_a_line_with_ascending_times_or_refused(
+    line: str, zone: str, at_s: int
+) -> None:
+    try:
+        timing = checked_timing(cron=line, every=None, zone=zone, now_us=0)
+    except InvalidRequest:
+        return
+    at: int | None = at_s * SECOND_US
+    for _ in range(3):
+        assert at is not None
+        following = timing.after(at)
+        if following is None:
+            break
+        assert at < following <= LAST_US
+        assert compact(following)
+        at = following
+
+
+@given(every=st.one_of(st.text(max_size=30), st.integers(), st.floats(), st.binary(max_size=5)))
+def test_anything_is_an_interval_of_some_seconds_or_refused(every: object) -> None:
+    try:
+        assert 1 <= seconds_of(every) <= EVERY_S_MAX
+    except InvalidRequest as error:
+        assert "not an interval" in str(error)
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"), [("30s", 30), ("5m", 300), ("1h30m", 5_400), ("1w", 604_800), (90, 90)]
 )
 def test_an_interval_can_be_said_in_several_ways(text: str | int, seconds: int) -> None:
@@ -165,7 +263,9 @@ def test_what_is_no_cron_line_is_refused(line: object) -> None:
         checked_timing(cron=line, every=None, zone=None, now_us=us("2026-01-01T00:00:00"))
 
 
-@pytest.mark.parametrize("zone", ["", "Mars", "../etc/passwd", "/etc/passwd", "Europe", 5, "a\0b"])
+@pytest.mark.parametrize("zone", ["", "Mars", "../etc/passwd", "/etc/passwd", "Europe", 5, "a\0b",
+                                  "posixrules", "localtime", "right/UTC", "posix/UTC", "Factory",
+                                  "\ud800", "E" * 5_000, "europe/berlin\n"])  # fmt: skip
 def test_what_is_no_zone_is_refused(zone: object) -> None:
     with pytest.raises(InvalidRequest, match="unknown time zone"):
         checked_timing(cron="0 0 * * *", every=None, zone=zone, now_us=0)

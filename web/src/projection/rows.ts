@@ -262,7 +262,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
     "run",
     "schedule",
     said("paused", text(event, "reason"), event.texts["note"]),
-    text(event, "reason") === "failures",
+    text(event, "reason") !== "",
   ],
   "schedule.failed": (event) => [
     "run",

@@ -18,6 +18,9 @@ OPEN_MAX = 100
 GRACE_US = 60_000_000
 """With `catch_up="none"`, a time is missed when it is noticed later than this: a restart is no absence."""
 
+ELSEWHERE_US = 300_000_000
+"""How long what this worker lacks (a loop, a model, its key, a time zone) is left to another one."""
+
 
 class Schedule(NamedTuple):
     """A row of the view; names are those of its columns."""
@@ -70,7 +73,7 @@ class Around(NamedTuple):
 
 
 def time_at_hand(schedule: Schedule, now_us: int) -> Due | None:
-    """The time that a decision is about; None if there is none now."""
+    """The time that a decision is about; None if there is none now. Errors: `UnknownZone`."""
     if schedule.queued_us is not None and schedule.look_us == 0:
         return Due(schedule.queued_us, 0, schedule.next_due_us)
     if schedule.next_due_us is None or schedule.next_due_us > now_us:
@@ -79,7 +82,10 @@ def time_at_hand(schedule: Schedule, now_us: int) -> Due | None:
 
 
 def decide(schedule: Schedule, around: Around, *, now_us: int) -> EventData | None:
-    """The event that a look at a schedule leads to; None if it is not due after all."""
+    """The event that a look at a schedule leads to; None if it is not due after all.
+
+    Errors: `UnknownZone`.
+    """
     if schedule.status != "active":
         return None
     if 0 < schedule.max_failures <= schedule.failures:

@@ -48,7 +48,7 @@ class SchedulePaused(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """It fires no more until it is resumed."""
 
     reason: str = ""
-    """`failures` if it paused itself; else a person did."""
+    """`failures` or `unknown_zone` if it paused itself; else a person did."""
     note: BlobRef | None = None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.deciding import (
+    ELSEWHERE_US,
     OPEN_MAX,
     Around,
     Schedule,
@@ -19,7 +20,7 @@ from artelier.agents.schedules.deciding import (
     fired,
     time_at_hand,
 )
-from artelier.agents.schedules.timing import SECOND_US, Due
+from artelier.agents.schedules.timing import SECOND_US, Due, UnknownZone
 from artelier.errors import Conflict, SequenceConflict
 from artelier.kernel.services import Services
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx
@@ -72,9 +73,16 @@ async def waiting(
 
 async def _look(services: Services, schedule: Schedule, now_us: int) -> int:
     """1 if a decision was written; 0 if nothing is due, or somebody else was faster."""
-    due = time_at_hand(schedule, now_us)
-    around = await _around(services, schedule, due)
-    event = decide(schedule, around, now_us=now_us)
+    due, around = None, None
+    event: EventData | None
+    try:
+        due = time_at_hand(schedule, now_us)
+        around = await _around(services, schedule, due)
+        event = decide(schedule, around, now_us=now_us)
+    except UnknownZone:  # one such schedule must not keep the others from being looked at
+        if now_us - (schedule.next_due_us or now_us) < ELSEWHERE_US:
+            return 0
+        event = ev.SchedulePaused(reason=UnknownZone.code)
     if event is None:
         return 0
     try:

@@ -12,6 +12,7 @@ from typing import Any
 from artelier.agents.autonomous import Kernels
 from artelier.agents.launching import Launch, launch_of
 from artelier.agents.schedules import events as ev
+from artelier.agents.schedules.deciding import ELSEWHERE_US
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -35,9 +36,6 @@ _WAITING = (
 
 PASSING = (LeaseHeld, SequenceConflict, StoreUnavailable, Corrupt)
 """What says nothing of the firing: it is tried again, or somebody else has it."""
-
-ELSEWHERE_US = 300_000_000
-"""How long a firing waits for another worker, if this one lacks its loop, its model or the key of that."""
 
 
 async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:

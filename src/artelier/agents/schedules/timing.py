@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from artelier.errors import InvalidRequest
 SECOND_US = 1_000_000
 EVERY_S_MAX = 10 * 366 * 86_400
 """Ten years."""
+LAST_US = 253_402_214_400 * SECOND_US
+"""The last day of the year 9999 begins: later times have no date in any zone, and are not."""
 MISSED_MAX = 1_000
 """Times that passed unused are counted up to here."""
 CRON_CHARS_MAX = 200
@@ -25,7 +28,15 @@ CRON_CHARS_MAX = 200
 _UNITS_S = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:\d{1,9}[wdhms])+", re.ASCII)
 _PART = re.compile(r"(\d+)([wdhms])", re.ASCII)
+_MACHINES = re.compile(r"(?:posix|right)/|(?:posixrules|localtime|Factory)$")
+"""Files beside the zones that mean something else on each machine, or count leap seconds."""
 _WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=40), timedelta(days=400))
+
+
+class UnknownZone(InvalidRequest):
+    """A time zone that this machine does not know, though another may."""
+
+    code = "unknown_zone"
 
 
 class Due(NamedTuple):
@@ -50,19 +61,23 @@ class Timing:
     """From where intervals are counted, so that none of them drifts; whole seconds."""
 
     def after(self, us: int) -> int | None:
-        """The first time after `us`; None if there is none in fifty years."""
+        """The first time after `us`; None if there is none in fifty years. Errors: `UnknownZone`."""
         if not self.cron:
             step = self.every_s * SECOND_US
-            return self.anchor_us + max(1, (us - self.anchor_us) // step + 1) * step
+            return _told(self.anchor_us + max(1, (us - self.anchor_us) // step + 1) * step)
         return next(self._times(us), None)
 
     def due(self, first_us: int, now_us: int) -> Due:
-        """What has come by `now_us`; `first_us` has. Cost: bounded, however long ago that was."""
+        """What has come by `now_us`; `first_us` has. Cost: bounded, however long ago that was.
+
+        Errors: `UnknownZone`.
+        """
+        now_us = min(now_us, LAST_US)
         if not self.cron:
             step = self.every_s * SECOND_US
             missed = (now_us - first_us) // step
             due_us = first_us + missed * step
-            return Due(due_us, min(missed, MISSED_MAX), due_us + step)
+            return Due(due_us, min(missed, MISSED_MAX), _told(due_us + step))
         due_us, missed = first_us, 0
         for time_us in self._times(first_us):
             if time_us > now_us:
@@ -89,12 +104,17 @@ class Timing:
         """Ascending, each once: in the second pass of an hour, the library may name a time of the first."""
         from cronsim import CronSim
 
-        start = _moment(after_us).astimezone(_zone(self.zone))
-        for moment in CronSim(self.cron, start):
-            time_us = int(moment.timestamp()) * SECOND_US
-            if time_us > after_us:
-                after_us = time_us
-                yield time_us
+        zone = _zone(self.zone)
+        if after_us >= LAST_US:
+            return
+        with suppress(OverflowError, ValueError):  # of dates beyond the year 9999
+            for moment in CronSim(self.cron, _moment(after_us).astimezone(zone)):
+                time_us = int(moment.timestamp()) * SECOND_US
+                if time_us > LAST_US:
+                    return
+                if time_us > after_us:
+                    after_us = time_us
+                    yield time_us
 
 
 def checked_timing(*, cron: object, every: object, zone: object, now_us: int) -> Timing:
@@ -143,8 +163,17 @@ def interval(seconds: int) -> str:
     return "".join(parts)
 
 
+def _told(us: int) -> int | None:
+    return us if us <= LAST_US else None
+
+
 def compact(us: int) -> str:
-    """A time as ids hold it: `20261122T180000Z`."""
+    """A time as ids hold it: `20261122T180000Z`. Errors: `InvalidRequest` beyond the year 9999."""
+    if us > LAST_US:
+        raise InvalidRequest(
+            "this machine's clock is beyond the year 9999", got=f"{us // SECOND_US} s after 1970",
+            hint="Set it right.",
+        )  # fmt: skip
     return _moment(us).strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -171,18 +200,27 @@ def _checked_cron(cron: object) -> str:
 
 
 def _checked_zone(zone: object) -> str:
-    try:
-        if isinstance(zone, str) and zone:
-            _zone(zone)
-            return zone
-    except (KeyError, ValueError, OSError):
-        pass
-    raise InvalidRequest(
-        "unknown time zone", expected="a name such as Europe/Berlin or UTC", got=repr(zone)[:80]
-    )
+    if not isinstance(zone, str):
+        raise _unknown(zone)
+    _zone(zone)
+    return zone
 
 
 def _zone(name: str) -> tzinfo:
     from zoneinfo import ZoneInfo
 
-    return UTC if name == "UTC" else ZoneInfo(name)
+    if name == "UTC":
+        return UTC
+    try:
+        if name and not _MACHINES.match(name):
+            return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        pass
+    raise _unknown(name)
+
+
+def _unknown(zone: object) -> UnknownZone:
+    return UnknownZone(
+        "unknown time zone", expected="a name such as Europe/Berlin or UTC", got=repr(zone)[:80],
+        hint="If other machines know it, this one lacks zones: install tzdata.",
+    )  # fmt: skip

@@ -21,6 +21,9 @@ export function standing(schedule: Schedule): { readonly word: string; readonly 
       ? { word: "active, failing", tone: "warn" }
       : { word: "active", tone: "money" };
   }
+  if (schedule.reason === "unknown_zone") {
+    return { word: "paused: nobody here knows its time zone", tone: "bad" };
+  }
   return schedule.reason === "failures"
     ? { word: "paused by its failures", tone: "bad" }
     : { word: "paused", tone: "neutral" };
