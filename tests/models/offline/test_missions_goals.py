@@ -110,6 +110,35 @@ def test_what_is_compared_is_looked_up_side_by_side(sales: Workspace) -> None:
     assert "42983.02" in report.text and "26819.64" in report.text
 
 
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "Compare revenue in January between North and South and say which is larger.",
+        "I want to compare revenue between North and South in January. Write a report.",
+        "Write a report that compares the revenue between North and South in January.",
+    ],
+)
+def test_both_sides_of_a_comparison_share_what_is_said_once(sales: Workspace, goal: str) -> None:
+    office = Office(sales)
+
+    results = office.mission(goal)
+
+    assert office.plan is not None
+    north, south, _ = (task.goal for task in office.plan.tasks)
+    assert north.replace("North", "South") == south
+    assert "January" in north and "which is" not in south
+    assert list(results.values())[-1].passed
+
+
+def test_a_change_that_is_compared_stays_one_question(sales: Workspace) -> None:
+    office = Office(sales)
+
+    office.mission("Compare how revenue changed in North between January 2025 and June 2025.")
+
+    assert office.plan is not None
+    assert len(office.plan.tasks) == 2
+
+
 def test_json_is_json(sales: Workspace) -> None:
     results = Office(sales).mission("Give the total revenue by region as JSON.")
 

@@ -9,6 +9,7 @@ from typing import Literal
 from artelier.errors import OfflineCannot
 from artelier.models.offline import lexicon
 from artelier.models.offline.missions import summaries
+from artelier.models.offline.missions.compared import sides_of
 from artelier.models.offline.question import Clause, question_from
 from artelier.models.offline.text import is_about_text
 from artelier.models.offline.words import stem
@@ -55,11 +56,6 @@ _AS_JSON = re.compile(
     rf"[,;]?\s*\b(?:and\s+)?(?:(?:{_MAKES}|return|answer|reply|output|save|format)\s+(?:(?:it|them|this|that|the|"
     r"an?|results?|answers?|figures?|data)\s+)*)?(?:as|in|to)\s+(?:an?\s+)?(?:valid\s+)?JSON"
     r"(?:\s+(?:object|file|document|format|data|artifact))?\b",
-    re.IGNORECASE,
-)
-_COMPARES = re.compile(
-    r"\W*(?:please\s+)?compare\s+(?:the\s+)?(?P<measure>[\w -]{2,60}?)\s+(?P<link>of|for|in|between)\s+"
-    r"(?P<first>[^,.;?]{1,60}?)\s+(?:and|with|to|versus|vs\.?|against)\s+(?P<second>[^,.;?]{1,60}?)\s*[.?!]?\s*$",
     re.IGNORECASE,
 )
 _TEXT_ABOUT = re.compile(
@@ -156,8 +152,8 @@ def questions_in(goal: Goal) -> list[Asked]:
             got=goal.text[:200],
         )
     question = question_from(goal.question)
-    if sides := _compared(question.text):
-        return sides
+    if sides := sides_of(question.text):
+        return [Asked(text=_closed(side), of_text=False) for side in sides]
     question = question_from(_asking(question.text))
     groups: list[list[Clause]] = []
     for clause in question.clauses:
@@ -175,23 +171,6 @@ def questions_in(goal: Goal) -> list[Asked]:
         texts = all(is_about_text(clause) for clause in group)
         found.append(Asked(text=_closed(question.text[start:end]), of_text=texts))
     return found
-
-
-def _compared(text: str) -> list[Asked]:
-    """`Compare the salary of Oslo and Lima` as a question for each side; nothing for anything else."""
-    match = _COMPARES.match(text)
-    if match is None or len(match["first"].split()) > 6 or len(match["second"].split()) > 6:
-        return []
-    measure, link = match["measure"].strip(), match["link"].lower()
-    total = "" if set(measure.lower().split()) & _OPENS else "total "
-    link = "of" if link == "between" else link
-    sides = [
-        re.sub(r"^(?:the|that of|of|for|in)\s+", "", match[one]) for one in ("first", "second")
-    ]
-    return [
-        Asked(text=_closed(f"What is the {total}{measure} {link} {side}"), of_text=False)
-        for side in sides
-    ]
 
 
 def _asking(text: str) -> str:
