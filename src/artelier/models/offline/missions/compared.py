@@ -1,4 +1,4 @@
-"""`Compare the revenue of Oslo and Lima`, asked as a question for each side: every figure has its own query."""
+"""`Compare the revenue of Oslo and Lima` as a question a side, so that every figure has its own query."""
 
 from __future__ import annotations
 
