@@ -12,6 +12,7 @@ import msgspec
 
 from artelier.ports.model import ToolSchema
 from artelier.tools.function import DESCRIPTION_CHARS_MAX
+from artelier.tools.mcp.hints import Hints
 from artelier.tools.mcp.schema import Arguments, Unfit
 from artelier.tools.mcp.text import visible
 
@@ -46,6 +47,8 @@ class Listed:
     arguments: Arguments
     fingerprint: str
     """Of everything that the server said of it."""
+    hints: Hints
+    """What it says of its tool's effects: its own word."""
 
 
 def said_of(tool: types.Tool) -> bytes:
@@ -133,4 +136,7 @@ def _listed(tool: types.Tool, name: str, said: bytes, known: Mapping[str, Argume
         description=visible(tool.description or "", chars_max=DESCRIPTION_CHARS_MAX),
         parameters=arguments.schema,
     )
-    return Listed(remote_name=tool.name, schema=schema, arguments=arguments, fingerprint=mark)
+    return Listed(
+        remote_name=tool.name, schema=schema, arguments=arguments, fingerprint=mark,
+        hints=Hints.of(tool),
+    )  # fmt: skip

@@ -9,14 +9,15 @@ import re
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self, cast, get_args
 from weakref import WeakSet
 
 from artelier.errors import InvalidConfig
-from artelier.ports.tool import ToolPort
+from artelier.ports.tool import Risk, ToolPort
 from artelier.tools.function import Hook
 from artelier.tools.mcp.address import address_of
-from artelier.tools.mcp.listing import RefusedTool, read_listing
+from artelier.tools.mcp.hints import Facts, facts_of
+from artelier.tools.mcp.listing import Listed, RefusedTool, read_listing
 from artelier.tools.mcp.tool import McpTool
 from artelier.tools.threads import DaemonThreads
 
@@ -44,13 +45,18 @@ class McpServer:
         timeout_s: float = 30.0,
         read_only: Iterable[str] = (),
         idempotent: Iterable[str] = (),
+        risk: Mapping[str, Risk] | None = None,
+        trust_hints: bool = False,
         grant: str | None = None,
         compensate: Mapping[str, Hook] | None = None,
     ) -> None:
         """`command` is a program and its arguments, `env` what it gets besides PATH, HOME and the like.
 
-        What the server says about its tools is not trusted: each counts as side-effecting, unless it is
+        What the server says about its tools is not trusted: each has side effects of high risk, unless it is
         named in `read_only` or, if calling it twice with one idempotency key is harmless, `idempotent`.
+        `risk` has the risk class by name. With `trust_hints` the server's annotations count for what is
+        not named: `readOnlyHint`, `idempotentHint`, and medium risk for what neither destroys nor reaches
+        beyond the server (`destructiveHint` and `openWorldHint` both false).
         `grant` is what a run needs for any of them; by default `tools:<tool name>` for each. `compensate`
         has, by name, what undoes a completed call, as in `@tool(compensate=)`.
         Units:  `timeout_s` bounds the greeting, a page of the listing, and a call.
@@ -72,6 +78,10 @@ class McpServer:
         self._address = address_of(command, url, env, headers)
         self._read_only = _names("read_only", read_only)
         self._idempotent = _names("idempotent", idempotent)
+        self._risk = _risks(risk)
+        if not isinstance(cast(object, trust_hints), bool):
+            raise InvalidConfig("trust_hints of an MCP server", expected="True or False")
+        self._trust_hints = trust_hints
         self._grant = grant
         self._compensate = dict(compensate or {})
         self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
@@ -103,12 +113,18 @@ class McpServer:
         return [
             McpTool(
                 listed, server=self.name, connect=self._connected, grant=self._grant,
-                side_effect=listed.remote_name not in self._read_only,
-                idempotent=listed.remote_name in self._idempotent | self._read_only,
+                facts=self._facts(listed),
                 timeout_s=self.timeout_s, compensate=self._compensate.get(listed.remote_name),
             )
             for listed in good
         ]  # fmt: skip
+
+    def _facts(self, listed: Listed) -> Facts:
+        name = listed.remote_name
+        return facts_of(
+            listed.hints, is_trusted=self._trust_hints, reads=name in self._read_only,
+            repeats=name in self._idempotent, risk=self._risk.get(name),
+        )  # fmt: skip
 
     @property
     def stderr(self) -> str:
@@ -192,3 +208,18 @@ def _names(what: str, names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
         raise InvalidConfig(f"{what}= of an MCP server", expected="a list of names", got="text")
     return frozenset(names)
+
+
+def _risks(given: object) -> dict[str, Risk]:
+    if given is None:
+        return {}
+    known = get_args(Risk)
+    if not isinstance(given, Mapping):
+        raise InvalidConfig("risk= of an MCP server", expected="classes by name of a tool")
+    for name, risk in cast("Mapping[object, object]", given).items():
+        if not isinstance(name, str) or risk not in known:
+            raise InvalidConfig(
+                "risk= of an MCP server", expected=f"{', '.join(known)} by name of a tool",
+                got=repr(risk)[:80],
+            )  # fmt: skip
+    return dict(cast("Mapping[str, Risk]", given))

@@ -11,6 +11,7 @@ from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Risk, ToolContext, ToolPort
 from artelier.tools.function import Hook, ToolResultInvalid, undo_with
 from artelier.tools.mcp.failures import Answered, CallLost, Declined, Lost, ServerUnavailable
+from artelier.tools.mcp.hints import Facts
 from artelier.tools.mcp.listing import Listed
 from artelier.tools.mcp.text import visible
 from artelier.tools.plain import NotJson, plain_json
@@ -29,7 +30,7 @@ class Line(Protocol):
 
 
 class McpTool:
-    """A tool of an MCP server. It may do anything, unless the developer said that it does not."""
+    """A tool of an MCP server. It may do anything, unless somebody who is believed says that it does not."""
 
     def __init__(
         self,
@@ -37,21 +38,20 @@ class McpTool:
         *,
         server: str,
         connect: Callable[[], Awaitable[Line]],
-        side_effect: bool,
-        idempotent: bool,
+        facts: Facts,
         grant: str | None,
         timeout_s: float,
         compensate: Hook | None = None,
     ) -> None:
         self.name = listed.schema.name
         self.description = listed.schema.description
-        self.side_effect = side_effect
-        self.idempotent = idempotent
+        self.side_effect = facts.side_effect
+        self.idempotent = facts.idempotent
         self.grant = grant
         # Above ours (connecting, asking for the definition, the call), which knows more when it speaks.
         self.timeout_s: float | None = 3 * timeout_s + 10
         self.heartbeat_timeout_s: float | None = None
-        self.risk: Risk = "medium" if side_effect else "low"
+        self.risk: Risk = facts.risk
         self.trust = "untrusted"
         self.server = server
         """`mcp:<name>` of the server."""
