@@ -120,11 +120,16 @@ def test_offers_and_settings_of_minds_are_told_whole(village: Shell) -> None:
     village("world", "run", "fair", "--ticks", "2", "--policies", "trade.py")
 
     logged = village("world", "log", "fair", "--last", "10").out
-    offers = village("world", "offers", "fair").out
+    offers = village("market", "list", "fair").out
+    shown = village("market", "show", "fair").out
+    told = village("market", "show", "fair", "--json").json
 
     assert "price 1,500, sells licence, 3 uses" in logged
     assert "personality_prompt_artifact_id = map" in logged
     assert "3 uses" in offers and "1,500" in offers
+    assert "prices since" in shown and "1,500" in shown
+    assert [one["artifact"] for one in told["open"]] == ["map"] and not told["prices"]
+    assert "1 to 10,000" in village("market", "list", "fair", "--limit", "0").err
 
 
 def test_pause_resume_and_inject(village: Shell) -> None:

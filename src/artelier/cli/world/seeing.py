@@ -1,4 +1,4 @@
-"""Looking into a world: show, agents, offers, log."""
+"""Looking into a world: show, agents, log."""
 
 from __future__ import annotations
 
@@ -62,46 +62,16 @@ async def agents_of(call: Call, name: Name, limit: Limit = 50) -> None:
     async with call.kernel() as kernel:
         found = await agents(world_of(call, kernel, name))
     if call.as_json:
-        call.screen.json({"items": found[: _checked(limit)], "next": None})
+        call.screen.json({"items": found[: checked(limit)], "next": None})
         return
     rows = [
         (one["id"], f"{one['balance']:,}", f"{one['owns']:,}", one["state"] or "", _last(one))
-        for one in found[: _checked(limit)]
+        for one in found[: checked(limit)]
     ]
     columns = ("agent", ">scrip", ">owns", "state", "last action")
     call.screen.table(columns, rows, empty=f"no agents in world {name}")
     if len(found) > limit:
         call.screen.note(f"{len(found) - limit:,} more; --limit shows them")
-
-
-@command(app, name="offers", example="artelier world offers market")
-async def offers(
-    call: Call,
-    name: Name,
-    closed: Annotated[
-        bool, typer.Option("--closed", help="Those that are closed or have sold something instead.")
-    ] = False,
-    limit: Limit = 50,
-) -> None:
-    """List what is for sale, newest first."""
-    from artelier.world.listing import offers as offers_of
-
-    async with call.kernel() as kernel:
-        found = await offers_of(world_of(call, kernel, name), closed=closed, limit=_checked(limit))
-    if call.as_json:
-        call.screen.json({"items": found, "next": None})
-        return
-    rows = [
-        (one["offer"], one["artifact"], one["kind"], one["sells"], bounds_of(one),
-         f"{one['royalty_percent']}%" if one["royalty_percent"] else "", f"{one['price']:,}",
-         one["seller"], one["to"] or "", one["buyer"] or "", one["sold"], one["status"])
-        for one in found
-    ]  # fmt: skip
-    columns = (
-        "offer", "artifact", "kind", "sells", "for", ">royalty", ">price", "seller", "only to",
-        "buyer", ">sold", "status",
-    )  # fmt: skip
-    call.screen.table(columns, rows, empty="no such offers")
 
 
 @command(app, name="log", example="artelier world log market --agent alice --tick 12")
@@ -133,11 +103,11 @@ async def log_of(
     if last is not None and after:
         raise InvalidRequest("events are counted from one end", expected="--last or --after")
     if last is not None:
-        _checked(last, "--last")
+        checked(last, "--last")
     async with call.kernel() as kernel:
         found = await log(
             world_of(call, kernel, name), actor=agent, tick=tick, kinds=tuple(kind or ()),
-            after=after, limit=_checked(limit), last=last,
+            after=after, limit=checked(limit), last=last,
         )  # fmt: skip
     if call.as_json:
         call.screen.json(found)
@@ -215,7 +185,7 @@ def _last(one: Mapping[str, Any]) -> str:
     return f"tick {one['last_tick']:,}: {one['last_action'] or 'nothing readable'}{ended}"
 
 
-def _checked(limit: int, option: str = "--limit") -> int:
+def checked(limit: int, option: str = "--limit") -> int:
     if not 1 <= limit <= 10_000:
         raise InvalidRequest(option, expected="1 to 10,000", got=limit)
     return limit
