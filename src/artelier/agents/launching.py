@@ -16,6 +16,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import AgentResult, Limits
 
 GOAL_CHARS_MAX = 100_000
+"""A longer goal belongs into a file of the workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class Launch:
     check: Callable[[TenantRuns, dict[str, Any]], dict[str, Any]]
     """`(desk, settings)`: them, complete, as JSON data. Errors: what would keep a run from starting."""
     start: Callable[[Kernels, Any, str, dict[str, Any], Limits | None, str], Awaitable[AgentResult]]
-    """`(kernel, tenant, run_id, settings, limits, on_wait)`: start the run, or go on with it."""
+    """`(kernel, tenant, run_id, settings, limits, on_wait)`: start the run, or go on with it. Settings are as
+    somebody gave them: with values, and look-alikes of placeholders as they were typed."""
 
 
 _LAUNCHES: dict[str, Launch] = {}
@@ -63,18 +65,17 @@ def checked_settings(
     return dict(settings)
 
 
-def check_text(text: str, *, what: str, chars_max: int) -> str:
-    """Errors: `InvalidRequest` for a text that is empty, too long or cannot be stored."""
-    if not text.strip():
-        raise InvalidRequest(f"the {what} is empty", expected="what to find out or make")
-    if len(text) > chars_max:
+def check_goal(goal: str) -> None:
+    """Errors: `InvalidRequest` for a goal that is empty, too long or cannot be stored."""
+    if not goal.strip():
+        raise InvalidRequest("the goal is empty", expected="what to find out or make")
+    if len(goal) > GOAL_CHARS_MAX:
         raise InvalidRequest(
-            f"the {what} is too long", expected=f"at most {chars_max:,} characters",
-            got=f"{len(text):,}", hint="Put it into a file of the workspace and refer to it.",
+            "the goal is too long", expected=f"at most {GOAL_CHARS_MAX:,} characters",
+            got=f"{len(goal):,}", hint="Put it into a file of the workspace and refer to it.",
         )  # fmt: skip
-    if any("\ud800" <= char <= "\udfff" for char in text):
-        raise InvalidRequest(f"the {what} is not UTF-8 text", got=ascii(text)[:80])
-    return text
+    if any("\ud800" <= char <= "\udfff" for char in goal):
+        raise InvalidRequest("the goal is not UTF-8 text", got=ascii(goal)[:80])
 
 
 # One agent, without a plan
@@ -87,7 +88,7 @@ def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
         settings, loop=LOOP, needed={"prompt": str, "model": str},
         free={"workspace": str, "max_iterations": int},
     )  # fmt: skip
-    check_text(given["prompt"], what="goal", chars_max=GOAL_CHARS_MAX)
+    check_goal(given["prompt"])
     desk.services.model(given["model"])
     if given.get("workspace"):
         given["workspace"] = realpath(given["workspace"])

@@ -209,13 +209,12 @@ async def _shown(
 
 def _checked(goal: str, workspace: str) -> str:
     """The absolute path of the workspace. Errors: `InvalidRequest`, `NotFound`."""
-    from artelier.missions.plan import check_goal
+    from artelier.agents.launching import check_goal
 
     check_goal(goal)
     root = os.path.realpath(workspace)
-    for what, text in (("goal", goal), ("workspace", root)):
-        if any("\ud800" <= char <= "\udfff" for char in text):
-            raise InvalidRequest(f"the {what} is not UTF-8 text", got=ascii(text)[:80])
+    if any("\ud800" <= char <= "\udfff" for char in root):
+        raise InvalidRequest("the workspace is not UTF-8 text", got=ascii(root)[:80])
     if not os.path.isdir(root):
         what = "is no folder" if os.path.exists(root) else "is not there"
         raise NotFound(f"the workspace {what}", got=workspace, hint="Name a folder that exists.")

@@ -9,7 +9,7 @@ import typer
 
 from artelier.cli import plain
 from artelier.cli.call import Call
-from artelier.cli.command import command, group
+from artelier.cli.command import ModelName, command, group
 
 if TYPE_CHECKING:
     from artelier.agents.schedules.door import Schedules
@@ -24,6 +24,11 @@ GOAL_CHARS = 50
 
 def _of(call: Call, kernel: Kernel) -> Schedules:
     return kernel.for_tenant(call.tenant).schedules
+
+
+async def _seen(call: Call, kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
+    """What is known of schedules, with values for whoever may see them."""
+    return await kernel.for_tenant(call.tenant).restored(found)
 
 
 @command(
@@ -50,10 +55,7 @@ async def add(
     workspace: Annotated[
         str, typer.Option("--workspace", metavar="DIR", help="Folder that the tools may use.")
     ] = "",
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline."),
-    ] = None,
+    model: ModelName = None,
     budget_usd: Annotated[
         str | None,
         typer.Option("--budget-usd", metavar="AMOUNT", help="Most that each run may spend."),
@@ -89,12 +91,13 @@ async def add(
     right afterwards, one that comes twice counts once.
     """
     async with call.kernel(create=True) as kernel:
-        found = await _of(call, kernel).add(
+        made = await _of(call, kernel).add(
             name, cron=cron, every=every, timezone=timezone, goal=goal,
             model=model or call.settings.model, workspace=workspace, solo=solo,
             limits=call.settings.limits(usd=budget_usd), overlap=overlap, catch_up=catch_up,
             max_failures=max_failures, by=call.person,
         )  # fmt: skip
+        found = await _seen(call, kernel, made)
     _print(call, found)
 
 
@@ -111,7 +114,8 @@ async def list_schedules(
 ) -> None:
     """List schedules with their next times and how they last went."""
     async with call.kernel() as kernel:
-        found = await _of(call, kernel).list(status=status, after=after, limit=limit)
+        page = await _of(call, kernel).list(status=status, after=after, limit=limit)
+        found = await _seen(call, kernel, page)
     if call.as_json:
         call.screen.json(found)
         return
@@ -130,7 +134,7 @@ async def list_schedules(
 async def show(call: Call, name: Name) -> None:
     """Show a schedule and its newest runs."""
     async with call.kernel() as kernel:
-        found = await _of(call, kernel).get(name)
+        found = await _seen(call, kernel, await _of(call, kernel).get(name))
     _print(call, found)
 
 
@@ -144,7 +148,8 @@ async def pause(
 ) -> None:
     """Let a schedule hold. Runs that are at work go on."""
     async with call.kernel() as kernel:
-        found = await _of(call, kernel).pause(name, by=call.person, note=note)
+        done = await _of(call, kernel).pause(name, by=call.person, note=note)
+        found = await _seen(call, kernel, done)
     _told(call, found)
 
 
@@ -152,7 +157,8 @@ async def pause(
 async def resume(call: Call, name: Name) -> None:
     """Let a paused schedule go on from now. What passed meanwhile is not made up for."""
     async with call.kernel() as kernel:
-        found = await _of(call, kernel).resume(name, by=call.person)
+        done = await _of(call, kernel).resume(name, by=call.person)
+        found = await _seen(call, kernel, done)
     _told(call, found)
 
 

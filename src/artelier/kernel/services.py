@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
@@ -103,11 +103,11 @@ class Services:
         if (found := self._settled.pop(tenant, None)) is not None:
             found[1].set()
 
-    def typed(self, tenant: str, text: str) -> str:
-        """Text of a person, in which what looks like a placeholder is none."""
+    def typed(self, tenant: str, value: Any) -> Any:
+        """Text or JSON data of a person, in which what looks like a placeholder is none."""
         if self.personal is None:
-            return text
-        return self.personal(tenant).escaped(text, lambda _: False)
+            return value
+        return self.personal(tenant).escaped(value, lambda _: False)
 
     def is_stored(self, tenant: str, name: str, text: str, *, as_: object) -> bool:
         """Whether a stored field is this text, be it as it was given or with placeholders in it."""

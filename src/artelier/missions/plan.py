@@ -19,9 +19,6 @@ LOOP = "mission"
 ID_CHARS_MAX = 64
 """Of a mission: what belongs to it is named `<mission>/<slug>/steering`."""
 
-GOAL_CHARS_MAX = 100_000
-"""A longer goal belongs into a file of the workspace."""
-
 ENTRIES_MAX = 200
 """Of the workspace, in the prompt."""
 
@@ -31,17 +28,6 @@ REPLY_CHARS_MAX = 20_000
 
 ALWAYS_THERE = frozenset(("read_artifact", "delegate_task"))
 """Tools that the task loop brings itself."""
-
-
-def check_goal(goal: str) -> None:
-    """Errors: `InvalidRequest` for no goal, and for one that is too long."""
-    if not goal.strip():
-        raise InvalidRequest("the goal is empty", expected="what to find out or make")
-    if len(goal) > GOAL_CHARS_MAX:
-        raise InvalidRequest(
-            "the goal is too long", expected=f"at most {GOAL_CHARS_MAX:,} characters",
-            got=f"{len(goal):,}", hint="Put it into a file of the workspace and refer to it.",
-        )  # fmt: skip
 
 
 class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

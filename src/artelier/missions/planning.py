@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from artelier.agents.launching import check_goal
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, run_row
@@ -16,7 +17,7 @@ from artelier.kernel.queries import blob_json
 from artelier.missions.conduct import check_mission_id, conduct, kit, recorded_job
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.mission import LAUNCH
-from artelier.missions.plan import MissionJob, check_goal, usable
+from artelier.missions.plan import MissionJob, usable
 from artelier.missions.reading import checked_plan, mission_object
 
 

@@ -5,19 +5,16 @@ Imported with the handle, so it loads nothing heavy before a run of these loops 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from artelier.agents.launching import (
-    GOAL_CHARS_MAX,
-    Launch,
-    check_text,
-    checked_settings,
-    register_launch,
-)
+from artelier.agents.launching import Launch, checked_settings, register_launch
 from artelier.agents.loops import BuiltIn, register_loop
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.services import Services
+
+if TYPE_CHECKING:
+    from artelier.missions.plan import MissionJob
 
 MISSION, TASK = "mission", "task"
 
@@ -101,18 +98,12 @@ async def _replay_task(run: Run, settings: dict[str, Any]) -> None:
 
 
 def _check_mission(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    from artelier.missions.planning import mission_job
-
     given = checked_settings(
         settings, loop=MISSION, needed={"goal": str, "model": str},
         free={"workspace": str, "plan": dict},
     )  # fmt: skip
-    check_text(given["goal"], what="goal", chars_max=GOAL_CHARS_MAX)
     desk.services.model(given["model"])
-    job = mission_job(
-        desk, given["goal"], model=given["model"], workspace=given.get("workspace", ""),
-        auto_launch=True, plan=given.get("plan"),
-    )  # fmt: skip
+    job = _job_of(desk, given)
     return {name: value for name, value in job.settings().items() if name != "auto_launch"}
 
 
@@ -121,14 +112,19 @@ async def _start_mission(
     on_wait: str,
 ) -> AgentResult:  # fmt: skip
     from artelier.missions.conduct import conduct
-    from artelier.missions.planning import mission_job
 
     desk = kernel.for_tenant(tenant)
-    job = mission_job(
+    job = _job_of(desk, desk.services.typed(desk.id, settings))
+    return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits)
+
+
+def _job_of(desk: Any, settings: dict[str, Any]) -> MissionJob:
+    from artelier.missions.planning import mission_job
+
+    return mission_job(
         desk, settings["goal"], model=settings["model"], workspace=settings.get("workspace", ""),
         auto_launch=True, plan=settings.get("plan"),
     )  # fmt: skip
-    return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits)
 
 
 def register() -> None:

@@ -19,6 +19,7 @@ from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import blob_json
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, make_blob
 from artelier.money import parse_usd
+from artelier.pii.placeholder import disarmed
 
 ATTEMPTS_MAX = 20
 """How often a change is decided anew because a firing was faster."""
@@ -76,7 +77,7 @@ class Schedules:
         loop, wanted = _wanted(
             goal=goal, model=model, workspace=workspace, solo=solo, loop=loop, settings=settings
         )
-        job = self._job(loop, wanted, _limits(limits, budget_usd))
+        job = self._job(loop, self._typed(wanted), _limits(limits, budget_usd))
         policy = _policy(overlap=overlap, catch_up=catch_up, max_failures=max_failures)
         state = await self._desk.state()
         ref, blob = make_blob(self._desk.id, state.key, encoded(job))
@@ -222,6 +223,10 @@ class Schedules:
             ) from None
         return {"loop": loop, "settings": complete, "limits": said}
 
+    def _typed(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings that somebody gives, in which what looks like a placeholder is none."""
+        return settings if self._services.personal is None else disarmed(settings)
+
     def _retimed(self, row: Schedule, given: dict[str, Any]) -> Timing:
         timing = row.timing
         if not given:
@@ -253,7 +258,8 @@ class Schedules:
                 expected="times and limits alone", hint="Remove it, and add it anew.",
             )  # fmt: skip
         names = {"goal": "prompt" if job["loop"] == "agent" else "goal"}
-        settings = {**job["settings"], **{names.get(n, n): v or "" for n, v in given.items()}}
+        new = self._typed({names.get(name, name): value or "" for name, value in given.items()})
+        settings = {**job["settings"], **new}
         return self._job(job["loop"], settings, Limits(**caps))
 
     async def _told(self, name: str, decide: Callable[[Schedule], Any], *, by: str) -> None:

@@ -8,8 +8,9 @@ from artelier.agents.schedules.deciding import Schedule
 from artelier.agents.schedules.firing import COLUMNS
 from artelier.agents.schedules.timing import interval
 from artelier.errors import NotFound
+from artelier.kernel.erasure import ERASED
 from artelier.kernel.family import totals
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries import shown_fields, shown_json
 from artelier.kernel.services import Services
 
 PAGE_MAX = 500
@@ -21,6 +22,9 @@ _FIRING = (
     " r.status, r.reason, r.ended_us FROM schedule_firings f"
     " LEFT JOIN runs r ON r.tenant = f.tenant AND r.run = f.run"
 )
+
+_GONE: dict[str, Any] = {"loop": ERASED, "settings": {"goal": ERASED}, "limits": {}}
+"""What is to be started, once that was erased."""
 
 
 async def schedule_row(services: Services, tenant: str, name: str) -> Schedule:
@@ -61,7 +65,7 @@ async def schedule_object(services: Services, tenant: str, name: str) -> dict[st
 
 
 async def _line(services: Services, row: Schedule) -> dict[str, Any]:
-    job: dict[str, Any] = await blob_json(services, row.tenant, row.job)
+    job = await shown_fields(services, row.tenant, row.job) or _GONE
     settings, limits = job["settings"], job["limits"]
     last = None
     if row.last_run:
@@ -94,7 +98,7 @@ async def _firings(services: Services, tenant: str, rows: list[Any]) -> list[dic
         found.append({
             "run_id": run, "due_us": due_us, "fired_us": fired_us, "by": by, "asked": bool(asked),
             "missed": missed, "status": status, "reason": code or reason or None,
-            "message": await blob_json(services, tenant, message), "is_open": bool(open_),
+            "message": await shown_json(services, tenant, message), "is_open": bool(open_),
             "is_begun": bool(begun), "ended_us": ended_us,
             "cost_microusd": costs[run]["total_cost_microusd"] if run in costs else 0,
         })  # fmt: skip

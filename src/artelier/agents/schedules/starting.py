@@ -57,7 +57,8 @@ async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Agen
         job: dict[str, Any] = await blob_json(desk.services, desk.id, job_ref)
         launch = launch_of(job["loop"])
         limits = Limits(**job["limits"]) if job["limits"] else None
-        return await launch.start(kernel, tenant, run_id, job["settings"], limits, on_wait)
+        settings = _as_given(desk, job["settings"])
+        return await launch.start(kernel, tenant, run_id, settings, limits, on_wait)
     except PASSING:
         raise
     except ArtelierError as error:
@@ -66,6 +67,12 @@ async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Agen
             raise
         await _failed(desk, schedule, run_id, error)
         raise
+
+
+def _as_given(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as somebody gave them: the run receives the values in them, as one that is started by hand."""
+    personal = desk.services.personal
+    return settings if personal is None else personal(desk.id).restored(settings)
 
 
 async def _failed(desk: Any, schedule: str, run_id: str, error: ArtelierError) -> None:

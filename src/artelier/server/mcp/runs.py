@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from artelier.agents import AutonomousAgent
+from artelier.agents.launching import GOAL_CHARS_MAX
 from artelier.agents.loops import resume_run, settings_of, workspace_agent
 from artelier.app import Kernel, TenantKernel
 from artelier.errors import (
@@ -24,7 +25,6 @@ from artelier.errors import (
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.core import is_final
-from artelier.missions.plan import GOAL_CHARS_MAX
 from artelier.money import format_usd, parse_usd
 from artelier.tools import Tool, tool
 
