@@ -344,6 +344,19 @@ def test_a_person_is_asked_before_a_side_effect_and_not_before_reading(tmp_path:
     assert [seen.method for seen in site.seen] == ["GET"]
 
 
+def test_what_was_only_read_is_no_side_effect_that_stays(tmp_path: Path) -> None:
+    async def scenario(url: str) -> tuple[str, ...]:
+        tool = http_json_tool([local(url)], environ={})
+        with Kernel.open(tmp_path / "state.db", tools=[tool], environ={}) as kernel:
+            async with kernel.run("r") as run:
+                await run.step_tool("http_json", {"url": url}, key="read")
+                await run.step_tool("http_json", {"url": url, "method": "POST"}, key="sent")
+                return (await run.compensate()).not_undone
+
+    with served(lambda seen: Says(value={})) as site:
+        assert asyncio.run(scenario(site.url)) == ("sent",)
+
+
 def test_a_server_that_says_nothing_is_left(tmp_path: Path) -> None:
     import threading
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.failures import raise_recorded, words
 from artelier.kernel.personal import wants_values
+from artelier.kernel.queries import blob_json
 from artelier.kernel.results import DRIFTED, Compensated, ToolResult
 from artelier.kernel.services import Services
 from artelier.kernel.tool_outcome import ToolAsk, Undo
@@ -27,7 +29,15 @@ from artelier.kernel.tool_step import undo_step
 from artelier.log import decode_stored
 from artelier.log.event import decode_data
 from artelier.ports.model import ToolSchema
-from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolPort
+from artelier.ports.tool import (
+    Compensate,
+    PerCallTool,
+    Reversible,
+    Risk,
+    ToolContext,
+    ToolPort,
+    for_call,
+)
 
 NOTE_CHARS_MAX = 4_000
 DEPTH_MAX = 64
@@ -173,7 +183,7 @@ async def planned(
         tried = attempts[runs[call.stream], call.key]
         if call.request.undoes or call.position < since or any(map(_has_undone, tried)):
             continue
-        if (why := _stays(call, tools)) is not None:
+        if (why := _stays(call, await _tool_of(services, tenant, call, tools))) is not None:
             if why:
                 stays = Kept(key=call.key, tool=call.request.name, why=why, run=name)
                 kept.append((call.position, stays))
@@ -270,9 +280,19 @@ def _has_undone(attempt: _Call) -> bool:
     return attempt.status == "completed" and not attempt.is_error
 
 
-def _stays(call: _Call, tools: Mapping[str, ToolPort]) -> str | None:
-    """Why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
+async def _tool_of(
+    services: Services, tenant: str, call: _Call, tools: Mapping[str, ToolPort]
+) -> ToolPort | None:
+    """The tool that was called, with the facts of this call: of some tools, some calls do nothing."""
     tool = tools.get(call.request.name)
+    if isinstance(tool, PerCallTool) and not call.is_error:
+        with suppress(Erased):
+            return for_call(tool, await blob_json(services, tenant, call.request.arguments))
+    return tool
+
+
+def _stays(call: _Call, tool: ToolPort | None) -> str | None:
+    """Why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
     acts = call.request.side_effect or (tool is not None and tool.side_effect)
     if not acts or call.is_error:
         return ""
