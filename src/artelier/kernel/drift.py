@@ -156,10 +156,7 @@ async def _beginning(
 ) -> tuple[list[Draft], list[Blob]]:
     """The first events of the fork: it goes on under what is left of the caps, and hears what was said."""
     services, tenant = core.services, core.tenant.id
-    ref, blobs = None, list[Blob]()
-    if core.changes:
-        ref, blob = core.keep_json(dict(core.changes))
-        blobs = blob
+    ref, blobs = core.keep_json(dict(core.changes)) if core.changes else (None, list[Blob]())
     key_id = await subject_key(services, tenant, core.run_id)
     forked = ev.RunForked(origin=place.run_id, at=at, changes=ref, drift=True, key_id=key_id)
     drafts = [Draft(forked, now_us, by)]

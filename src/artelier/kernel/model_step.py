@@ -315,8 +315,7 @@ async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> Model
     reply = decode_reply(await core.load(outcome.reply))
     if outcome.misfit is not None:  # in the same words, whatever form of the schema is at hand now
         raise OutputInvalid(await core.load_json(outcome.misfit), reply=reply)
-    is_same = (
-        core.replay != "allow_prompt_drift"
-    )  # else the schema may be another than the recorded one
+    # Where prompts may drift, the schema may be another than the recorded one.
+    is_same = core.replay != "allow_prompt_drift"
     output = value_of(reply, call.output, is_recorded=is_same)
     return result(core, recorded.key, reply, output, cost=outcome.cost, replayed=True)

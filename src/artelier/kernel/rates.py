@@ -36,11 +36,8 @@ class Rate:
             raise InvalidRequest(
                 "a rate that limits nothing", expected="requests=, tokens= or both, a minute"
             )
-        both: tuple[tuple[str, object], ...] = (
-            ("requests", self.requests),
-            ("tokens", self.tokens),
-        )
-        for name, given in cast("tuple[tuple[str, object], ...]", both):
+        for name in ("requests", "tokens"):
+            given: object = getattr(self, name)
             if given is None:
                 continue
             if not isinstance(given, int) or isinstance(given, bool) or not 0 < given <= RATE_MAX:

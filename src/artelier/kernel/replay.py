@@ -72,9 +72,8 @@ async def replay(
     async def found() -> TenantState:
         return tenant
 
-    await key_of(
-        services, await lineage(services, tenant.id, run_id)
-    )  # erased, and so refused by name
+    places = await lineage(services, tenant.id, run_id)
+    await key_of(services, places)  # what was erased is refused by that name
     tools = await _recorded_tools(services, tenant.id, run_id, row["tools"])
     opening = Opening(
         run_id=run_id, on_wait="suspend", replay=policy, read_only=True, tools=tools,
