@@ -371,6 +371,31 @@ def test_the_tools_of_an_agent_are_those_of_its_next_prompt(tmp_path: Path) -> N
     play(scenario())
 
 
+def test_a_shipped_tool_without_a_list_of_servers_is_shown_as_off_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.txt").write_text("hello")
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team()) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own(), assigned_agent_id=ana, workspace=str(folder))
+
+            shown = await desk.mission_agent(ana)
+            [one] = [tool for tool in shown["tools"] if tool["name"] == "http_json"]
+
+            assert one == {
+                "name": "http_json", "risk": "high", "side_effect": True, "enabled": False,
+                "why_off": "no server is allowed: [tools.http] allow in artelier.toml",
+            }  # fmt: skip
+            assert "http_json" not in (await next_prompt(desk, ana)).tools
+
+    play(scenario())
+
+
 async def tools_of(desk: Any, agent: str) -> dict[str, str | None]:
     shown = await desk.mission_agent(agent)
     return {tool["name"]: tool["why_off"] for tool in shown["tools"]}

@@ -16,8 +16,11 @@ from artelier.missions.standing import standing_of
 from artelier.missions.steering import Steering
 from artelier.missions.tasks import job_of
 from artelier.ports.tool import ToolPort
+from artelier.tools.http import NAME as HTTP_JSON
+from artelier.tools.http import http_json_tool
 
 NO_DELEGATION = "steering allows no more delegation"
+NO_SERVERS = "no server is allowed: [tools.http] allow in artelier.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,8 @@ async def offers(desk: Any, place: Place, steering: Steering | None) -> list[Off
         if why is None and tool.name == DELEGATE and depth <= place.depth:
             why = NO_DELEGATION
         found.append(Offer(tool, why))
+    if place.job.workspace and all(one.tool.name != HTTP_JSON for one in found):
+        found.append(Offer(http_json_tool(()), NO_SERVERS))  # shipped too, and on with a list alone
     return found
 
 

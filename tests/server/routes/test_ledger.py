@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from artelier import Rate
 from artelier.ports.model import Price
 from tests.server.routes.served import Served, good, play, refused, serving
 
@@ -114,5 +115,27 @@ def test_postings_are_those_of_a_run_an_agent_or_an_account(tmp_path: Path) -> N
             assert paid == 10_000 and {one["step"] for one in items} != {""}
             odd = await served.ada.get("/ledger/accounts", params={"after": "nonsense"})
             refused(odd, 422, "invalid_request")
+
+    play(scenario())
+
+
+def test_a_tenant_is_told_its_rates_and_what_is_looked_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            assert good(await served.ada.get("/tenants/me"))["rates"] == []
+            rates = {"openai": Rate(requests=60, tokens=90_000), "*": Rate(requests=200)}
+            await served.kernel.tenants.update(
+                "default", rates=rates, patterns={"EMPLOYEE": "E-[0-9]{6}"}
+            )
+
+            me = good(await served.ada.get("/tenants/me"))
+
+            assert me["rates"] == [
+                {"name": "*", "requests": 200, "tokens": None},
+                {"name": "openai", "requests": 60, "tokens": 90_000},
+            ]
+            assert me["patterns"] == ["EMPLOYEE"]
+            other = good(await served.eve.get("/tenants/me"))
+            assert (other["rates"], other["patterns"]) == ([], [])
 
     play(scenario())

@@ -2765,7 +2765,7 @@ export interface paths {
         };
         /**
          * Me
-         * @description Grants, budget, what is spent, held and left, and the tenant's other limits.
+         * @description Grants, budget, what is spent, held and left, and the tenant's other limits and rates.
          */
         get: operations["tenants_me"];
         put?: never;
@@ -5996,6 +5996,27 @@ export interface components {
             y: number;
         };
         /**
+         * RateShown
+         * @description How fast a tenant may ask a provider, or models of a pattern; what is null has no limit.
+         */
+        RateShown: {
+            /**
+             * Name
+             * @description A provider such as `openai`, or a pattern such as `openai:gpt-5*`.
+             */
+            name: string;
+            /**
+             * Requests
+             * @description In any minute.
+             */
+            requests: number | null;
+            /**
+             * Tokens
+             * @description In any minute, input and output.
+             */
+            tokens: number | null;
+        };
+        /**
          * Reconciling
          * @description How an unknown outcome is settled.
          */
@@ -7465,6 +7486,16 @@ export interface components {
             allow_unknown_price: boolean;
             /** Limits */
             limits: components["schemas"]["Limit"][];
+            /**
+             * Rates
+             * @description Its own; those of the server hold beside them.
+             */
+            rates: components["schemas"]["RateShown"][];
+            /**
+             * Patterns
+             * @description Kinds of personal data that are looked for beside the usual ones, such as `EMPLOYEE`.
+             */
+            patterns: string[];
         };
         /**
          * TextPart

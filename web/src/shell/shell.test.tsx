@@ -29,6 +29,8 @@ const TENANT = {
   available_microusd: null,
   allow_unknown_price: false,
   limits: [],
+  rates: [],
+  patterns: [],
 };
 
 const STARTED = {

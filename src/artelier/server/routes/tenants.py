@@ -15,7 +15,7 @@ router = resource("tenants")
 
 @router.get("/me", operation_id="tenants_me")
 async def me(desk: Desk) -> TenantShown:
-    """Grants, budget, what is spent, held and left, and the tenant's other limits."""
+    """Grants, budget, what is spent, held and left, and the tenant's other limits and rates."""
     found = await Tenants(desk.services).show(desk.id)
     return TenantShown.model_validate(
         {
@@ -25,6 +25,8 @@ async def me(desk: Desk) -> TenantShown:
             "held_microusd": _micro(found["held_usd"]),
             "available_microusd": _micro(found["available_usd"]),
             "limits": await limits(desk.services.store, desk.id, scope="tenant"),
+            "rates": [{"name": name, **rate} for name, rate in found["rates"].items()],
+            "patterns": sorted(found["patterns"]),
         }
     )  # fmt: skip
 

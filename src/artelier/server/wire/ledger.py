@@ -103,6 +103,17 @@ class Limit(Told):
     used: int
 
 
+class RateShown(Told):
+    """How fast a tenant may ask a provider, or models of a pattern; what is null has no limit."""
+
+    name: str
+    """A provider such as `openai`, or a pattern such as `openai:gpt-5*`."""
+    requests: int | None
+    """In any minute."""
+    tokens: int | None
+    """In any minute, input and output."""
+
+
 class TenantShown(Told):
     """A tenant: what it may do and spend, and what it has spent."""
 
@@ -117,6 +128,10 @@ class TenantShown(Told):
     """Null: no limit."""
     allow_unknown_price: bool
     limits: list[Limit]
+    rates: list[RateShown]
+    """Its own; those of the server hold beside them."""
+    patterns: list[str]
+    """Kinds of personal data that are looked for beside the usual ones, such as `EMPLOYEE`."""
 
 
 class TenantChange(Asked):

@@ -40,6 +40,8 @@ const TENANT = {
   available_microusd: 60_000 as number | null,
   allow_unknown_price: false,
   limits: [],
+  rates: [],
+  patterns: [],
 };
 
 const ADMIN = {

@@ -7,7 +7,7 @@ import { dollars } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
-import { limitWords } from "./limits";
+import { limitWords, rateWords } from "./limits";
 import { Fact, Facts, Section } from "./Section";
 import { TenantForm } from "./TenantForm";
 
@@ -71,6 +71,20 @@ function TenantFacts({ tenant }: { readonly tenant: Shape<"TenantShown"> }) {
             </Fact>
           );
         })}
+        {tenant.rates.map((rate) => (
+          <Fact key={rate.name} name={`Speed of ${rate.name === "*" ? "all models" : rate.name}`}>
+            {rateWords(rate)}
+          </Fact>
+        ))}
+        {tenant.patterns.length > 0 && (
+          <Fact name="Personal data">
+            <span className="flex flex-wrap gap-1">
+              {tenant.patterns.map((kind) => (
+                <Pill key={kind}>{kind}</Pill>
+              ))}
+            </span>
+          </Fact>
+        )}
       </Facts>
       {isAdmin ? (
         <TenantForm key={settingsOf(tenant)} tenant={tenant} />

@@ -23,3 +23,12 @@ export function limitWords(limit: Limit): { readonly name: string; readonly word
   const held = limit.reserved > 0 ? `, ${amount(limit.unit, limit.reserved)} held` : "";
   return { name: UNITS[limit.unit] ?? limit.unit, words: `${used} ${cap}${held}` };
 }
+
+/** `60 requests and 90,000 tokens in any minute`. */
+export function rateWords(rate: Shape<"RateShown">): string {
+  const parts = [
+    rate.requests === null ? "" : `${whole(rate.requests)} requests`,
+    rate.tokens === null ? "" : `${whole(rate.tokens)} tokens`,
+  ].filter((part) => part !== "");
+  return `${parts.join(" and ")} in any minute`;
+}

@@ -32,6 +32,11 @@ const TENANT = {
   available_microusd: 1_500_000,
   allow_unknown_price: true,
   limits: [{ scope: "tenant", unit: "tokens", cap: 1000, reserved: 100, used: 200 }],
+  rates: [
+    { name: "openai", requests: 60, tokens: 90_000 },
+    { name: "*", requests: 200, tokens: null },
+  ],
+  patterns: ["EMPLOYEE"],
 };
 
 const SERVER = {
@@ -80,6 +85,10 @@ test("what the tenant may do and spend is told in words, and the page is accessi
   expect(await screen.findByText("tools:read_file")).toBeTruthy();
   expect(screen.getByText("$2.000, $1.500 left")).toBeTruthy();
   expect(screen.getByText("200 of 1,000 used, 100 held")).toBeTruthy();
+  expect(screen.getByText("60 requests and 90,000 tokens in any minute")).toBeTruthy();
+  expect(screen.getByText("Speed of all models")).toBeTruthy();
+  expect(screen.getByText("200 requests in any minute")).toBeTruthy();
+  expect(screen.getByText("EMPLOYEE")).toBeTruthy();
   expect(screen.getByText(/models without a known price may be called/)).toBeTruthy();
   expect(await screen.findByText("openai:m")).toBeTruthy();
   await expectAccessible();
