@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.cli.finding import NOTE, OK, WRONG, Finding
 from artelier.errors import ArtelierError
@@ -28,11 +29,8 @@ def _allowed(call: Call) -> Finding:
 
 
 def _rates(call: Call) -> Finding:
-    said = [
-        f"{name}: " + " and ".join(f"{most} {unit}" for unit, most in rate.plain().items() if most)
-        for name, rate in call.settings.rates.items()
-    ]
-    return Finding("rates", OK, "a minute, " + ", ".join(said) if said else "no limit of speed")
+    said = plain.speeds({name: rate.plain() for name, rate in call.settings.rates.items()})
+    return Finding("rates", OK, f"a minute, {said}" if said else "no limit of speed")
 
 
 def _approvals(call: Call) -> Finding:

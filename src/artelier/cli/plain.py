@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -112,6 +113,14 @@ def moment(at_us: int | None) -> str:
 def minute(at_us: int) -> str:
     """A time for a table: its seconds are left out."""
     return moment(at_us).rpartition(":")[0]
+
+
+def speeds(rates: Mapping[str, Mapping[str, int | None]]) -> str:
+    """Rates a minute by name, such as `openai: 60 requests and 90000 tokens`."""
+    return ", ".join(
+        f"{name}: " + " and ".join(f"{most} {unit}" for unit, most in rate.items() if most)
+        for name, rate in rates.items()
+    )
 
 
 def count(number: int, noun: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
@@ -158,14 +159,6 @@ def _patterns(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _speeds(rates: dict[str, dict[str, int | None]]) -> str:
-    """Rates in words."""
-    return ", ".join(
-        f"{name}: " + " and ".join(f"{most} {unit}" for unit, most in rate.items() if most)
-        for name, rate in rates.items()
-    )
-
-
 def _print(call: Call, tenant: dict[str, Any]) -> None:
     if call.as_json:
         call.screen.json(tenant)
@@ -179,7 +172,7 @@ def _print(call: Call, tenant: dict[str, Any]) -> None:
             ("spent", f"{tenant['spent_usd']} USD"),
             ("held", f"{tenant['held_usd']} USD"),
             ("available", tenant["available_usd"] and f"{tenant['available_usd']} USD"),
-            ("a minute", _speeds(tenant["rates"])),
+            ("a minute", plain.speeds(tenant["rates"])),
             ("patterns", ", ".join(f"{k}={v}" for k, v in tenant["patterns"].items()) or None),
             ("unknown prices", "allowed" if tenant["allow_unknown_price"] else "refused"),
         ]
