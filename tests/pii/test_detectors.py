@@ -47,7 +47,11 @@ def test_shipped_detectors_fulfil_the_port() -> None:
         ("email me at john.doe@example.com!", ["EMAIL:john.doe@example.com"]),
         ("邮箱john@x.com吗", ["EMAIL:john@x.com"]),
         ("用户@例子.广告", ["EMAIL:用户@例子.广告"]),
-        ("icon@2x.png react@18.2.0 @john git@github.com:o/r.git a (at) b.com", []),
+        ("icon@2x.png react@18.2.0 @john git@github.com:o/r.git items[at].b", []),
+        ("ssh://git@example.com/x scp a@b.example.com:/srv x@y.mean() x-y@openssh.com", []),
+        ("anna (at) example.com", ["EMAIL:anna (at) example.com"]),
+        ("b.o [at] example [dot] co.uk!", ["EMAIL:b.o [at] example [dot] co.uk"]),
+        ("say anna at example dot com", ["EMAIL:anna at example dot com"]),
     ],
 )
 def test_addresses_of_mail(text: str, expected: list[str]) -> None:

@@ -65,6 +65,9 @@ def email(random: Random) -> str:
     )
     if random.random() < 0.08 and '"' not in local and "'" not in local:
         return f"{local.replace('+', '%2B')}%40{host}"
+    if random.random() < 0.08 and '"' not in local and "'" not in local and host.isascii():
+        sign = random.choice((" (at) ", "(at)", " [at] ", "[AT]"))
+        return f"{local}{sign}{host.replace('.', ' [dot] ') if ' [' in sign else host}"
     return f"{local}@{host}"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from artelier.pii.detectors.naming import CARD
 from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
-from artelier.pii.detectors.words import words
 from artelier.ports.pii import Found
 
 _ANY = range(16, 20)
@@ -39,11 +39,6 @@ _GROUPINGS = frozenset(
 
 _BARE_LENGTHS = (14, 15, 16)
 """Lengths that are enough without groups or a word; 62 with 19 digits is too (UnionPay)."""
-
-_WORDS = words(
-    "credit", "debit", "kredit", "card", "karte", "carte", "tarjeta", "visa", "master", "amex",
-    "american express", "diners", "maestro", "pan(?![a-z])", "cc(?![a-z])", "kartennummer",
-)  # fmt: skip
 
 
 def issued(digits: str) -> bool:
@@ -110,7 +105,7 @@ def _bare(reading: Reading, run: Run, at: int) -> bool:
     if not (issued(digits) and luhn_fits(digits)):
         return False
     start, end = run.starts[at], run.ends_at(at)
-    if reading.says(start, _WORDS):
+    if reading.says(start, CARD):
         return not (joins(reading.before(start)) or joins(reading.after(end)))
     usual = len(digits) in _BARE_LENGTHS or (len(digits) == 19 and digits.startswith("62"))
     if len(digits) == 14 and _gtin_fits(digits):
@@ -130,7 +125,7 @@ def _grouped(reading: Reading, run: Run, at: int, size: int) -> bool:
     start, end = run.starts[at], run.ends_at(at + size - 1)
     if joins(reading.before(start)) or joins(reading.after(end)):
         return False
-    if reading.says(start, _WORDS):
+    if reading.says(start, CARD):
         return True
     if reading.in_account(start):
         return False

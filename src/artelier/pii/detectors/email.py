@@ -31,6 +31,20 @@ _DOMAINS = (
 )
 """The whole of what looks like a domain; else its longest beginning that is one."""
 
+_SPELT_SHAPES = (b"(aa)", b"[aa]", b"{aa}", b"( aa )", b"[ aa ]")
+_SPELT_SIGN = re.compile(
+    r"(?i) ?(?:[(\[{] ?at ?[)\]}]) ?| at (?=[\w-]{1,63}(?: [\w-]{1,63}){0,3} dot )"
+)
+_SPELT_LOCAL = re.compile(r"(?<![\w.+-])\w[\w.+-]{0,63}\Z")
+_SPELT_DOT = r"(?:\.| ?[(\[{] ?(?:dot|punkt|point|punto|\.) ?[)\]}] ?| dot )"
+_SPELT_DOMAIN = re.compile(
+    rf"(?i)[^\W_][\w-]{{0,62}}(?:{_SPELT_DOT}[^\W_][\w-]{{0,62}}){{0,4}}{_SPELT_DOT}[a-z]{{2,24}}(?!\w)"
+)
+"""`anna (at) example.com`, `anna [at] example [dot] com`, `anna at example dot com`."""
+
+_PATH = re.compile(r":(?:/(?!/)|~)")
+"""Behind the host of `scp anna@example.com:/srv`."""
+
 _FILE_ENDINGS = frozenset(
     "png jpg jpeg gif svg webp ico css js ts jsx tsx mjs json map html htm xml yaml yml toml txt md pdf"
     " csv tgz gz whl jar dll exe so py rb go".split()
@@ -45,6 +59,25 @@ class Emails(Shipped):
         super().__init__("EMAIL")
 
     def read(self, reading: Reading) -> Iterator[Found]:
+        yield from self._signed(reading)
+        if b" dot " in reading.lower or any(shape in reading.shape for shape in _SPELT_SHAPES):
+            yield from self._spelt(reading)
+
+    def _spelt(self, reading: Reading) -> Iterator[Found]:
+        """Addresses whose sign is a word."""
+        text, last = reading.text, 0
+        for sign in _SPELT_SIGN.finditer(text):
+            local = _SPELT_LOCAL.search(
+                text, max(last, sign.start() - _LOCAL_CHARS_MAX), sign.start()
+            )
+            domain = _SPELT_DOMAIN.match(text, sign.end(), sign.end() + _DOMAIN_CHARS_MAX)
+            if local is not None and domain is not None:
+                host = re.sub(f"(?i){_SPELT_DOT}", ".", domain[0])
+                last = domain.end()
+                normal = _normal(local[0], host, escaped=False)
+                yield reading.found(local.start(), last, self.kind, normal)
+
+    def _signed(self, reading: Reading) -> Iterator[Found]:
         text = reading.text
         if "@" not in text and ("%" not in text or "%40" not in text):
             return
@@ -97,8 +130,10 @@ def _domain_end(text: str, at: int) -> int | None:
 
 
 def _is_something_else(text: str, start: int, sign: re.Match[str], end: int) -> bool:
-    """A file for dense screens, a repository's address, or the password before the host of a link."""
+    """A file for dense screens, a repository's address, a password before the host of a link, or code."""
     domain = text[sign.end() : end]
+    if sign[0] == "@" and _is_of_machines(text, start, sign, end, domain):
+        return True
     ending = domain.rpartition(".")[2].lower()
     if ending in _FILE_ENDINGS and domain[0].isdigit():
         return True
@@ -107,7 +142,17 @@ def _is_something_else(text: str, start: int, sign: re.Match[str], end: int) -> 
         link = before[before.rfind("://") + 3 : -1]
         if not any(part in link for part in " /\t\n\"'<>,;?"):
             return True
-    return text[start : sign.start()] == "git" and text[end : end + 1] == ":"
+    return False
+
+
+def _is_of_machines(text: str, start: int, sign: re.Match[str], end: int, domain: str) -> bool:
+    """An account on a host, an algorithm, or an expression, all of which are written alike."""
+    local = text[start : sign.start()]
+    if local == "git" and (text[end : end + 1] == ":" or text.endswith("://", 0, start)):
+        return True
+    if domain in ("openssh.com", "libssh.org") and "-" in local:
+        return True
+    return _PATH.match(text, end) is not None or text.startswith("()", end)
 
 
 def _normal(local: str, domain: str, *, escaped: bool) -> str:

@@ -14,6 +14,18 @@ from artelier.pii.detectors.reading import Reading, Shipped, joins
 from artelier.pii.detectors.words import words
 from artelier.ports.pii import Found
 
+_RESOLVERS = frozenset(
+    ("8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1", "9.9.9.9", "2001:4860:4860::8888", "2001:4860:4860::8844",
+     "2606:4700:4700::1111")
+)  # fmt: skip
+_PREFIX = re.compile(r"/([0-9]{1,3})(?![0-9])")
+_QUAD_BEFORE = re.compile(r"(?:(?:[0-9]{1,3}\.){3}[0-9]{1,3}|[^0-9A-Za-z])-\Z")
+"""Before the second address of a range, or the dash of a list."""
+
+_STROKE_BEFORE = re.compile(r"(?:[a-zA-Z]-?[0-9.]+|[0-9]*\.[0-9]+) \Z")
+_STROKE_BEHIND = re.compile(r"(?: |-)[0-9]*\.[0-9]+[.-][0-9]|-[0-9]")
+"""Numbers of a drawing (SVG), which leaves the signs between them away."""
+
 _INNER = re.compile(rb"\.0{1,3}\.0{1,3}\.0")
 _OCTETS = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?!$)|$)){4}")
 _DIGITS_BEFORE = re.compile(r"[0-9]{1,3}$")
@@ -24,10 +36,11 @@ _SIX_CHARS_MAX = 45
 """Of the longest spelling, with an IPv4 address at its end."""
 
 _VERSION = words(
-    "v(?![a-z])", "ver(?![a-z])", "version", "release", "build", "firmware", "section", "chapter", "clause",
-    "paragraph", "rev(?![a-z])", "revision", "patch", "oid",
+    "v(?![a-z])", "ver(?![a-z])", "version", "release", "build", "firmware", "sections?", "chapter", "clause",
+    "paragraph", "rev(?![a-z])", "revision", "patch", "oid", "object ?identifier", "rfc ?[0-9]{1,5}(?![0-9])",
+    "(?:update|upgrade|downgrade|patch|bump)[sd]? [a-z0-9_.-]{1,12} to",
 )  # fmt: skip
-_BETWEEN = re.compile(r"[\"'“”]?\s?[:=#]{0,2}\s?[\"'“”vV]?(?:no\.?\s)?")
+_BETWEEN = re.compile(r"[\"'“”]?\s?[:=#(]{0,2}\s?\\?[\"'“”vV]?(?:no\.?\s)?")
 
 
 class Ips(Shipped):
@@ -44,7 +57,7 @@ class Ips(Shipped):
                 continue
             start, last = span
             address = ipaddress.IPv4Address(reading.text[start:last])
-            if not (address.is_loopback or address.is_unspecified or address.packed[0] in (0, 255)):
+            if not _is_nobodys(address) and not _is_network(reading.text, address, last):
                 yield reading.found(start, last, self.kind, str(address))
         yield from self._six(reading)
 
@@ -71,8 +84,26 @@ class Ips(Shipped):
             ):
                 continue
             address = _address_six(written)
-            if address is not None:
-                yield reading.found(start, end, self.kind, address)
+            if address is not None and not _is_network(reading.text, address, end):
+                yield reading.found(start, end, self.kind, str(address))
+
+
+def _is_nobodys(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """This machine, no machine, a mask, or a server that everybody asks for names."""
+    if address.version == 4:
+        masked = address.packed[0] in (0, 255)
+    else:
+        masked = address.packed[:2] == b"\xff\xff"
+    return masked or address.is_loopback or address.is_unspecified or str(address) in _RESOLVERS
+
+
+def _is_network(
+    text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, end: int
+) -> bool:
+    """A range of private addresses such as `10.0.0.0/8`."""
+    size = _PREFIX.match(text, end)
+    bits = address.max_prefixlen - int(size[1]) if size else 0
+    return bits > 0 and address.is_private and int(address) & ((1 << bits) - 1) == 0
 
 
 def _four(reading: Reading, dot: int) -> tuple[int, int] | None:
@@ -89,7 +120,11 @@ def _four(reading: Reading, dot: int) -> tuple[int, int] | None:
     first, behind = reading.before(start), reading.after(end)
     if joins(first) or joins(behind) or first == ".":
         return None
-    if first == "-" and start > 1 and text[start - 2].isalpha():
+    if first == "-" and start > 1 and not _QUAD_BEFORE.search(text, max(0, start - 16), start):
+        return None
+    if behind == "-" and text[end + 1 : end + 2].isalpha():
+        return None
+    if _STROKE_BEFORE.search(text, max(0, start - 12), start) and _STROKE_BEHIND.match(text, end):
         return None
     if behind == "." and end + 1 < len(text) and joins(text[end + 1]):
         return None
@@ -111,7 +146,7 @@ def _begin(text: str, at: int) -> int:
     return at
 
 
-def _address_six(written: str) -> str | None:
+def _address_six(written: str) -> ipaddress.IPv6Address | None:
     groups = [group for group in written.split(":") if group]
     if len(groups) < 3 and not (groups and groups[0][0] in "23fF" and len(groups[0]) == 4):
         return None  # `a::b` is a name of some program, `::1` this machine
@@ -119,4 +154,4 @@ def _address_six(written: str) -> str | None:
         address = ipaddress.IPv6Address(written)
     except ValueError:
         return None
-    return None if address.is_loopback or address.is_unspecified else str(address)
+    return None if _is_nobodys(address) else address

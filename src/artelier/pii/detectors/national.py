@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from artelier.pii.detectors.naming import names_a_number
 from artelier.pii.detectors.national_forms import (
     BY_SHAPE,
     FREE_SHAPES,
@@ -81,7 +82,9 @@ def _groups_of_id(reading: Reading, run: Run, at: int) -> int:
             continue
         end = run.ends_at(at + size - 1)
         shape = reading.shape[start:end]
-        if shape not in BY_SHAPE or not (shape in FREE_SHAPES or reading.words(start)):
+        if shape not in BY_SHAPE or not (
+            shape in FREE_SHAPES or names_a_number(reading.words(start))
+        ):
             continue
         if not _parted(run, at, size):
             continue

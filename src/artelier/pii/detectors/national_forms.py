@@ -130,6 +130,12 @@ _TABLE: tuple[tuple[str, str, str, str, Callable[[str], bool]], ...] = (
 )  # fmt: skip
 
 
+def stems() -> tuple[str, ...]:
+    """The words of all forms, for one search of any of them."""
+    named = (name for _, names, *_ in _TABLE for name in names.split("|"))
+    return (*dict.fromkeys(named), *_GENERAL)
+
+
 def _by_shape() -> dict[bytes, list[Form]]:
     table: dict[bytes, list[Form]] = {}
     for check, names, enough, with_word, doubtful in _TABLE:

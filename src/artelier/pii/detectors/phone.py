@@ -5,11 +5,13 @@ A bare run of digits without such a word is never a phone number: tables are ful
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from artelier.pii.detectors.naming import PHONE, PHONE_SURELY
 from artelier.pii.detectors.phone_plans import international, national, written_nationally
 from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
-from artelier.pii.detectors.words import adjoins, is_figure, words
+from artelier.pii.detectors.words import adjoins, is_figure
 from artelier.ports.pii import Found
 
 _DIGITS_MAX = 15
@@ -17,14 +19,11 @@ _DIGITS_MAX = 15
 
 _GROUPS_MAX = 8
 
-_WORDS = words(
-    "t[eé]l(?![a-z])", "tlf", "gsm(?![a-z])", "telefon", "(?:home|work|office|cell|contact)phone",
-    "telephone", "teléfono", "téléphone", "phone", "fone", "mobile?(?![a-z])",
-    "mobil(?:e|nummer|telefon|funk)?(?![a-z])", "cell(?:phone|ular)?(?![a-z])", "celular", "móvil",
-    "movil", "call(?:s|ed|ing|back)?(?![a-z])", "fax", "handy", "whatsapp", "signal(?![a-z])",
-    "sms(?![a-z])", "ph(?![a-z])", "mob(?![a-z])", "msisdn", "hotline", "dial", "ring(?![a-z])",
-    "anruf", "rufnummer", "komórk", "тел", "моб", "電話", "电话", "手机", "携帯",
-)  # fmt: skip
+_TIME = re.compile("1[0-9]{9}(?:[0-9]{3}){0,2}|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])[0-3][0-9]")
+"""Seconds, milliseconds or microseconds since 1970; or a day."""
+
+_BYTE_BEFORE = re.compile(r"(?:(?<![0-9A-Za-z])[0-9A-Fa-f]{2}|Buffer) \Z")
+_BYTE_BEHIND = re.compile(" [0-9A-Fa-f]{2}(?![0-9A-Za-z])")
 
 
 class Phones(Shipped):
@@ -35,7 +34,7 @@ class Phones(Shipped):
 
     def read(self, reading: Reading) -> Iterator[Found]:
         for run in reading.runs:
-            said = reading.says(run.starts[0], _WORDS)
+            said = reading.says(run.starts[0], PHONE)
             if len(run.groups) == 1 and not (said or _is_led(reading, run)):
                 continue
             at = 0
@@ -61,7 +60,11 @@ def _phone(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str
     group, start = run.groups[at], run.starts[at]
     if at == 0 and "+" in reading.text[max(0, start - 3) : start]:
         lead = reading.text[max(0, start - 3) : start]
-        return _with_plus(reading, run, at) if lead.rstrip(" (").endswith("+") else (0, "")
+        if not lead.rstrip(" (").endswith("+") or (
+            lead.endswith(" + ") and not said and run.gaps in ((), (".",))  # a sum
+        ):
+            return 0, ""
+        return _with_plus(reading, run, at)
     zeros = group.startswith("00")
     american = len(group) == 3 or group == "1"
     first = at == 0 and (group[0] == "0" or reading.before(start) == "(")
@@ -137,10 +140,10 @@ def _with_zeros(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
         if not _ends(reading, run, at, size):
             continue
         digits = _without_trunk(run, at, size)[2:]
-        if (
-            size == 1
-            and not said
-            and not (10 <= len(digits) <= 13 and not _is_article(run.groups[at]))
+        if not said and (
+            _is_row(reading, run, at, size)
+            if size > 1
+            else not 10 <= len(digits) <= 13 or _is_article(run.groups[at])
         ):
             continue
         normal = international(digits, strictly=True)
@@ -161,24 +164,57 @@ def _nationally(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
         return american
     start = run.starts[at]
     bracketed = reading.before(start) == "(" and at < len(run.gaps) and ")" in run.gaps[at]
-    alone = not said and (bracketed or not _goes_on(reading, run, at))
     if not (said or bracketed or run.groups[at].startswith("0")):
         return 0, ""
+    if said and len(run.groups) == 1 and _is_of_a_program(reading, run):
+        return 0, ""
+    alone = not said and (bracketed or not _goes_on(reading, run, at))
     for size in _sizes(run, at, 7 if said else 8):
         if not _ends(reading, run, at, size):
             continue
         digits = _digits(run, at, size)
         if said and (normal := national(digits, run.groups[at : at + size])):
             return size, normal
-        if alone and size > 1 and (normal := _by_form(run, at, size, bracketed=bracketed)):
+        if (
+            alone
+            and size > 1
+            and not _is_row(reading, run, at, size)
+            and (normal := _by_form(run, at, size, bracketed=bracketed))
+        ):
             return size, normal
         if (
             said
-            and (size > 1 or adjoins(reading.text, start, _WORDS))
+            and (size > 1 or adjoins(reading.text, start, PHONE))
             and _like_a_phone(run, at, size)
         ):
             return size, digits
     return 0, ""
+
+
+def _is_of_a_program(reading: Reading, run: Run) -> bool:
+    """Whether a bare number is a colour, or the time of a call: `call 1763816263 took 3 s`."""
+    start, digits = run.starts[0], run.groups[0]
+    if reading.before(start) == "#" and len(digits) == 8:
+        return True
+    return _TIME.fullmatch(digits) is not None and not reading.says(start, PHONE_SURELY)
+
+
+def _is_row(reading: Reading, run: Run, at: int, size: int) -> bool:
+    """Whether the groups are some of a row of bytes, characters or figures: more of the same go on behind."""
+    groups, behind = run.groups[at : at + size], at + size
+    if behind < len(run.groups) and len(run.groups[behind]) == len(groups[-1]):
+        if run.gaps[behind - 1] == run.gaps[behind - 2]:
+            return True
+    lengths = {len(group) for group in groups}
+    if len(lengths) > 1:
+        return False
+    start, end = run.starts[at], run.ends_at(behind - 1)
+    if lengths == {2}:
+        return (
+            _BYTE_BEFORE.search(reading.text, max(0, start - 8), start) is not None
+            or _BYTE_BEHIND.match(reading.text, end) is not None
+        )
+    return all(group.startswith("0") for group in groups)
 
 
 def _goes_on(reading: Reading, run: Run, at: int) -> bool:
@@ -194,6 +230,7 @@ def _like_a_phone(run: Run, at: int, size: int) -> bool:
     return (
         7 <= len(_digits(run, at, size)) <= _DIGITS_MAX
         and size <= 5
+        and gaps != (".",)
         and all(len(gap) == 1 or "(" in gap or ")" in gap for gap in gaps)
     )
 

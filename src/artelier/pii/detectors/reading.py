@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from artelier.pii.detectors.folding import fold
+from artelier.pii.detectors.naming import names_a_number
 from artelier.pii.detectors.words import NEAR_CHARS_MAX, words_before
 from artelier.ports.pii import Found
 
@@ -29,11 +30,19 @@ _SHAPES = bytes(
 
 _PARTS = bytes(code if chr(code) in "a0_" else ord(" ") for code in range(256))
 
+_TABLE_DIGITS_PART = 3
+"""Where one character of so many is a digit, lines are looked at one by one."""
+
 _REF = re.compile(r"b:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 # Starts at a digit so that the search can jump to it. A plain decimal and a plain date are passed over here,
 # because tables are full of them.
 _RUN = re.compile(
     rb"0(?<![0a]0)(?:(?<=\+0)|(?!0*\.0+(?![0 .\-/()]))(?!000-00-00(?![0\-])))[0 .\-/()]{5,}0"
+)
+# On lines without a word or a plus: without the bare numbers that nothing there can give a meaning.
+_DULL_RUN = re.compile(
+    rb"[0-9](?<![0-9][0-9])(?![0-9]*\.[0-9]+(?![0-9 .\-/()]))(?![0-9]{3}-[0-9]{2}-[0-9]{2}(?![0-9\-]))"
+    rb"(?:(?<=0)(?=0)|(?![0-9]{0,12}(?! {0,3}[0-9.\-/()])))[0-9 .\-/()]{5,}[0-9]"
 )
 _DATE = re.compile(
     r"(?<![0-9])(?:(?:19|20)[0-9]{2}([-./])[01]?[0-9]\1[0-3]?[0-9]"
@@ -106,8 +115,7 @@ class Reading:
 
     def _runs(self) -> Iterator[Run]:
         text, shape = self.text, self.shape
-        for match in _RUN.finditer(shape):
-            start, end = match.span()
+        for start, end in self._candidates():
             if shape.count(b"0", start, end) == end - start:
                 if end - start >= BARE_DIGITS_MIN or not self._is_idle(start):
                     yield Run((start,), (text[start:end],), ())
@@ -127,12 +135,39 @@ class Reading:
                     ),
                 )
 
+    def _candidates(self) -> Iterator[tuple[int, int]]:
+        """Places where a run may stand."""
+        at = 0
+        for start, end in self._dull_lines():
+            for match in _RUN.finditer(self.shape, at, start):
+                yield match.span()
+            for match in _DULL_RUN.finditer(self.bytes, start, end):
+                yield match.span()
+            at = end
+        for match in _RUN.finditer(self.shape, at):
+            yield match.span()
+
+    def _dull_lines(self) -> Iterator[tuple[int, int]]:
+        """From where to where lines are figures alone; nothing in a text that is no table."""
+        shape = self.shape
+        if shape.count(b"0") * _TABLE_DIGITS_PART < len(shape):
+            return
+        start = at = 0
+        for line in shape.splitlines(keepends=True):
+            end = at + len(line)
+            if b"a" in line or b"+" in line or b"?" in line:
+                if at > start:
+                    yield start, at
+                start = end
+            at = end
+        if at > start:
+            yield start, at
+
     def _is_idle(self, start: int) -> bool:
         """Whether nothing before a bare number can give it a meaning: no word, no plus, no two zeros."""
-        line = self.shape[max(0, start - NEAR_CHARS_MAX) : start]
-        line = line[line.rfind(b"\n") + 1 :]
-        spoken = b"a" in line or b"?" in line or b"+" in line
-        return not spoken and not self.text.startswith("00", start)
+        if self.text.startswith("00", start) or "+" in self.text[max(0, start - 3) : start]:
+            return False
+        return not names_a_number(self.words(start))
 
     def says(self, start: int, pattern: re.Pattern[str]) -> bool:
         """Whether a word of the pattern stands before a place."""
@@ -170,6 +205,8 @@ class Reading:
         before, after = self.before(start), self.after(end)
         if joins(before) or joins(after):
             return False
+        if before == "." and not text[max(0, start - 2) : start - 1].isalpha():
+            return text[max(0, start - 2) : start - 1] == "."
         if before and before in "-." and start > 1 and joins(text[start - 2]):
             return before == "." and not text[start - 2].isdigit()
         return not (after and after in "-." and end + 1 < len(text) and joins(text[end + 1]))

@@ -13,6 +13,7 @@ from artelier.pii.detectors.secret_forms import (
     LEADS_OF_HINT,
     NO_VALUE,
     PLAIN_KEYS,
+    SHORT_KEYS,
     TOKEN_CHARS_MIN,
     TOKEN_KEYS,
 )
@@ -35,6 +36,7 @@ _KEY_CHARS_MAX = 16_384
 _BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _FINISH = re.compile(r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _REST = re.compile(r"(?:[A-Za-z0-9+/=:, -]|\\?[nr]|\s)*[A-Za-z0-9+/=]")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{8}")
 _HEADER = re.compile(
     r"(?i)(?<![a-z])(?:bearer|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:basic|token|apikey|digest))"
     r"\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})"
@@ -50,6 +52,12 @@ _PLAIN = re.compile(r"(?:[^\s\"'`,;<>&\\]|&(?![A-Za-z_]{1,40}=)){1,200}")
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~:-]{12,4000}")
 _IDENTIFIER = re.compile(r"[A-Za-z]+(?:[_.][A-Za-z]+)+")
 """What stands behind ` = ` in programs."""
+
+_TYPE = re.compile(
+    r"(?:[A-Za-z0-9]+\.)*(?:[A-Z][a-z]+[0-9]*)+(?:Key|Like|Type|Token|Secret|Str|String|Password|Source|Provider"
+    r"|Config|Options?)[0-9]?(?:[\[|].*)?"
+)
+"""What stands behind a name and a colon in programs."""
 
 _PASSWORD_CHARS_MIN = 4
 _TOKEN_VALUE_CHARS_MIN = 12
@@ -122,6 +130,8 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
             at = rest.end() if rest else begin.end()
         else:
             at = finish.end()
+            if _KEY_LINE.search(text, begin.end(), finish.start()) is None:
+                continue  # names of the two lines, in a program
         yield begin.start(), at
 
 
@@ -132,7 +142,11 @@ def _is_random(value: str) -> bool:
 
 def _named(reading: Reading) -> Iterator[tuple[int, int]]:
     """Values behind a name such as `password=` or `"api_key":`."""
-    for names, is_value in ((PLAIN_KEYS, _is_password), (TOKEN_KEYS, _is_token)):
+    for names, is_value in (
+        (PLAIN_KEYS, _is_password),
+        (SHORT_KEYS, _is_mixed_password),
+        (TOKEN_KEYS, _is_token),
+    ):
         for hint, name in names:
             at = reading.lower.find(hint)
             while at >= 0:
@@ -180,6 +194,8 @@ def _is_password(text: str, start: int, end: int, how: str) -> bool:
         return False
     if how != '"' and text[start - 2 : start] == "= " and _IDENTIFIER.fullmatch(value):
         return False
+    if how == ":" and _TYPE.fullmatch(value):
+        return False
     if any(not sign.isalpha() and not sign.isspace() for sign in value):
         return how != "is" or not value.replace("-", "").isalpha()
     if how == ":":
@@ -191,8 +207,22 @@ def _is_password(text: str, start: int, end: int, how: str) -> bool:
     return how in ("=", "==", ":=", "=>", '"') and not any(sign.isspace() for sign in value)
 
 
+def _is_mixed_password(text: str, start: int, end: int, how: str) -> bool:
+    """A password that is no word, no sentence and no count."""
+    value = text[start:end]
+    return (
+        _is_password(text, start, end, how)
+        and value.isascii()
+        and not any(sign.isspace() for sign in value)
+        and any(sign.isalpha() for sign in value)
+        and any(sign.isdigit() or sign in "!?$%&*#@+" for sign in value)
+    )
+
+
 def _is_token(text: str, start: int, end: int, how: str) -> bool:
     value = text[start:end]
     if len(value) < _TOKEN_VALUE_CHARS_MIN or NO_VALUE.fullmatch(value):
+        return False
+    if how != '"' and _TYPE.fullmatch(value):
         return False
     return _is_random(value) and _TOKEN.fullmatch(value) is not None

@@ -74,14 +74,23 @@ TOKEN_CHARS_MIN = 16
 PLAIN_KEYS = tuple(
     (hint, re.compile(name))
     for hint, name in (
-        (b"pass", rb"pass(?:word|wd|phrase|wort|code|)(?![a-rt-z])"),
+        (b"pass", rb"pass(?:word|wd|phrase|wort|code)(?![a-rt-z])"),
         (b"pwd", rb"(?<![a-z])pwd"),
+        (b"pw", rb"(?<![a-z])pw(?![a-z])"),
         (b"kennwort", rb"kennwort"),
         (b"contrase", rb"contrase.a"),
         (b"senha", rb"(?<![a-z])senha"),
     )
 )
 """Names of secrets that people choose: what to look for in text of lower case, and the name from there on."""
+
+SHORT_KEYS = (
+    (
+        b"pass",
+        re.compile(rb"(?<!com)(?<!by)(?<!sur)(?<!tres)(?<!over)(?<!under)(?<!im)pass(?![a-z])"),
+    ),
+)
+"""A word that names a secret, and what a test does: what follows must look like a password, too."""
 
 TOKEN_KEYS = tuple(
     (hint, re.compile(name))
@@ -100,8 +109,9 @@ KEY_OF = re.compile(rb"(?:api|access|private|account|auth|signing|encryption)[_ 
 NO_VALUE = re.compile(
     r"(?i)(?:none|null|nil|true|false|undefined|required|optional|string|str|text|pass|passed|password|passwort|secret|token"
     r"|hidden|masked|redacted|changed?|unknown|missing|empty|invalid|incorrect|wrong|expired|forgotten|reset|not|the"
-    r"|an?|in|is|must|should|will|policy|set|protected|n/?a|int|bool|field|bytes?|your[-_ ].*|x+|[.*#-]+"
+    r"|an?|in|is|must|should|will|policy|set|protected|n/?a|int|bool|field|bytes?|your[-_ ].*|x+|:?[.*#:-]+"
+    r"|user(?:name)?|value|val|auth|input|args?|options|function|split"
     r"|[a-z_.]*(?:password|passwd|pwd|secret|token)[a-z_.]*|[a-z_.]+\[.*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
-    r"|[\[{($%<&].*|(?:os|process|env|config|self|settings|getenv)\b.*|.*\(.*)[.!?)]*"
+    r"|[\[\]{(<&].*|\$[A-Za-z_]+|\$[({].*|%[A-Za-z({].*|(?:os|process|env|config|self|settings|getenv)\b.*|.*\(.*)[.:!?)]*"
 )
 """What stands where a secret would: the name of a type, a word of a sentence, a variable, a blank."""

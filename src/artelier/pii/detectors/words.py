@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 NEAR_CHARS_MAX = 40
 """How far before a value a word may end. A guess: four words and a colon."""
@@ -17,6 +18,7 @@ _FIGURES = re.compile(_NAMES_OF_FIGURES)
 _FIGURE_ADJOINS = re.compile(
     _NAMES_OF_FIGURES + r"(?:[ _-]?(?:no|nr|id|number))?[^a-z0-9\n]{0,4}\Z"
 )
+_DIGITS = re.compile("[0-9]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -29,12 +31,19 @@ def words(*stems: str) -> re.Pattern[str]:
 def words_before(text: str, start: int) -> str:
     """What is said right before a place: of its line, in lower case, from the last name of a figure on.
 
-    Empty if no letter is in it. Names such as `homePhone` are there twice, the second time taken apart.
+    Empty if no letter is in it; a number in it is `0`. Names such as `homePhone` are there twice, the second
+    time taken apart.
     """
     before = text[max(0, start - NEAR_CHARS_MAX) : start]
     before = before[before.rfind("\n") + 1 :]
     if _LETTER.search(before) is None:
         return ""
+    return _said(_DIGITS.sub("0", before))
+
+
+@lru_cache(maxsize=4_096)
+def _said(before: str) -> str:
+    """Rows of a table say the same again and again, but for their figures."""
     plain, split = before.lower(), _CAMEL.sub("_", before).lower()
     return (
         _behind_figures(plain)
