@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,7 @@ from artelier.kernel.archive import SIZE_BYTES_MAX
 from artelier.kernel.erasure import Erasure, collect, erase, erasure_view
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
+from artelier.kernel.subjects import writing_key
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Collected, Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
@@ -171,7 +173,7 @@ class Kernel:
         if policy.pii:
             from artelier.pii.door import PersonalData  # its detectors take 60 ms to compile
 
-            services.personal = PersonalData(store, policy.looked_for()).scrubber_of
+            services.personal = PersonalData(store, policy.looked_for())
         return cls(store, services, registry)
 
     # The handle
@@ -436,6 +438,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return Artifacts(
             self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,
             interpreter=self._kernel.sandbox, stages=HeldStage,
+            key_of_run=partial(writing_key, self._services.store, self.id),
         )  # fmt: skip
 
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:

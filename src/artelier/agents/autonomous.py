@@ -25,6 +25,7 @@ from artelier.errors import (
     RunSuspended,
 )
 from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState, run_row
+from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
 from artelier.kernel.services import Services
 from artelier.ports.tool import ToolPort
@@ -131,19 +132,21 @@ class AutonomousAgent:
         parent: Run | None = None,
         grants: Iterable[str] | None = None,
         replay: str = "strict",
+        subject: str = "",
     ) -> AgentResult:
         """Start the run, or go on where it stopped; a finished run returns its result at once.
 
         `llm_model` is another name of `model`. `on_wait="return"` gives a result with a resumable status
         instead of waiting in process. `parent` makes it a child: it shares the parent's budget and deadline.
         `replay` as of `kernel.run`: under `fork_on_drift` the result may be that of a fork, which it names.
+        `subject`: whom it is about; what it stores, remembers and writes is erased with that.
         Errors: those at the door (`UnknownModel`, `InvalidRequest`, `LeaseHeld`, ...); what goes wrong
         later is the result's `reason`.
         """
         wanted = Wanted(
             run_id=run_id, tenant=tenant, model=_model(model, llm_model), prompt=prompt,
             output_schema=output_schema, on_wait=on_wait, limits=limits, artifact=artifact,
-            workspace=workspace, parent=parent, grants=grants, replay=replay,
+            workspace=workspace, parent=parent, grants=grants, replay=replay, subject=subject,
         )  # fmt: skip
         return await self.start(wanted)
 
@@ -181,6 +184,7 @@ class AutonomousAgent:
         runs = self._kernel.for_tenant(wanted.tenant)
         services = runs.services
         await runs.state()  # the tenant with its own settings, before anything is recorded of it
+        await self._check_erasable(services, wanted)
         is_new = await _check_same(runs, wanted)
         if is_new and wanted.parent is None and not wanted.is_chat:
             # It stands in prompts as what is known; a conversation and a parent have looked already.
@@ -200,7 +204,8 @@ class AutonomousAgent:
             settings=job.settings(), from_snapshot=True, limits=wanted.limits, tools=kit.ports,
             on_wait="suspend" if wanted.on_wait == "return" else wanted.on_wait,
             principal=f"agent:{self.agent_id}", parent=wanted.parent, parent_step=wanted.parent_step,
-            grants=wanted.grants, replay=wanted.replay,
+            grants=wanted.grants, replay=wanted.replay, subject=wanted.subject,
+            key_id=wanted.key_id,
         )  # fmt: skip
         message, foreign, run_id = "", False, wanted.run_id
 
@@ -231,6 +236,20 @@ class AutonomousAgent:
         return await agent_result(
             services, runs.id, run_id, message=message, output=wanted.output_schema
         )
+
+    async def _check_erasable(self, services: Services, wanted: Wanted) -> None:
+        """Errors: `InvalidRequest` for a subject whose memories no erasure would reach."""
+        store, parent = self.builder.memory_store, wanted.parent
+        if store is None or "sqlite" not in store.settings():
+            return
+        key_id = wanted.key_id
+        if parent is not None:
+            key_id = await subject_key(services, parent.tenant_id, parent.id)
+        if wanted.subject or key_id is not None:
+            raise InvalidRequest(
+                "a run about a subject remembers in the kernel's own store, where that can be erased",
+                expected="memory='log', or no memory", got="a memory in a file of its own",
+            )  # fmt: skip
 
     async def drive(self, run: Run) -> None:
         """Drive a replay of one of this agent's runs: `kernel.for_tenant(t).replay(run_id, agent.drive)`."""
@@ -309,6 +328,9 @@ class Wanted:
     is_chat: bool = False
     earlier: Earlier | None = None
     replay: str = "strict"
+    subject: str = ""
+    key_id: int | None = None
+    """The subject's key of the turn before."""
     must_be_new: bool = False
     """A turn of a chat: a run of that name that another process made is not ours."""
 

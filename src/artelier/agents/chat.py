@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from artelier.agents.earlier import earlier_of, last_turn
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel import AgentResult
+from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Chat:
             raise InvalidRequest("a turn needs words", expected="text", got="none")
         runs = self._agent.kernel.for_tenant(self._tenant)
         row = await last_turn(runs.services, runs.id, self.session)
-        number, earlier = 1, None
+        number, earlier, key_id = 1, None, None
         if row is not None:
             self._check_mine(row)
             if not is_final(row["status"]):
@@ -96,9 +97,11 @@ class Chat:
                 )
             number = int(row["run"].rpartition("/")[2]) + 1
             earlier = await earlier_of(runs.services, runs.id, row["run"])
+            key_id = await subject_key(runs.services, runs.id, row["run"])
         if number > TURNS_MAX:
             raise Conflict(f"session {self.session!r} has no numbers left for turns")
         return Wanted(
             run_id=f"{self.session}/{number:06d}", tenant=self._tenant, model=self._model,
-            prompt=text, is_chat=True, earlier=earlier, must_be_new=True, **{**self._more, **more},
+            prompt=text, is_chat=True, earlier=earlier, must_be_new=True, key_id=key_id,
+            **{**self._more, **more},
         )  # fmt: skip

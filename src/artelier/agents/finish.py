@@ -31,7 +31,7 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
         try:
             append, blobs, artifact = await space.plan_write(
                 job.artifact, kind="document", content=result.text,
-                provenance=Provenance(run_id=run.id, step=result.key),
+                provenance=Provenance(run_id=run.id, step=result.key), key=core.key,
             )  # fmt: skip
         except (Conflict, InvalidRequest, NotFound, Refused):
             pass  # the id is somebody else's: the result stands without an artifact

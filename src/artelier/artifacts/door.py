@@ -17,8 +17,8 @@ from artelier.artifacts.rows import Standing, load, sources_of
 from artelier.artifacts.stage import Stage, StoreStage
 from artelier.artifacts.verdict import Verdict, judge, part_of, permit, version_at
 from artelier.clock import Clock
-from artelier.errors import CorruptStore, NotFound, SequenceConflict, VersionConflict
-from artelier.log import Batch, Draft, EventData, Store, StreamAppend, blob_name
+from artelier.errors import Conflict, CorruptStore, NotFound, SequenceConflict, VersionConflict
+from artelier.log import Batch, DataKey, Draft, EventData, Store, StreamAppend, blob_name
 
 ATTEMPTS_MAX = 100
 """How often something is decided anew because somebody else was faster (50 writers at once need 50)."""
@@ -26,6 +26,10 @@ ATTEMPTS_MAX = 100
 
 class Stages(Protocol):
     def __call__(self, store: Store, *, tenant: str, space: str, at_us: int) -> StoreStage: ...
+
+
+KeyOfRun = Callable[[str], Awaitable[DataKey | None]]
+"""The key of the subject of a run, by its id; None if it has none."""
 
 
 class Taken(NamedTuple):
@@ -53,6 +57,10 @@ class Door(NamedTuple):
     """What makes the stage of a decision; a world's knows licences and royalties too."""
     by: str = ""
     """Who acts in the principal's name, as events say it; empty for the principal."""
+    key_of_run: KeyOfRun | None = None
+    """What a run writes is stored under its subject's key; without this, under the tenant's."""
+    subject: str = ""
+    """Whom all that is written here is about; empty for what the run, or what stands there, says."""
 
     @property
     def actor(self) -> str:
@@ -60,6 +68,30 @@ class Door(NamedTuple):
 
     async def find(self, id: str, *, version: int | None = None) -> Standing | None:
         return await load(self.store, self.tenant, self.space, id, version=version)
+
+    async def key(
+        self, standing: Standing | None, *, given: DataKey | None, run_id: str | None
+    ) -> DataKey:
+        """What a new version is stored under: the key of its writer's subject, or of what stands there.
+
+        `given` is the writer's. Errors: `Conflict` if what stands there is about another subject; `Erased`.
+        """
+        tenants = await self.store.data_key(self.tenant)
+        own = None if given is None or given.key_id == tenants.key_id else given
+        if own is None and self.subject:
+            own = await self.store.data_key(self.tenant, self.subject)
+        if own is None and run_id and self.key_of_run is not None:
+            own = await self.key_of_run(run_id)
+        if standing is None or standing.at is None:
+            return own or tenants
+        held = await self.store.subject_key_of(self.tenant, blob_name(standing.at.content))
+        if held is not None and own is not None and held.key_id != own.key_id:
+            raise Conflict(
+                f"artifact {standing.id} holds what is about another subject",
+                expected="an artifact of this subject, or one without a subject",
+                hint="Write under another id: each subject is erased alone.",
+            )
+        return own or held or tenants
 
     def stage(self) -> StoreStage:
         """What stands now, to decide something over."""

@@ -119,7 +119,7 @@ class _Scope:
             decision = await tree.gate(working).decide(asked_right(wish), self._principal, standing)
         event, blobs = decide_write(
             wish, standing, decision,
-            tenant=working.tenant, principal=self._principal, key=await working.key(),
+            tenant=working.tenant, principal=self._principal, key=await working.key(standing),
         )  # fmt: skip
         self._count_write(sum(len(blob.content) for blob in blobs))
         await working.apply(event, actor=self._principal, blobs=blobs)

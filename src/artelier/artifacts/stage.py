@@ -59,8 +59,8 @@ class Stage(Protocol):
 
     async def balance(self, account: str, asset: str = SCRIP) -> int: ...
 
-    async def key(self) -> DataKey:
-        """The key that names this tenant's blobs."""
+    async def key(self, over: Standing | None = None) -> DataKey:
+        """The key that names this tenant's blobs; that of a subject, if what stands there is about one."""
         ...
 
     async def licence(
@@ -173,8 +173,11 @@ class StoreStage:
         )
         return rows[0][0] if rows else 0
 
-    async def key(self) -> DataKey:
-        return await self._store.data_key(self.tenant)
+    async def key(self, over: Standing | None = None) -> DataKey:
+        held = None
+        if over is not None and over.at is not None:
+            held = await self._store.subject_key_of(self.tenant, blob_name(over.at.content))
+        return held or await self._store.data_key(self.tenant)
 
     async def licence(
         self, id: str, principal: str, *, over: Stage | None = None
@@ -298,8 +301,9 @@ class Working:
         delta = self._deltas.get((account, asset), 0)
         return await self._base.balance(account, asset) + delta
 
-    async def key(self) -> DataKey:
-        return await self._base.key()
+    async def key(self, over: Standing | None = None) -> DataKey:
+        # What is pending here is under the key of what it replaces.
+        return await self._base.key(over and await self._base.standing(over.id))
 
     async def licence(
         self, id: str, principal: str, *, over: Stage | None = None

@@ -18,7 +18,7 @@ from artelier.artifacts.bill import Bill, account_of
 from artelier.artifacts.content import Content, decode_content
 from artelier.artifacts.contracts import Decisions, Interpreter
 from artelier.artifacts.diff import Diff, diff
-from artelier.artifacts.door import ATTEMPTS_MAX, Door, Stages, Taken, too_busy
+from artelier.artifacts.door import ATTEMPTS_MAX, Door, KeyOfRun, Stages, Taken, too_busy
 from artelier.artifacts.edit import replaced
 from artelier.artifacts.events import (
     ArtifactDeleted,
@@ -53,7 +53,7 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.ids import MAIN_SPACE, check_space, check_tenant, is_person
-from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx
+from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx, check_subject
 from artelier.pii.placeholder import disarmed
 
 PAGE_MAX = 1000
@@ -83,17 +83,18 @@ class Artifacts:
         search_memory: MemorySearch | None = None,
         services: Mapping[str, Service] | None = None,
         stages: Stages = StoreStage,
+        key_of_run: KeyOfRun | None = None,
     ) -> None:
         """`main` is a world's grant: the handle through which its `main:` refs are read.
 
         Without an `interpreter` contracts deny and nothing can be invoked. `decisions` are those of a step:
         within it, each contract is asked once. `limits` bound each invocation; `search_memory` is what
         executable code finds under that name; `services` are invoked like programs. `stages` makes what
-        decisions are made over.
+        decisions are made over. `key_of_run` finds the subject of the run that a version comes from.
         """
         self._door = Door(
             store, clock, check_tenant(tenant), check_space(space), check_principal(principal),
-            interpreter, decisions, stages,
+            interpreter, decisions, stages, key_of_run=key_of_run,
         )  # fmt: skip
         self._main = main
         self._limits = limits
@@ -108,6 +109,17 @@ class Artifacts:
         signed = copy(self)
         signed._door = self._door._replace(by=check_principal(actor))
         return signed
+
+    def about(self, subject: str) -> Artifacts:
+        """The same handle; all that is written through it is about `subject`, and is erased with it.
+
+        A version of a run that has a subject is about that without this, and a later version of one that is
+        about somebody stays so. Errors: `InvalidRequest`; those of `write`, also `Conflict` where another
+        subject's stands.
+        """
+        bound = copy(self)
+        bound._door = self._door._replace(subject=check_subject(subject))
+        return bound
 
     # -- reading
 
@@ -282,10 +294,10 @@ class Artifacts:
     ) -> Appends:
         """All of `write` but the append, for a caller with a batch of its own (a run).
 
-        `actor` (the principal unless said) and `cause` go into the event. The content is stored under `key`,
-        else the tenant's. The append builds on the
-        artifact's stream as it is now: if that moves first, the batch fails with `SequenceConflict`. A right
-        that rests on a contract or a group is that of this moment.
+        `actor` (the principal unless said) and `cause` go into the event. `key` is that of the caller's
+        subject, if it knows it. The append builds on the artifact's stream as it is now: if that moves first,
+        the batch fails with `SequenceConflict`. A right that rests on a contract or a group is that of this
+        moment.
         """
         wish = Wish(
             id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
@@ -447,11 +459,12 @@ class Artifacts:
         key: DataKey | None = None,
     ) -> tuple[Appends, _Guard]:  # fmt: skip
         door = self._door
-        key = key or await door.store.data_key(door.tenant)
+        run_id = wish.provenance.run_id if wish.provenance is not None else None
         stream = artifact_stream(door.tenant, door.space, wish.id)
         # The head before the row: whatever comes between makes the append fail, never pass unseen.
         seq, _hash = await door.store.head(stream)
         standing = await door.find(wish.id)
+        key = await door.key(standing, given=key, run_id=run_id)
         stage = door.stage()
         stage.seen[wish.id] = standing
         decision = None

@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 from artelier.cli.call import Call
 from artelier.cli.completing import model_names, tenant_ids
 from artelier.cli.faults import report
+from artelier.errors import ArtelierError
 
 Body = Callable[..., Any]
 
@@ -41,6 +42,13 @@ Config = Annotated[
         "--config", metavar="FILE", help="Settings: else ./artelier.toml, if it is there."
     ),
 ]
+Subject = Annotated[
+    str,
+    typer.Option(
+        "--subject", metavar="NAME", help="Whom it is about: `artelier erase --subject` erases it."
+    ),
+]
+
 ModelName = Annotated[
     str | None,
     typer.Option(
@@ -163,8 +171,22 @@ def _run(body: Body, call: Call, given: dict[str, Any]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # the boundary of a command: everything becomes an exit code
-        return report(error, as_json=call.as_json)
+        return report(error, as_json=call.as_json, marked=_marking(call))
     return result if isinstance(result, int) else 0
+
+
+def _marking(call: Call) -> Callable[[str], str]:
+    """What takes personal data out of an error, if the settings ask for that and can be read."""
+    try:
+        policy = call.settings.policy() if call.settings.pii else None
+        detectors = () if policy is None else policy.looked_for()
+    except ArtelierError:  # it is what the error is about
+        return lambda text: text
+    if not detectors:
+        return lambda text: text
+    from artelier.pii.marking import marked_by
+
+    return lambda text: marked_by(detectors, text)
 
 
 def _typed(call: Call, given: dict[str, Any]) -> dict[str, Any]:

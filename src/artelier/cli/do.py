@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from artelier.cli.call import Call
-from artelier.cli.command import ModelName, alone, command
+from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ async def do(
         bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
+    subject: Subject = "",
 ) -> int:
     """Let agents work on GOAL in a folder and write a report.
 
@@ -70,7 +71,9 @@ async def do(
     from artelier.cli.driving import conclude
 
     root, usd = _checked(goal, workspace), call.dollars(budget_usd)
-    wish = Wish(goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes)
+    wish = Wish(
+        goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes, subject=subject
+    )
     given = _given(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
     async with call.kernel(create=True) as kernel:
@@ -96,6 +99,7 @@ class Wish(NamedTuple):
     model: str
     usd: str | None
     yes: bool
+    subject: str = ""
 
 
 async def _alone(call: Call, kernel: Kernel, run_id: str, wish: Wish) -> AgentResult:
@@ -111,6 +115,7 @@ async def _alone(call: Call, kernel: Kernel, run_id: str, wish: Wish) -> AgentRe
         return await agent.run(
             run_id=run_id, tenant=call.tenant, model=wish.model, prompt=wish.goal, on_wait=on_wait,
             limits=limits, artifact=report_id(run_id), workspace=wish.root,
+            subject=wish.subject,
         )  # fmt: skip
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
@@ -134,7 +139,9 @@ async def _planned(
     limits = call.settings.limits(usd=wish.usd)
 
     async def work(on_wait: str) -> AgentResult:
-        return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits)
+        return await conduct(
+            desk, run_id, job, on_wait=on_wait, limits=limits, subject=wish.subject
+        )
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
 
@@ -142,7 +149,10 @@ async def _planned(
 async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: Any) -> AgentResult:
     """A run that is there, with its launch answered by an edited plan if one is given."""
     from artelier.cli.runs.control import resumed
+    from artelier.kernel.subjects import check_about
 
+    if wish.subject:
+        await check_about(kernel.store, call.tenant, run_id, wish.subject)
     if plan is not None:
         await kernel.for_tenant(call.tenant).launch(run_id, plan, by=call.person)
     caps = {} if wish.usd is None else {"usd": wish.usd}

@@ -220,12 +220,17 @@ def _erased(run_id: str) -> Erased:
 
 async def subject_key(services: Services, tenant: str, run_id: str) -> int | None:
     """The row in `keys` of the subject's key that a run stores under; None if it has no subject."""
-    rows = await services.store.query(
-        "SELECT k.key_id FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ? AND r.run = ?"
-        " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)",
-        (tenant, run_id),
-    )
+    rows = await services.store.query(RUN_KEY, (tenant, run_id))
     return rows[0][0] if rows else None
+
+
+KEYED = (
+    "FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ?"
+    " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)"
+)
+"""Of an imported run, the number is a row in the store that it came from."""
+
+RUN_KEY = f"SELECT k.key_id {KEYED} AND r.run = ?"
 
 
 async def is_imported(services: Services, tenant: str, run_id: str) -> bool:

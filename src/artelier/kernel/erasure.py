@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from artelier.errors import InvalidRequest, LeaseHeld, MissingKey, NotFound, StoreLocked
+from artelier.errors import LeaseHeld, MissingKey, NotFound, StoreLocked
+from artelier.kernel.ancestry import KEYED
 from artelier.kernel.events import RunForked, RunStarted
 from artelier.kernel.services import Services
 from artelier.log import (
@@ -27,6 +28,7 @@ from artelier.log import (
     Tx,
     View,
     blob_ref,
+    check_subject,
     event,
     tenant_stream,
 )
@@ -37,10 +39,6 @@ if TYPE_CHECKING:
 
 ERASED = "[erased]"
 """What stands where content was."""
-
-SUBJECT_CHARS_MAX = 200
-IMPORTED = "import"
-"""In `keys`, the subject of keys that came with exports; nobody else may be called so."""
 
 
 @event("content.erased")
@@ -86,23 +84,6 @@ def _erased(applied: Applied, tx: Tx) -> None:
         (applied.position, applied.stream.tenant, applied.at_us, applied.actor, int(data.whole),
          data.what, data.blobs, data.values),
     )  # fmt: skip
-
-
-def check_subject(subject: object) -> str:
-    """A subject's id, such as `customer-17`. Errors: `InvalidRequest`."""
-    if (
-        not isinstance(subject, str)
-        or not 0 < len(subject) <= SUBJECT_CHARS_MAX
-        or not subject.isprintable()
-        or subject.strip() != subject
-        or subject == IMPORTED
-    ):
-        raise InvalidRequest(
-            "this is no subject",
-            expected=f"1 to {SUBJECT_CHARS_MAX} characters in one line, other than {IMPORTED!r}",
-            got=repr(subject)[:80],
-        )
-    return subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,13 +222,13 @@ async def _received_alone(store: SqliteStore, tenant: str, keys: Sequence[int]) 
     if not keys:
         return []
     marks = ", ".join("?" * len(keys))
-    mine = f"SELECT run FROM keyed WHERE key_id IN ({marks})"
+    mine = f"SELECT k.run {KEYED} AND k.key_id IN ({marks})"
     rows = await store.query(
         f"SELECT DISTINCT p.placeholder FROM received p JOIN runs r ON r.id = p.run"
         f" WHERE r.tenant = ? AND p.run IN ({mine}) AND NOT EXISTS (SELECT 1 FROM received o"
         f" JOIN runs q ON q.id = o.run WHERE o.placeholder = p.placeholder AND q.tenant = ?"
         f" AND o.run NOT IN ({mine}))",
-        (tenant, *keys, tenant, *keys),
+        (tenant, tenant, *keys, tenant, tenant, *keys),
     )
     return [placeholder for (placeholder,) in rows]
 
@@ -255,8 +236,7 @@ async def _received_alone(store: SqliteStore, tenant: str, keys: Sequence[int]) 
 async def _runs(store: SqliteStore, tenant: str, wanted: Erasing) -> tuple[str, ...]:
     marks = ", ".join("?" * len(wanted.keys))
     rows = await store.query(
-        "SELECT r.run FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ?"
-        f" AND k.key_id IN ({marks}) ORDER BY r.run LIMIT {RUNS_TOLD}",
+        f"SELECT r.run {KEYED} AND k.key_id IN ({marks}) ORDER BY r.run LIMIT {RUNS_TOLD}",
         (tenant, *wanted.keys),
     )
     return tuple(run for (run,) in rows)
@@ -290,8 +270,7 @@ class _Undriven:
         if self._wanted.whole:
             return True
         row = tx.one(
-            "SELECT k.key_id FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ?"
-            " AND r.run = ?",
+            f"SELECT k.key_id {KEYED} AND r.run = ?",
             (self._wanted.tenant, run),
         )
         return row is not None and row[0] in self._wanted.keys

@@ -101,6 +101,8 @@ class Opening:
     """It stays open beyond the code that opens it."""
     subject: str = ""
     """Whom its content is about: what it stores is sealed under a key of its own (see `erasure.py`)."""
+    key_id: int | None = None
+    """The subject's key that what it goes on from is stored under; a new run shares it."""
     compensating: bool = False
     """What an ended run has done is undone: it takes these steps, and stays what it is."""
 
@@ -298,7 +300,7 @@ class OpenRun:
         if core.pii is not None:
             core.pii.check_name(opening.run_id)
         blobs: list[Blob] = []
-        key_id = await take_key(core, opening.subject, opening.parent)
+        key_id = await take_key(core, opening.subject, opening.parent, opening.key_id)
         core.listed_under = core.sight
         started = ev.RunStarted(
             loop=opening.loop, agent=opening.agent, model=opening.model,

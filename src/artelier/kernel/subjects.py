@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from artelier.errors import Conflict
-from artelier.kernel.ancestry import subject_key
+from artelier.errors import Conflict, Erased
+from artelier.kernel.ancestry import RUN_KEY, subject_key
 from artelier.kernel.core import RunCore
-from artelier.kernel.erasure import check_subject
+from artelier.log import DataKey, Store, check_subject
 
 
-async def take_key(core: RunCore, subject: str, parent: RunCore | None) -> int | None:
+async def take_key(
+    core: RunCore, subject: str, parent: RunCore | None, key_id: int | None
+) -> int | None:
     """Have a new run store under the key of its subject, or of its parent's; the row of that in `keys`.
 
-    Errors: `Conflict` for another subject than the parent's.
+    `key_id` is that of what it goes on from. Errors: `Conflict` for another subject than that, or than
+    the parent's; `Erased`.
     """
-    key_id = None
     if parent is not None:
-        key_id = await subject_key(core.services, core.tenant.id, parent.run_id)
-        if key_id is not None:
-            core.key = parent.key
+        above = await subject_key(core.services, core.tenant.id, parent.run_id)
+        if above is not None and key_id not in (None, above):
+            raise _other(core.run_id)
+        key_id = key_id if above is None else above
+    if key_id is not None:
+        core.key = await _alive(core.store, core.tenant.id, key_id)
     if subject:
         key = await core.store.data_key(core.tenant.id, check_subject(subject))
         if key_id not in (None, key.key_id):
@@ -28,14 +33,41 @@ async def take_key(core: RunCore, subject: str, parent: RunCore | None) -> int |
 
 async def check_same(core: RunCore, subject: str) -> None:
     """Errors: `Conflict` if a run is opened for another subject than it was made for."""
-    if not subject:
-        return
-    rows = await core.store.query(
-        "SELECT key_id FROM keys WHERE tenant = ? AND subject = ?",
-        (core.tenant.id, check_subject(subject)),
-    )
-    if (core.key.key_id,) not in rows:
+    if subject and core.key.key_id not in await _keys_of(core.store, core.tenant.id, subject):
         raise _other(core.run_id)
+
+
+async def check_about(store: Store, tenant: str, run_id: str, subject: str) -> None:
+    """Errors: `Conflict` if a run that is there was made for another subject, or for none."""
+    rows = await store.query(RUN_KEY, (tenant, run_id))
+    if not rows or rows[0][0] not in await _keys_of(store, tenant, subject):
+        raise _other(run_id)
+
+
+async def _keys_of(store: Store, tenant: str, subject: str) -> tuple[int, ...]:
+    rows = await store.query(
+        "SELECT key_id FROM keys WHERE tenant = ? AND subject = ?", (tenant, check_subject(subject))
+    )
+    return tuple(key_id for (key_id,) in rows)
+
+
+async def writing_key(store: Store, tenant: str, run_id: str) -> DataKey | None:
+    """What a run writes elsewhere is stored under this, too; None if it has no subject.
+
+    Errors: `Erased` if its key is gone.
+    """
+    rows = await store.query(RUN_KEY, (tenant, run_id))
+    return await _alive(store, tenant, rows[0][0]) if rows else None
+
+
+async def _alive(store: Store, tenant: str, key_id: int) -> DataKey:
+    key = await store.key_by_id(tenant, key_id)
+    if key is None:
+        raise Erased(
+            "what was stored of this subject was erased, and nothing goes on from it",
+            hint="Begin anew: another run, or another chat.",
+        )
+    return key
 
 
 def _other(run_id: str) -> Conflict:

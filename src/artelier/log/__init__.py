@@ -14,7 +14,7 @@ from artelier.log.contract import (
     Tx,
     View,
 )
-from artelier.log.erasing import Erasing
+from artelier.log.erasing import Erasing, check_subject
 from artelier.log.event import (
     BlobRef,
     Draft,
@@ -62,6 +62,7 @@ __all__ = [
     "View",
     "blob_name",
     "blob_ref",
+    "check_subject",
     "control_stream",
     "decode_stored",
     "event",

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from artelier.log.blobs import Blob, DataKey
+from artelier.log.blobs import Blob, DataKey, Secret
 from artelier.log.collecting import Collected
 from artelier.log.erasing import Erased, Erasing
 from artelier.log.event import Draft, Event, EventData, RawDraft, Stream
@@ -67,6 +67,8 @@ class Batch:
     """Give a lease back; with `acquire`, the lease just taken is given back (its token is ignored)."""
     guard: Callable[[Tx], None] | None = None
     """Reads views inside the transaction and raises to refuse the batch; never writes."""
+    vault: Sequence[Secret] = ()
+    """What placeholders in its names stand for, as far as that is not stored yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +143,23 @@ def _both(first: Handler, second: Handler) -> Handler:
     return apply
 
 
+class Names(Protocol):
+    """Looks at what stands inline in events, where nothing can ever be taken away again."""
+
+    def check(self, stream: Stream, data: Sequence[EventData]) -> None:
+        """Errors: `InvalidRequest` if a name in there holds personal data."""
+        ...
+
+    def admit(self, batch: Batch) -> Batch:
+        """The batch as it may be stored: who acts is replaced where it is a value. Errors: as of `check`."""
+        ...
+
+
 class Store(Protocol):
     """Everything that is durable. All methods are safe to call from any event loop of this process."""
+
+    names: Names | None
+    """Looks at every batch before it is queued; None where personal data is not replaced."""
 
     on_keys: list[Callable[[], None]]
     """Called when keys may have been dropped, here or by another process; from any thread."""
@@ -192,6 +209,15 @@ class Store(Protocol):
 
     async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
         """A key by its row in `keys`; None if that is gone. `key_id` None is the key of plain names."""
+        ...
+
+    async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
+        """The subject's key that a stored blob was named with; None if it is no subject's, or gone."""
+        ...
+
+    def erasures(self) -> int:
+        """A number that grows with each erasure, here or in another process: whoever remembers content
+        forgets it when this has changed. Cost: next to nothing."""
         ...
 
     def look(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:

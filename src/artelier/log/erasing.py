@@ -12,13 +12,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from artelier.errors import StoreLocked
+from artelier.errors import InvalidRequest, StoreLocked
 from artelier.log.blobs import ERASED
 
 T = TypeVar("T")
 
+IMPORTED = "import"
+"""In `keys`, the subject of keys that came with exports; nobody else may be called so."""
+
+SUBJECT_CHARS_MAX = 200
+
 KEYS_A_STATEMENT = 500
 """Below SQLite's bound of parameters."""
+
+
+def check_subject(subject: object) -> str:
+    """A subject's id, such as `customer-17`. Errors: `InvalidRequest`."""
+    if (
+        not isinstance(subject, str)
+        or not 0 < len(subject) <= SUBJECT_CHARS_MAX
+        or not subject.isprintable()
+        or subject.strip() != subject
+        or subject == IMPORTED
+    ):
+        raise InvalidRequest(
+            "this is no subject",
+            expected=f"1 to {SUBJECT_CHARS_MAX} characters in one line, other than {IMPORTED!r}",
+            got=repr(subject)[:80],
+        )
+    return subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,12 +19,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from artelier.errors import CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    Erased,
+    NotFound,
+    StoreClosed,
+    StoreUnavailable,
+)
 from artelier.ids import fresh_secret
 from artelier.log import collecting, erasing
 from artelier.log.blobs import DataKey, blob_ref
 from artelier.log.chain import GENESIS
-from artelier.log.contract import Batch, Receipt, Row, View
+from artelier.log.contract import Batch, Names, Receipt, Row, View
 from artelier.log.event import Event, Stream
 from artelier.log.identity import FileIdentity
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
@@ -137,6 +144,23 @@ def event_from_row(row: Row) -> Event:
     )
 
 
+_KEYS_GONE = (
+    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'keys'), 0)"
+    " - (SELECT count(*) FROM keys)"
+)
+
+
+def _admitted(names: Names, batch: Batch) -> Batch | asyncio.Future[Receipt]:
+    """A batch as it may be stored, or its refusal."""
+    try:
+        return names.admit(batch)
+    except ArtelierError as error:
+        refused: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        refused.set_exception(error)
+        refused.exception()  # whoever does not wait for it need not hear of it
+        return refused
+
+
 def _remove(folder: str, pid: int) -> None:
     if os.getpid() == pid:  # a fork that ends leaves its parent's store alone
         shutil.rmtree(folder, ignore_errors=True)
@@ -156,6 +180,7 @@ class SqliteStore:
     ) -> None:
         """`sealer`: the cipher under the vault key; without one, content is stored as it is."""
         self._entropy = entropy
+        self.names: Names | None = None
         self.keyring = Keyring(sealer)
         self._scratch: Callable[[], object] = bool
         """Removes the folder of a temporary store."""
@@ -198,6 +223,7 @@ class SqliteStore:
         self._keys: dict[tuple[str, str | None], DataKey] = {}
         self._looked_at = -1
         self._keys_made: list[Row] = []
+        self._keys_gone = 0
         self.on_keys: list[Callable[[], None]] = []
         """Called when something may have been erased, here or by another process; from any thread."""
         self._writer = Writer(
@@ -224,6 +250,7 @@ class SqliteStore:
         made = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
         if made != self._keys_made:
             self._keys_made = made
+            self._keys_gone = self._rows(_KEYS_GONE)[0][0]
             self._keys_changed()
 
     def _keys_changed(self) -> None:
@@ -244,18 +271,28 @@ class SqliteStore:
             raise store_error(error) from error
 
     @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
     def commits(self) -> int:
         """Durable commits of this process so far."""
         return self._writer.commits
 
     def submit(self, batch: Batch) -> Awaitable[Receipt]:
-        return self._writer.submit(batch)
+        if self.names is None:
+            return self._writer.submit(batch)
+        return self.submit_all([batch])[0]
 
     def submit_all(self, batches: Sequence[Batch]) -> list[Awaitable[Receipt]]:
-        return list(self._writer.submit_all(batches))
+        if (names := self.names) is None:
+            return list(self._writer.submit_all(batches))
+        admitted = [_admitted(names, batch) for batch in batches]
+        queued = iter(self._writer.submit_all([one for one in admitted if isinstance(one, Batch)]))
+        return [next(queued) if isinstance(one, Batch) else one for one in admitted]
 
     async def append(self, batch: Batch) -> Receipt:
-        return await self._writer.submit(batch)
+        return await self.submit(batch)
 
     def look(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """`query` for callers that cannot wait: a clock, a property."""
@@ -339,6 +376,18 @@ class SqliteStore:
             return None
         return self.keyring.key(tenant, *rows[0])
 
+    async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
+        rows = self._rows(
+            "SELECT b.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+            f" WHERE b.name = ? AND b.tenant = ? AND k.subject <> '{erasing.IMPORTED}'",
+            (name, tenant),
+        )
+        return self.keyring.key(tenant, *rows[0]) if rows else None
+
+    def erasures(self) -> int:
+        self._look_at_keys()
+        return self._keys_gone
+
     async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
         if key_id is None:
             return DataKey(None, b"")
@@ -355,9 +404,8 @@ class SqliteStore:
             ).fetchone()
             if row is None:
                 row = db.execute(
-                    "INSERT INTO keys(tenant, subject, secret) VALUES (?, 'import', ?)"
-                    " RETURNING key_id",
-                    (tenant, stored),
+                    "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?) RETURNING key_id",
+                    (tenant, erasing.IMPORTED, stored),
                 ).fetchone()
             return row[0]
 
@@ -398,6 +446,8 @@ class SqliteStore:
         return await self._writer.call(lambda db: erasing.measure(db, wanted))
 
     async def erase(self, wanted: erasing.Erasing, *, record: Batch) -> erasing.Erased:
+        if self.names is not None:
+            record = self.names.admit(record)
         done = await self._writer.submit_with(record, lambda db: erasing.wipe(db, wanted))
         self._keys_changed()
         return done

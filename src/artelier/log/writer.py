@@ -434,10 +434,10 @@ class Writer:
                 _KEEP_BLOB,
                 [self._keyring.row(blob) for blob in batch.blobs],
             )
-            if vault := [secret for blob in batch.blobs for secret in blob.vault]:
-                self._db.executemany(
-                    "INSERT INTO vault VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", vault
-                )
+        if vault := [*batch.vault, *(secret for blob in batch.blobs for secret in blob.vault)]:
+            self._db.executemany(
+                "INSERT INTO vault VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", vault
+            )
         seqs = tuple(self._append(append, hashes) for append in batch.appends)
         if batch.release is not None:
             self._release(batch.release, token)

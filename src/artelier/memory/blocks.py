@@ -13,6 +13,7 @@ from typing import NamedTuple
 from artelier.artifacts import Artifact, Kind, register_kind
 from artelier.errors import (
     Conflict,
+    Erased,
     Exhausted,
     InvalidArtifact,
     InvalidRequest,
@@ -123,6 +124,15 @@ class Blocks:
             )
         return artifact
 
+    async def _stands(self, slot: Slot) -> tuple[int, str]:
+        """Version and text of a block, to change it; what was erased is empty. Errors: as `_text_of`."""
+        try:
+            artifact = await self._text_of(slot)
+        except Erased:
+            standing = await self._scope.door.permitted(slot.artifact, "read")
+            return standing.version, ""
+        return (0, "") if artifact is None else (artifact.version, artifact.content)
+
     # -- changing
 
     async def change(
@@ -143,19 +153,21 @@ class Blocks:
         """
         scope, key = self._scope, checked_key(key)
         slot = await self.slot(label)
-        request = await scope.asked(how, slot.label, *asked)
+        own = await scope.key_of_run(run_id)
+        request = await scope.asked(how, slot.label, *asked, under=own)
         for _ in range(ATTEMPTS_MAX):
             if (done := await scope.applied(key, request)) is not None:
                 return await self._recorded(slot, done[1])
-            before = await self._text_of(slot)
-            text = _fitting(edit("" if before is None else before.content), slot)
+            version, before = await self._stands(slot)
+            text = _fitting(edit(before), slot)
             try:
                 append, blobs, artifact = await scope.artifacts.plan_write(
                     slot.artifact,
                     content=text,
-                    kind=BLOCK_KIND if before is None else None,
-                    expected_version=0 if before is None else before.version,
+                    kind=None if version else BLOCK_KIND,
+                    expected_version=version,
                     actor=by,
+                    key=own,
                 )
                 event = ev.BlockWritten(
                     store=scope.artifact, key=key, asked=request, run_id=run_id, label=slot.label,

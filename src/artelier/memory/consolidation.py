@@ -47,6 +47,8 @@ class Loss:
     tags: tuple[str, ...] = ()
     importance: float = PROMOTED_IMPORTANCE
     trust: str = "untrusted"
+    run_id: str | None = None
+    """Whose loss it is: it is kept under the key of that run's subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,14 +188,17 @@ class _Plan:
         source = (f"from:{loss.source}"[:200],) if loss.source else ()
         wanted = checked(loss.text, (*loss.tags, *source), loss.importance, "", "", loss.trust)
         scope, entries = self._memory.scope, self._memory.entries
+        own = await scope.key_of_run(loss.run_id)
         for n in range(ATTEMPTS_MAX):
             id_ = entry_id(scope.artifact, f"{self._key}/{number}", n)
             if id_ not in ids and not await entries.is_taken(id_):
                 return ev.MemoryAdded(
-                    store=scope.artifact, id=id_, mark=await scope.mark(words),
+                    store=scope.artifact, id=id_, mark=await scope.mark(words, under=own),
                     embedder=entries.embedder.name,
-                    content=await scope.keep(wanted.content(), self.blobs),
-                    vector=await scope.keep(await entries.vector(wanted.text), self.blobs),
+                    content=await scope.keep(wanted.content(), self.blobs, under=own),
+                    vector=await scope.keep(
+                        await entries.vector(wanted.text), self.blobs, under=own
+                    ),
                     importance=wanted.importance, trust=wanted.trust, within=True,
                 )  # fmt: skip
         raise IdTaken("no free id for a promoted fact")

@@ -184,8 +184,10 @@ class Entries:
     ) -> Entry:
         scope, key = self._scope, checked_key(key)
         wanted = checked(text, tags, importance, speaker, date, trust)
-        request = await scope.asked("remember", *wanted)
-        mark, vector = await scope.mark(said(text, speaker=speaker, date=date)), b""
+        own = await scope.key_of_run(run_id)
+        request = await scope.asked("remember", *wanted, under=own)
+        mark = await scope.mark(said(text, speaker=speaker, date=date), under=own)
+        vector = b""
         for n in range(ATTEMPTS_MAX):
             opened = await scope.opened("write", key=key, mark=mark)
             if opened is not None:
@@ -199,8 +201,8 @@ class Entries:
             event = ev.MemoryAdded(
                 store=scope.artifact, key=key, asked=request, run_id=run_id,
                 id=entry_id(scope.artifact, key, n), mark=mark, embedder=self.embedder.name,
-                content=await scope.keep(wanted.content(), blobs),
-                vector=await scope.keep(vector, blobs),
+                content=await scope.keep(wanted.content(), blobs, under=own),
+                vector=await scope.keep(vector, blobs, under=own),
                 importance=wanted.importance, trust=wanted.trust,
                 beside=opened is not None and opened.known is not None,
             )  # fmt: skip

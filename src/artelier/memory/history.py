@@ -65,12 +65,16 @@ class AgentHistory:
     """What was said in the runs of one agent."""
 
     def __init__(self, store: Store, tenant: str, agent: str) -> None:
-        from artelier.memory.index import MemoryIndex
-
         self.store = store
         self._transcript = Transcript(store, tenant)
         self._tenant = tenant
         self._agent = agent
+        self._erasures = store.erasures()
+        self._begin()
+
+    def _begin(self) -> None:
+        from artelier.memory.index import MemoryIndex
+
         self._index: MemoryIndex = MemoryIndex()
         self._messages: dict[str, _Message] = {}
         self._order: deque[str] = deque()
@@ -121,6 +125,9 @@ class AgentHistory:
         return " ".join(self._messages[name].text.casefold().split())
 
     async def _catch_up(self) -> None:
+        if self._erasures != (erasures := self.store.erasures()):
+            self._erasures = erasures
+            self._begin()
         head, _root = await self.store.root()
         if head == self._head:
             return

@@ -59,9 +59,8 @@ async def losses_of(memory: LogMemory, *, runs: Store | None = None) -> list[Los
                 continue
             for sentence in _telling(message.text, facts):
                 source = f"{run_id}, message {n}"
-                found.setdefault(
-                    sentence, Loss(text=sentence, source=source, trust=_trust(receipt))
-                )
+                loss = Loss(text=sentence, source=source, trust=_trust(receipt), run_id=run_id)
+                found.setdefault(sentence, loss)
                 if len(found) >= PROMOTED_MAX:
                     return list(found.values())
     return list(found.values())

@@ -25,6 +25,7 @@ from artelier.artifacts.door import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE, check_tenant
+from artelier.kernel.subjects import writing_key
 from artelier.log import (
     Batch,
     Blob,
@@ -110,7 +111,9 @@ class Scope:
         self.artifact = f"{self.folder}:entries"
         """Id of the `memory_store` artifact."""
         self.stream: Stream = artifact_stream(self.tenant, MAIN_SPACE, self.artifact)
-        self.artifacts = Artifacts(store, clock, self.tenant, MAIN_SPACE, self.principal)
+        self.artifacts = Artifacts(
+            store, clock, self.tenant, MAIN_SPACE, self.principal, key_of_run=self.key_of_run
+        )
         self.door = Door(store, clock, self.tenant, MAIN_SPACE, self.principal)
         self._config = config
         self._row_id = 0
@@ -157,8 +160,18 @@ class Scope:
         self._row_id = found[0]
         return Opened(*found)
 
-    async def keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
-        ref, blob = make_blob(self.tenant, await self.store.data_key(self.tenant), content)
+    async def key_of_run(self, run_id: str | None) -> DataKey | None:
+        """The key of the subject of a run that changes this memory; None if it has none.
+
+        Errors: `Erased` if that key is gone.
+        """
+        return None if run_id is None else await writing_key(self.store, self.tenant, run_id)
+
+    async def keep(
+        self, content: bytes, blobs: list[Blob], *, under: DataKey | None = None
+    ) -> BlobRef:
+        key = under or await self.store.data_key(self.tenant)
+        ref, blob = make_blob(self.tenant, key, content)
         blobs.append(blob)
         return ref
 
@@ -180,14 +193,17 @@ class Scope:
         self._key = found
         return found
 
-    async def mark(self, what: bytes) -> int:
-        """A keyed number below 2**56: it tells nothing of the text once the tenant's key is gone."""
-        key = await self.key()
+    async def mark(self, what: bytes, *, under: DataKey | None = None) -> int:
+        """A keyed number below 2**56: it tells nothing of the text once the key is gone.
+
+        `under` is the key of the writer's subject; so what is said of two subjects is never one entry.
+        """
+        key = under or await self.key()
         return int.from_bytes(name_blob(key, what)[:7], "big")
 
-    async def asked(self, *what: object) -> str:
+    async def asked(self, *what: object, under: DataKey | None = None) -> str:
         """A short keyed hash of a request. Errors: `InvalidRequest` for text that cannot be stored."""
-        key = await self.key()
+        key = under or await self.key()
         try:
             return name_blob(key, msgspec.json.encode(what))[:6].hex()
         except UnicodeEncodeError:

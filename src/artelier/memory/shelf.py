@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from artelier.kernel.erasure import ERASED
 from artelier.log import Store
 from artelier.memory.scope import Opened, Scope
 from artelier.memory.vectors import as_list
@@ -26,7 +27,7 @@ CARDS = (
 
 
 class Card(NamedTuple):
-    """An entry as the view and its blobs give it. Erased content has no text."""
+    """An entry as the view and its blobs give it."""
 
     id: str
     embedder: str
@@ -42,6 +43,8 @@ class Card(NamedTuple):
     speaker: str
     date: str
     vector: bytes | None
+    is_erased: bool = False
+    """Its content is gone: its text is `[erased]`, and nothing finds it."""
 
     def entry(self, *, with_embedding: bool = False) -> Entry:
         embedding = tuple(as_list(self.vector)) if with_embedding and self.vector else None
@@ -77,10 +80,11 @@ async def cards_from(store: Store, tenant: str, rows: Sequence[tuple[Any, ...]])
     cards: list[Card] = []
     for *head, name, vector in rows:
         id_, embedder, importance, trust, run_id, at_us, position, gone, moved = head
-        content = _content.decode(found[name]) if name in found else _Content()
+        is_erased = name not in found
+        content = _Content(text=ERASED) if is_erased else _content.decode(found[name])
         card = Card(
             id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
-            content.text, content.tags, content.speaker, content.date, found.get(vector),
+            content.text, content.tags, content.speaker, content.date, found.get(vector), is_erased,
         )  # fmt: skip
         cards.append(card)
     return cards
@@ -96,6 +100,8 @@ class Shelf:
         """Held while the index is changed or searched: it is not made for two threads."""
         self._index: MemoryIndex | None = None
         self._cards: dict[str, Card] = {}
+        self._erasures = -1
+        """How many there had been when it was begun: what is erased since then must not be found."""
         self._seen = 0
         """Position up to which everything is on the shelf; some of what came later may be as well."""
 
@@ -105,11 +111,14 @@ class Shelf:
         Cost: O(what changed since the last call). After entries came back or were weighed anew all are
         read again, because the index knows neighbours by the order of adding.
         """
-        index = self._index
-        if index is None or (
-            opened.changed > self._seen and not await self._take_away(index, opened)
+        index, erasures = self._index, self._scope.store.erasures()
+        if (
+            index is None
+            or erasures != self._erasures
+            or (opened.changed > self._seen and not await self._take_away(index, opened))
         ):
             index = self._begin()
+            self._erasures = erasures
         if opened.changed > self._seen:
             await self._put_new(index, opened)
             self._seen = max(self._seen, opened.changed)
@@ -158,8 +167,8 @@ class Shelf:
     def _put(self, index: MemoryIndex, card: Card) -> None:
         from artelier.memory.record import Record
 
-        if not card.text:
-            return  # erased
+        if card.is_erased:
+            return
         record = Record(
             id=card.id, text=card.text, speaker=card.speaker, date=card.date, tags=card.tags,
             importance=card.importance, tick=card.at_us, trust=card.trust,

@@ -12,6 +12,7 @@ from artelier.artifacts import artifacts_view
 from artelier.clock import Clock, SystemClock
 from artelier.errors import StoreClosed
 from artelier.kernel import CAPPING, MOVING, kernel_view
+from artelier.kernel.erasure import erasure_view
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import SqliteStore, Store, View
 from artelier.memory.blocks import DEFAULT_BLOCKS
@@ -23,6 +24,7 @@ from artelier.tools.skills.view import skills_view
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),
     kernel_view,
+    erasure_view,
     artifacts_view,
     skills_view,
     memory_view,

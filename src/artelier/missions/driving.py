@@ -17,6 +17,7 @@ from artelier.errors import (
 )
 from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row
+from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import shown_json
 from artelier.missions.delegating import DELEGATE, delegate_tool
@@ -81,11 +82,12 @@ async def _driven(
 ) -> None:  # fmt: skip
     if is_new:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
+    key_id = await subject_key(desk.services, desk.id, job.mission) if job.mission else None
     opened = desk.run(
         task_id, loop=LOOP, agent=job.agent, model=job.model, goal=job.content().goal,
         settings=job.settings(), from_snapshot=True, tools=kit(desk, job), limits=limits,
         on_wait="suspend" if on_wait == "return" else on_wait, principal=job.agent, parent=parent,
-        parent_step=parent_step, scopes=job.scopes,
+        parent_step=parent_step, scopes=job.scopes, key_id=key_id,
     )  # fmt: skip
     async with opened as run:
         if is_final(run.status):

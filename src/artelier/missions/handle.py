@@ -34,11 +34,13 @@ class MissionsHandle:
         plan: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
         by: str = "operator",
+        subject: str = "",
     ) -> dict[str, Any]:
         """Take a goal apart: `{mission, status, plan, estimate}`, where nothing is launched yet.
 
         With `auto_launch` it is launched and driven to its end. `plan` is one of your own, which no model
-        is asked for. `budget_usd` caps the mission with all that belongs to it.
+        is asked for. `budget_usd` caps the mission with all that belongs to it. `subject`: whom it is about;
+        what its runs store and write is erased with that.
         Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
         a run has this id.
         """
@@ -47,6 +49,7 @@ class MissionsHandle:
         return await plan_mission(
             self, goal, mission_id=mission_id, model=model, workspace=workspace,
             auto_launch=auto_launch, budget_usd=budget_usd, plan=plan, limits=limits, by=by,
+            subject=subject,
         )  # fmt: skip
 
     async def launch(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from artelier.artifacts import Provenance
 from artelier.ids import OPERATOR
 from artelier.kernel.manifest import encoded
+from artelier.kernel.subjects import writing_key
 from artelier.log import Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.missions import events as ev
 from artelier.missions.definition import (
@@ -62,7 +63,8 @@ async def launched(
     for task in plan.tasks:
         await maker.task(task)
     state = await desk.state()
-    ref, blob = make_blob(desk.id, state.key, encoded(plan.model_dump(mode="json")))
+    own = await writing_key(desk.services.store, desk.id, mission)
+    ref, blob = make_blob(desk.id, own or state.key, encoded(plan.model_dump(mode="json")))
     event = ev.MissionLaunched(
         key=key, plan=ref, edited=edited,
         agents=tuple(f"{mission}/{one.slug}" for one in plan.agents),
@@ -174,6 +176,7 @@ async def task_made(
         id_, kind="task", content=content.model_dump(mode="json"), expected_version=0,
         access={"allow": {"read": [agent] if agent else []}}, provenance=provenance,
         metadata=metadata or None,
+        key=await writing_key(desk.services.store, desk.id, mission) if mission else None,
     )  # fmt: skip
     created = ev.TaskCreated(
         task=id_, mission=mission, agent=agent, parent=content.parent or "",

@@ -24,7 +24,7 @@ from artelier.missions.reading import checked_plan, mission_object
 async def plan_mission(
     desk: Any, goal: str, *, mission_id: str | None, model: str | None, workspace: str,
     auto_launch: bool, budget_usd: str | None, plan: Mapping[str, Any] | None,
-    limits: Limits | None, by: str,
+    limits: Limits | None, by: str, subject: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """See `MissionsHandle.plan`."""
     job = mission_job(
@@ -34,7 +34,8 @@ async def plan_mission(
     await check_same(desk, mission, job)
     if budget_usd is not None:
         limits = replace(limits or Limits(), usd=budget_usd)
-    await conduct(desk, mission, job, limits=limits, until_launch=not auto_launch, by=by)
+    await conduct(desk, mission, job, limits=limits, until_launch=not auto_launch, by=by,
+                  subject=subject)  # fmt: skip
     shown = await mission_object(desk, mission)
     return {
         "mission": mission, "status": shown["status"], "reason": shown["reason"],

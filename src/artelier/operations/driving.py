@@ -20,7 +20,14 @@ from artelier.operations.live import live_of
 from artelier.operations.main_call import STEP
 from artelier.operations.needing import check_tools
 from artelier.operations.nodes import Node
-from artelier.operations.tree import branch_of, chat_row, node_of_run, node_row, shown_text
+from artelier.operations.tree import (
+    branch_of,
+    chat_key,
+    chat_row,
+    node_of_run,
+    node_row,
+    shown_text,
+)
 from artelier.operations.unfinished import reply_so_far
 from artelier.ports.model import Delta
 
@@ -82,9 +89,10 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
     async def sink(delta: Delta) -> None:
         live.add(tenant, run_id, delta.text)
 
+    key = await chat_key(desk.services.store, tenant, job.chat)
     opened = desk.run(
         run_id, loop=LOOP, model=job.model, goal=job.text or None, settings=job.settings(),
-        principal=f"chat:{job.chat}", on_wait=on_wait,
+        principal=f"chat:{job.chat}", on_wait=on_wait, key_id=None if key is None else key.key_id,
     )  # fmt: skip
     async with opened as run:
         if is_final(run.status):

@@ -10,7 +10,17 @@ from typing import Any
 from artelier.artifacts.access import check_principal
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.queries import blob_json
-from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, make_blob
+from artelier.log import (
+    Batch,
+    Blob,
+    BlobRef,
+    DataKey,
+    Draft,
+    EventData,
+    StreamAppend,
+    check_subject,
+    make_blob,
+)
 from artelier.operations import chat_settings as cs
 from artelier.operations import events as ev
 from artelier.operations import tree
@@ -22,6 +32,7 @@ from artelier.operations.job import TurnJob
 from artelier.operations.lore import read_book
 from artelier.operations.nodes import Node
 from artelier.operations.reader import Reader
+from artelier.operations.tree import chat_key
 from artelier.tokens import estimate_tokens
 
 ATTEMPTS_MAX = 50
@@ -35,6 +46,9 @@ class Session(Reader):
     `Session.open(kernel, "c1", model="offline")` makes one; reading (`turns`, `art`, ...) is in `Reader`.
     """
 
+    _own: DataKey | None = None
+    """The key of the subject that it is opened for."""
+
     def by(self, actor: str) -> Session:
         """The same branch; events of what is asked for, chosen and changed through it name `actor`.
 
@@ -46,6 +60,17 @@ class Session(Reader):
         session = type(self)(self.desk, self.chat_id, branch=branch)
         session._by = self._by if by is None else by
         return session
+
+    async def _check_subject(self) -> None:
+        """Errors: `Conflict` if a chat is opened for another subject than it was made for."""
+        if self._own is None:
+            return
+        held = await chat_key(self.store, self.desk.id, self.chat_id)
+        if held is None or held.key_id != self._own.key_id:
+            raise Conflict(
+                f"chat {self.chat_id!r} has another subject, or none",
+                expected="the subject that it was made for", hint="Begin another chat.",
+            )  # fmt: skip
 
     # The beginning
 
@@ -69,6 +94,7 @@ class Session(Reader):
         deadline_s: Any = UNSET,
         principal: str = "operator",
         by: str = "",
+        subject: str = "",
         **params: Any,
     ) -> Session:
         """The chat of that id, made if there is none; then a `model` is needed.
@@ -77,7 +103,8 @@ class Session(Reader):
         shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `lorebooks`:
         refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
-        only for a new chat. `by`: who acts, as in the method of that name.
+        only for a new chat. `by`: who acts, as in the method of that name. `subject`: whom the chat is about;
+        all that it stores is erased with that.
         What is given for a chat that exists changes its settings from now on.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
         Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`.
@@ -91,10 +118,13 @@ class Session(Reader):
             "lorebooks": lorebooks, "history_max": history_max, "deadline_s": deadline_s,
             "params": params or UNSET, "principal": principal,
         }  # fmt: skip
+        if subject:
+            session._own = await session.store.data_key(desk.id, check_subject(subject))
         if not await session.exists():
             await session._begin(wished, cs.checked_greetings(greetings))
         else:
             await tree.branch_of(session.store, await session.row(), branch)
+            await session._check_subject()
             del wished["principal"]
             if any(value is not UNSET for value in wished.values()):
                 await session._change(wished)
@@ -510,7 +540,8 @@ class Session(Reader):
         await self.store.append(Batch(appends=[append], blobs=blobs or []))
 
     async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
-        key = await self.store.data_key(self.desk.id)
+        key = await chat_key(self.store, self.desk.id, self.chat_id) or self._own
+        key = key or await self.store.data_key(self.desk.id)
         ref, blob = make_blob(self.desk.id, key, content)
         blobs.append(blob)
         return ref

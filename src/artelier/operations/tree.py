@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from artelier.errors import NotFound
-from artelier.log import BlobRef, Store, decode_stored, stored_blob
+from artelier.errors import Erased, NotFound
+from artelier.log import BlobRef, DataKey, Store, blob_name, decode_stored, stored_blob
 from artelier.operations.events import Part, Seen
 from artelier.operations.nodes import COLUMNS, SELECT, Node, node_of
 from artelier.operations.shelf import Chain, chains, seen
@@ -83,6 +83,21 @@ class TurnNodes:
 
 
 # Chats, branches, nodes
+
+
+async def chat_key(store: Store, tenant: str, chat: str) -> DataKey | None:
+    """The key of the subject that a chat is about: that of its settings. None for no subject, or no chat.
+
+    Errors: `Erased` for a chat that was erased.
+    """
+    rows = await store.query(
+        "SELECT settings FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)
+    )
+    if not rows:
+        return None
+    if await store.key_of(tenant, blob_name(rows[0][0])) is None:
+        raise Erased(f"chat {chat!r} was erased", hint="Begin another chat.")
+    return await store.subject_key_of(tenant, blob_name(rows[0][0]))
 
 
 async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:

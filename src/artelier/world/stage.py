@@ -66,7 +66,7 @@ class WorldStage(StoreStage):
         self._traded: set[str] | None = None
         """Artifacts that licences were sold for, and copies that owe a share: nobody asks about others."""
 
-    async def key(self) -> DataKey:
+    async def key(self, over: Standing | None = None) -> DataKey:
         """The key that names the content of this world: the one it came with, if it came out of a file.
 
         So equal content keeps one name.

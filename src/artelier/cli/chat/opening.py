@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli.call import Call
-from artelier.cli.command import ModelName, alone, command
+from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Wish:
     system: str | None
     file: str | None
     """A conversation to begin with."""
+    subject: str
 
 
 @command(app, example="artelier chat tavern --profile rp-basic --char mira.png")
@@ -103,6 +104,7 @@ async def chat(
         typer.Option("--import", metavar="FILE", help="Turns of another program (.jsonl)."),
     ] = None,
     message: Messages = None,
+    subject: Subject = "",
     list_: Annotated[
         bool, typer.Option("--list", help="List the chats instead, the newest first.")
     ] = False,
@@ -125,6 +127,7 @@ async def chat(
     wish = Wish(
         chat=name or fresh_id("chat"), model=model, profile=profile, branch=branch, session=session,
         user=user, char=char, persona=persona, lorebooks=lorebook or (), system=system, file=import_,
+        subject=subject,
     )  # fmt: skip
     async with call.kernel(create=True) as kernel:
         opened, is_new = await _opened(call, kernel, wish)
@@ -159,7 +162,13 @@ async def _opened(call: Call, kernel: Kernel, wish: Wish) -> tuple[Session, bool
     if is_new and imported is not None:
         asked.pop("greetings", None)  # it has begun already
     session = await Session.open(
-        desk, wish.chat, branch=wish.branch, session_id=wish.session, principal=call.person, **asked
+        desk,
+        wish.chat,
+        branch=wish.branch,
+        session_id=wish.session,
+        principal=call.person,
+        subject=wish.subject,
+        **asked,
     )
     if imported is not None and wish.file is not None:
         from artelier.cli.chat.files import add

@@ -74,7 +74,10 @@ async def list_(
 @router.post("", status_code=201, operation_id="artifacts_write")
 async def write(desk: Desk, actor: Actor, body: wire.ArtifactWrite) -> wire.ArtifactShown:
     """Write a new artifact, or the next version of one that is at `expected_version`."""
-    artifact = await artifacts_of(desk, actor).write(
+    artifacts = artifacts_of(desk, actor)
+    if body.subject:
+        artifacts = artifacts.about(body.subject)
+    artifact = await artifacts.write(
         body.id, kind=body.kind, content=wire.content_of(body.content, body.media),
         access=body.access, prices=body.prices, metadata=body.metadata, interface=body.interface,
         expected_version=body.expected_version,

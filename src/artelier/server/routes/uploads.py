@@ -19,6 +19,7 @@ from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, check_json, encode_content
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, VersionConflict
+from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk
 from artelier.server.personal import cleaned, typed
 from artelier.server.routes import resource
@@ -54,6 +55,10 @@ _BODY = {
                             "enum": list(KINDS),
                             "description": "By default what the file's name says.",
                         },
+                        "subject": {
+                            "type": "string",
+                            "description": "Whom they are about: they are erased with that.",
+                        },
                     },
                 }
             }
@@ -81,13 +86,13 @@ async def create(desk: Desk, actor: Actor, request: Request) -> Uploads:
     """Store files as artifacts `uploads/<name>`; the same file again is the artifact that is there."""
     form = await _form(request)
     try:
-        kind = _kind(form)
+        kind, subject = _kind(form), _subject(form)
         files = [await _file(one) for one in form.getlist("file")]
     finally:
         await form.close()
     if not files:
         raise InvalidRequest("no file", expected=f"1 to {FILES_MAX} parts called file")
-    items = [await _keep(desk, actor, one, kind) for one in files]
+    items = [await _keep(desk, actor, one, kind, subject) for one in files]
     return Uploads(items=items)
 
 
@@ -113,15 +118,22 @@ def _kind(form: FormData) -> str:
     return kind
 
 
+def _subject(form: FormData) -> str:
+    subject = form.get("subject", "")
+    return check_subject(subject) if subject else ""
+
+
 async def _file(part: Any) -> File:
     if not isinstance(part, UploadFile):
         raise InvalidRequest("a part called file is no file", expected="one with a filename")
     return File(part.filename or "", await part.read(), part.content_type or "")
 
 
-async def _keep(desk: TenantKernel, actor: str, file: File, kind: str) -> Uploaded:
+async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: str) -> Uploaded:
     """The artifact that holds a file. One name never hides another file: then a digest is added."""
     artifacts = artifacts_of(desk, actor)
+    if subject:
+        artifacts = artifacts.about(subject)
     name = named(desk, file)
     chosen = kind or ("dataset" if _suffix(name) in DATASETS else "document")
     content = typed(desk, content_of(file, name))

@@ -116,6 +116,8 @@ class ArtifactWrite(Asked):
     """Refs of what it came from."""
     expected_version: int = Field(default=0, ge=0, le=2**53)
     """The newest version as the writer knows it; 0: there must be none."""
+    subject: str = Field(default="", max_length=200)
+    """Whom it is about: it is erased with that."""
 
 
 class ArtifactChange(Asked):

@@ -122,6 +122,8 @@ class PlanAsk(Asked):
     """Cap of the mission with all that belongs to it."""
     mission_id: Id | None = None
     """Without it one is made from the goal."""
+    subject: str = Field(default="", max_length=200)
+    """Whom it is about: what its runs store and write is erased with that."""
 
 
 class LaunchAsk(Asked):

@@ -58,6 +58,8 @@ class ChatNew(ChatWish):
     """By default a free one."""
     greetings: list[str] | None = Field(default=None, max_length=200)
     """With which the character may begin; the first is shown."""
+    subject: str = Field(default="", max_length=200)
+    """Whom it is about: all that it stores is erased with that."""
 
 
 class ChatLine(Told):
