@@ -68,14 +68,17 @@ async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: in
 def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
     from artelier.errors import ArtelierError
     from artelier.money import format_usd
+    from artelier.pii.marking import marked, marked_wire
 
     if isinstance(outcome, ArtelierError):
         if call.as_json:
-            found = {"tenant": tenant, "run_id": run_id, "error": outcome.to_wire()}
+            wire = marked_wire(outcome.to_wire())
+            found = {"tenant": tenant, "run_id": run_id, "error": wire}
             call.screen.json(found, indent=-1)
         else:
             call.screen.line(
-                f"{tenant}  {run_id}  cannot be driven here: {plain.line(str(outcome))}", "red"
+                f"{tenant}  {run_id}  cannot be driven here: {plain.line(marked(str(outcome)))}",
+                "red",
             )
         return
     if call.as_json:

@@ -67,7 +67,9 @@ class Actor:
         actor: str | None = None,
         cause: str | None = None,
     ) -> None:
-        """Record with the next batch."""
+        """Record with the next batch. Errors: `InvalidRequest` for a name that holds personal data."""
+        if (names := self._store.names) is not None:
+            names.check(self.stream, (data,))
         self._drafts.append(Draft(data, self._clock.now_us(), actor or self.name, cause))
         self._tally(data)
         self._blobs.extend(blobs)
@@ -82,7 +84,8 @@ class Actor:
             self.steps += 1
 
     def note_aside(self, append: StreamAppend, blobs: Sequence[Blob]) -> None:
-        """Record in another stream (an artifact's) in the same batch as the notes."""
+        """Record in another stream (an artifact's) in the same batch as the notes. Errors: as of `note`."""
+        self._check_names((), (append,))
         self._side.append(append)
         self._blobs.extend(blobs)
 
@@ -146,6 +149,7 @@ class Actor:
         Errors: what refused the batch, or an earlier unwatched one.
         """
         self.check()
+        self._check_names(data, aside)
         notes = self._take() if refusable else None
         now = self._clock.now_us()
         for item in data:
@@ -222,6 +226,15 @@ class Actor:
                 self.failure = self.failure or error
                 raise
             self._held_until_us = now_us + ttl_us
+
+    def _check_names(self, data: Sequence[EventData], aside: Sequence[StreamAppend]) -> None:
+        """Refuse a name here, where only its caller hears of it: the store would refuse the whole batch."""
+        if (names := self._store.names) is None:
+            return
+        names.check(self.stream, data)
+        for append in aside:
+            drafts = [draft.data for draft in append.events if isinstance(draft, Draft)]
+            names.check(append.stream, drafts)
 
     def check(self) -> None:
         """Errors: why an earlier batch was refused."""

@@ -54,7 +54,15 @@ class Conversation:
         self, name: str, *, keep: Keep, grown: Callable[[Conversation], None] = lambda _: None,
         clean: Cleaner | None = None,
     ) -> None:  # fmt: skip
-        """`grown` is told of the first message since `take_new`; `clean` is asked about every message."""
+        """`grown` is told of the first message since `take_new`; `clean` is asked about every message.
+
+        Errors: `InvalidRequest` for a name that `clean` would change: it stands in events.
+        """
+        if clean is not None and clean(encoded(name)) != encoded(name):
+            raise InvalidRequest(
+                "the name of a conversation holds personal data",
+                expected="a name that tells nothing of a person",
+            )
         self.name = name
         self.is_settled = False
         """Whether no request that was broken off before a resume has numbered other messages here."""

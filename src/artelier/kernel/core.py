@@ -208,6 +208,7 @@ class RunCore(ToolBounds):
         """What replaces personal data, if the policy asks for it."""
         if (personal := self.services.personal) is not None:
             self.pii = Personal(self, personal(self.tenant.id))
+            self.keys.check = self.pii.check_name
         self._kept: dict[bytes, tuple[BlobRef, Blob]] = {}
         self._recent: dict[str, bytes] = {}
         self._decoded: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from artelier.errors import AmbiguousStepKey, InvalidRequest, StepConflict
@@ -15,6 +16,8 @@ class Keys:
     in_flight: dict[str, int] = field(default_factory=dict[str, int])
     taken: set[str] = field(default_factory=set[str])
     """Full keys that were given explicitly; ordinals are known by their counter."""
+    check: Callable[[str], None] | None = None
+    """Refuses a key that somebody chose and that must not stand in the log."""
 
     def take(self, parent: str, key: str | None) -> str:
         """The step's full key.
@@ -37,6 +40,8 @@ class Keys:
         else:
             check_key(key)
             full = f"{parent}/{key}" if parent else key
+            if self.check is not None:
+                self.check(full)
             above, _, last = full.rpartition("/")
             used = full in self.taken or (
                 last.isdecimal() and 1 <= int(last) <= self.counters.get(above, 0)

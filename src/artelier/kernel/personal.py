@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 RESTORE = "pii:restore"
 """The grant of tools that are given the values themselves, and of people who see them."""
 
-ScrubberOf = Callable[[str], "Scrubber"]
-"""The scrubber of a tenant."""
+
+class ScrubberOf(Protocol):
+    """The scrubber of a tenant."""
+
+    def __call__(self, tenant: str, /) -> Scrubber: ...
+
 
 PATTERNS_MAX = 100
 
@@ -53,6 +57,8 @@ class StoredPattern(NamedTuple):
 @event("patterns.changed")
 class PatternsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """What is looked for in a tenant's texts from here on, beside the detectors: all its patterns."""
+
+    IS_RULE: ClassVar[bool] = True
 
     patterns: tuple[StoredPattern, ...] = ()
 
@@ -100,10 +106,19 @@ def patterns_changed(patterns: object) -> PatternsChanged:
             "patterns are a mapping", got=sort,
             expected=f'at most {PATTERNS_MAX} of them, such as {{"EMPLOYEE": "E-[0-9]{{6}}"}}',
         )  # fmt: skip
-    from artelier.pii.detectors import pattern  # its expressions take 60 ms to compile
+    from artelier.pii.detectors import (  # its expressions take 60 ms to compile
+        find_all,
+        pattern,
+        shipped,
+    )
 
     for kind, expression in given.items():
         pattern(kind, expression)
+        if find_all(shipped(), expression):
+            raise InvalidRequest(
+                f"the pattern of {kind} holds a value, and patterns stand in events for ever",
+                expected="the form of values, such as E-[0-9]{6}",
+            )
     return PatternsChanged(patterns=tuple(StoredPattern(*one) for one in sorted(given.items())))
 
 
@@ -136,12 +151,12 @@ class Personal:
         return self._scrubber.content(content)
 
     def check_name(self, name: str) -> None:
-        """Errors: `InvalidRequest` if a name that every event repeats holds personal data."""
-        if (shown := self._scrubber.text(name)) != name:
-            raise InvalidRequest(
-                "an id holds personal data, and ids stand in every event",
-                expected="a name that tells nothing of a person", got=shown,
-            )  # fmt: skip
+        """Errors: `InvalidRequest` if a name that events repeat holds personal data."""
+        self._scrubber.check_names((name,))
+
+    def named(self, name: str) -> str:
+        """A name that was made up, with placeholders for what it tells of a person."""
+        return self._scrubber.text(name)
 
     def cleaned(self, value: Any) -> Any:
         """JSON data as the run and its log see it."""
@@ -177,9 +192,13 @@ class Personal:
             self._received.update(new)
             self._core.actor.note(PersonalReceived(placeholders=tuple(new)))
 
-    def result(self, content: bytes, tool: ToolPort | None) -> bytes:
-        """A tool's result. One that reads what this store holds shows placeholders of other runs, too."""
-        content = self.clean(content, foreign=not getattr(tool, "reads_store", False))
+    def result(self, content: bytes, tool: ToolPort | None, *, is_error: bool = False) -> bytes:
+        """A tool's result. One that reads what this store holds shows placeholders of other runs, too.
+
+        An error may say again what was typed: that was read nowhere, whatever it looks like.
+        """
+        is_read = getattr(tool, "reads_store", False) and not is_error
+        content = self.clean(content, foreign=not is_read)
         self.took(content)
         return content
 

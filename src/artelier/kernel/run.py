@@ -152,10 +152,10 @@ class Run:
         `call`: the model's call that this answers, so that the result can join its conversation.
         Errors: `RunSuspended` with `unknown_outcome` if a side effect's outcome is hidden.
         """
-        ask = ToolAsk(
-            name=name, arguments={} if arguments is None else arguments,
-            call_id=call.id if call else "",
-        )  # fmt: skip
+        named, call_id = name, call.id if call else ""
+        if (pii := self._core.pii) is not None:  # a model may make up any name and any id
+            named, call_id = pii.named(name), pii.named(call_id)
+        ask = ToolAsk(name=named, arguments={} if arguments is None else arguments, call_id=call_id)
         with self._branch():
             return await tool_step.tool_step(self._core, ask, key=key)
 
@@ -173,6 +173,8 @@ class Run:
             raise InvalidRequest(
                 "a step needs a name", expected="1-200 characters", got=repr(name)[:80]
             )
+        if core.pii is not None:
+            core.pii.check_name(name)
         with self._branch():
             parent, full = core.begin(key)
             try:
@@ -229,6 +231,8 @@ class Run:
         """The same run with a parent key of its own, for steps that run beside others."""
         if not name or "/" in name:
             raise InvalidRequest("a branch needs a name without '/'", got=repr(name))
+        if self._core.pii is not None:
+            self._core.pii.check_name(name)
         parent = self._parent_key or self._core.parent_key
         return Run(self._core, parent_key=f"{parent}/{name}" if parent else name)
 
@@ -529,7 +533,8 @@ class Run:
 
     def fail(self, reason: str, message: str = "", *, result: Any = None) -> None:
         """End the run as failed for a reason that is no exception (`max_iterations`, `stuck`, ...)."""
-        self._failed = (reason, message)
+        pii = self._core.pii
+        self._failed = (reason if pii is None else pii.named(reason), message)
         self._result = result
         self.finished = True
 

@@ -24,7 +24,7 @@ async def watched(
     telemetry: Telemetry, core: RunCore, ask: ToolAsk, key: str, work: Awaitable[ToolResult]
 ) -> ToolResult:
     """A dispatched call's result, its span ended as the call did. Content is what was stored, no more."""
-    facts = ToolFacts(key=key, name=ask.name, call_id=ask.call_id, arguments=ask.arguments)
+    facts = _facts(core, ask, key, ask.name)
     span = telemetry.tool_call(core, facts)
     token = _current.set(span)
     try:
@@ -58,8 +58,13 @@ def replayed(telemetry: Telemetry, core: RunCore, result: ToolResult) -> ToolRes
 def refused(telemetry: Telemetry, core: RunCore, ask: ToolAsk, key: str, code: str) -> None:
     """A call that was not dispatched."""
     name = ask.name if ask.name in core.tools else ""
-    facts = ToolFacts(key=key, name=name, call_id=ask.call_id, arguments=ask.arguments)
-    telemetry.tool_call(core, facts).failed(code)
+    telemetry.tool_call(core, _facts(core, ask, key, name)).failed(code)
+
+
+def _facts(core: RunCore, ask: ToolAsk, key: str, name: str) -> ToolFacts:
+    """What is told of a call: of its arguments no more than is stored."""
+    arguments = ask.arguments if core.pii is None else core.pii.cleaned(ask.arguments)
+    return ToolFacts(key=key, name=name, call_id=ask.call_id, arguments=arguments)
 
 
 def retried(attempt: int, error: BaseException, wait_s: float) -> None:

@@ -20,6 +20,8 @@ CHANGE_CHARS_MAX = 200
 async def version(core: RunCore, change: str, *, latest: int, default: int) -> int:
     """Errors: see `Run.version`. Cost: one read of the run's events, the first time in a drive."""
     _check(change, latest, default)
+    if core.pii is not None:
+        core.pii.check_name(change)
     if core.versions is None:
         core.versions = await _recorded(core)
     if (known := core.versions.get(change)) is not None:

@@ -56,6 +56,8 @@ class EventData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     KIND: ClassVar[str] = ""
     VERSION: ClassVar[int] = 1
+    IS_RULE: ClassVar[bool] = False
+    """Whether its texts are rules of an operator, looked at where they are set, not as names."""
 
 
 DataT = TypeVar("DataT", bound=EventData)

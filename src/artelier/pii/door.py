@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from artelier.log import DataKey, SqliteStore
+from artelier.errors import InvalidRequest
+from artelier.log import (
+    Batch,
+    DataKey,
+    Draft,
+    EventData,
+    RawDraft,
+    SqliteStore,
+    Stream,
+    StreamAppend,
+)
 from artelier.log.blobs import Scrub, Secret
 from artelier.log.contract import Row
-from artelier.pii.detectors import pattern
+from artelier.log.names import names_in, names_of
+from artelier.pii.detectors import find_all, pattern
+from artelier.pii.marking import marked_by, watch
 from artelier.pii.scrubber import Scrubber
 from artelier.pii.vault import PATTERNS_SQL, Vault
 from artelier.ports.pii import Detector
 
 
 class PersonalData:
-    """Scrubbers of the tenants of a store. Every blob passes one before it is named."""
+    """Scrubbers of the tenants of a store. Every blob passes one before it is named, every batch before it
+    is queued."""
 
     def __init__(self, store: SqliteStore, detectors: Sequence[Detector]) -> None:
         """`store` has a vault key."""
@@ -32,10 +46,22 @@ class PersonalData:
         """How often keys or values have gone; counted up from any thread."""
         self._seen: dict[str, int] = {}
         store.keyring.scrub_of = self._net_of
+        store.names = self
+        watch(self)
         store.on_keys.append(self._keys_changed)
 
     def _keys_changed(self) -> None:
         self._changed += 1
+
+    def __call__(self, tenant: str) -> Scrubber:
+        return self.scrubber_of(tenant)
+
+    def marked(self, text: str) -> str:
+        """`Marker`: by the detectors of all, and the patterns of each tenant that was opened here."""
+        if self._store.is_closed:
+            return text
+        own = [one for scrubber in tuple(self._scrubbers.values()) for one in scrubber.own]
+        return marked_by((*self._detectors, *own), text)
 
     def scrubber_of(self, tenant: str) -> Scrubber:
         """The tenant's scrubber. Its key must have been asked for before (opening a tenant does)."""
@@ -43,7 +69,7 @@ class PersonalData:
         patterns = self._store.look(PATTERNS_SQL, (tenant,))
         if found is None or patterns != self._patterns.get(tenant):
             more = [pattern(kind, expression) for kind, expression in patterns]
-            found = Scrubber((*self._detectors, *more), self._vault(tenant))
+            found = Scrubber(self._detectors, self._vault(tenant), own=more)
             self._scrubbers[tenant], self._patterns[tenant] = found, patterns
         return found
 
@@ -59,11 +85,7 @@ class PersonalData:
         return found
 
     def _vault(self, tenant: str) -> Vault:
-        rows = self._store.look(
-            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
-            " ORDER BY key_id LIMIT 1",
-            (tenant,),
-        )
+        rows = self._key_rows(tenant)
         secret = self._store.keyring.secret_of(tenant, rows[0][1])
         known = self._vaults.get(tenant)
         if known is not None and known[0] == secret:
@@ -72,8 +94,61 @@ class PersonalData:
         self._vaults[tenant] = secret, vault
         return vault
 
+    def _key_rows(self, tenant: str) -> list[Row]:
+        return self._store.look(
+            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
+            " ORDER BY key_id LIMIT 1",
+            (tenant,),
+        )
+
+    # Names
+
+    def check(self, stream: Stream, data: Sequence[EventData]) -> None:
+        """`Names`."""
+        self._check(stream.tenant, [stream.local, *names_of(data)])
+
+    def admit(self, batch: Batch) -> Batch:
+        """`Names`. A new tenant has no key yet, so its first batch is only looked at."""
+        appends: list[StreamAppend] = []
+        vault: list[Secret] = []
+        for append in batch.appends:
+            tenant, names = append.stream.tenant, names_in(append)
+            self._check(tenant, names)
+            if (scrubber := self._keyed(tenant)) is not None:
+                append = _signed(append, scrubber)
+                names += [draft.actor for draft in append.events]
+                vault += scrubber.unstored(one for one in names if "<" in one)
+            appends.append(append)
+        return replace(batch, appends=appends, vault=(*batch.vault, *vault))
+
+    def _check(self, tenant: str, names: Sequence[str]) -> None:
+        if (scrubber := self._keyed(tenant)) is not None:
+            scrubber.check_names(names)
+        elif found := find_all(self._detectors, "\n".join(names)):
+            raise InvalidRequest(
+                "a name holds personal data, and names stand in events for ever",
+                expected="a name that tells nothing of a person", got=f"<{found[0].kind}>",
+            )  # fmt: skip
+
+    def _keyed(self, tenant: str) -> Scrubber | None:
+        """The tenant's scrubber; None for a tenant that is only about to be made."""
+        found = self._current(tenant)
+        if found is None and self._key_rows(tenant):
+            found = self.scrubber_of(tenant)
+        return found
+
     def _net_of(self, tenant: str, key: DataKey) -> Scrub:
         def net(content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
             return (self._current(tenant) or self.scrubber_of(tenant)).net(content)
 
         return net
+
+
+def _signed(append: StreamAppend, scrubber: Scrubber) -> StreamAppend:
+    """The append with placeholders in place of whoever acts under a value, such as an address."""
+    if all(scrubber.text(draft.actor) == draft.actor for draft in append.events):
+        return append
+    events: list[Draft | RawDraft] = [
+        draft._replace(actor=scrubber.text(draft.actor)) for draft in append.events
+    ]
+    return StreamAppend(append.stream, events, append.expected_seq)

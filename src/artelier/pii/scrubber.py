@@ -7,13 +7,16 @@ detector finds gets into a blob.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
 
+from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
+from artelier.log.names import is_made
 from artelier.pii.detectors import find_all
+from artelier.pii.detectors.reading import Shipped
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
 from artelier.pii.vault import Vault
 from artelier.pii.view import view_of
@@ -25,6 +28,12 @@ MEMO_CHARS = 64 * 1024
 
 CONTENTS_MAX = 256
 
+NAMES_MAX = 50_000
+"""Names that were looked at are remembered."""
+
+_APART = "\n\n\n"
+"""Between names that are read at once: no shipped detector looks, or reaches, across it."""
+
 LABEL_CHARS = 200
 """Values up to this size are read with the name of their field before them: `phone: 0301234567`."""
 
@@ -32,10 +41,17 @@ LABEL_CHARS = 200
 class Scrubber:
     """One tenant's detectors and vault. Not for two threads at once."""
 
-    def __init__(self, detectors: Sequence[Detector], vault: Vault) -> None:
-        self._detectors = tuple(detectors)
+    def __init__(
+        self, detectors: Sequence[Detector], vault: Vault, *, own: Sequence[Detector] = ()
+    ) -> None:
+        """`own` are those of the tenant, beside those of all."""
+        self.own = tuple(own)
+        self._detectors = (*detectors, *own)
         self.vault = vault
         self._memo: dict[str, str] = {}
+        self._names: set[str] = set()
+        """Names that hold nothing."""
+        self._reads_together = all(isinstance(one, Shipped) for one in self._detectors)
         self._contents: dict[bytes, bytes] = {}
         """Content that was looked at last, and what came of it: a run cleans what it stores next."""
 
@@ -118,6 +134,30 @@ class Scrubber:
         if is_json(text) and not is_json(done):  # JSON in a text of JSON has quotes of its own
             return msgspec.json.encode(self.value(msgspec.json.decode(content)))
         return done.encode(encoding)
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Errors: `InvalidRequest` if one of them holds personal data. Cost: a look-up each."""
+        known = self._names
+        new = [one for one in names if one not in known and not is_made(one)]
+        if not new:
+            return
+        if len(new) == 1 or not self._reads_together or not self._is_clean(_APART.join(new)):
+            for one in new:
+                if (shown := self.text(one)) != one:
+                    raise InvalidRequest(
+                        "a name holds personal data, and names stand in events for ever",
+                        expected="a name that tells nothing of a person", got=shown[:200],
+                    )  # fmt: skip
+        if len(known) >= NAMES_MAX:
+            known.clear()
+        known.update(new)
+
+    def _is_clean(self, text: str) -> bool:
+        return not find_all(self._detectors, view_of(text).text)
+
+    def unstored(self, texts: Iterable[str]) -> tuple[Secret, ...]:
+        """The rows that must be stored with texts that hold placeholders."""
+        return self.vault.unstored(named for text in texts for named in placeholders_in(text))
 
     def net(self, content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
         """Content as it may be stored, and the rows that must be stored with it."""

@@ -35,6 +35,7 @@ from artelier.errors import (
     Refused,
     StoreUnavailable,
 )
+from artelier.pii.marking import marked_wire
 from artelier.sandbox.errors import SandboxError
 
 logger = logging.getLogger("artelier.server")
@@ -98,7 +99,7 @@ def wire_of(error: ArtelierError) -> dict[str, Any]:
             hint="The server's log says which; `artelier verify` names all damage.",
         )
         return {"error": {**told.to_wire(), "code": error.code}}
-    return {"error": error.to_wire()}
+    return {"error": marked_wire(error.to_wire())}
 
 
 class _Answer(JSONResponse):

@@ -14,6 +14,7 @@ from artelier.app import Kernel
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, Refused
 from artelier.ids import VERSION
 from artelier.kernel import Limits
+from artelier.pii.marking import marked_wire
 from artelier.server.mcp import resources
 from artelier.server.mcp.runs import READ_ONLY, RunDesk
 
@@ -86,7 +87,7 @@ class Face:
                 )  # fmt: skip
             return _told(await tool(**tool.validate(params.arguments or {})))
         except ArtelierError as error:
-            return _told({"error": error.to_wire()}, is_error=True)
+            return _told({"error": marked_wire(error.to_wire())}, is_error=True)
 
     # Resources
 
@@ -119,16 +120,21 @@ def _told(value: Any, *, is_error: bool = False) -> types.CallToolResult:
     )  # fmt: skip
 
 
+def _refusal(code: int, error: ArtelierError) -> MCPError:
+    wire = marked_wire(error.to_wire())
+    return MCPError(code, wire["message"], wire)
+
+
 async def _answered(work: Callable[[], Awaitable[T]]) -> T:
     """Our errors as errors of the protocol, their shape in `data`."""
     try:
         return await work()
     except (NotFound, Refused) as error:
-        raise MCPError(RESOURCE_NOT_FOUND, error.message, error.to_wire()) from None
+        raise _refusal(RESOURCE_NOT_FOUND, error) from None
     except InvalidRequest as error:
-        raise MCPError(types.INVALID_PARAMS, error.message, error.to_wire()) from None
+        raise _refusal(types.INVALID_PARAMS, error) from None
     except ArtelierError as error:
-        raise MCPError(types.INTERNAL_ERROR, error.message, error.to_wire()) from None
+        raise _refusal(types.INTERNAL_ERROR, error) from None
 
 
 RESOURCE_NOT_FOUND = -32002

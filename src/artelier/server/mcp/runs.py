@@ -26,6 +26,7 @@ from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.core import is_final
 from artelier.money import format_usd, parse_usd
+from artelier.pii.marking import marked_wire
 from artelier.tools import Tool, tool
 
 AT_ONCE_MAX = 16
@@ -304,7 +305,7 @@ class RunDesk:
             "reason": run["reason"],
             "ended": is_final(run["status"]),
             "driven_here": run_id in self._driven,
-            "problem": None if failure is None else failure.to_wire(),
+            "problem": None if failure is None else marked_wire(failure.to_wire()),
             "steps": run["steps"],
             "usage": run["usage"],
             "cost_usd": format_usd(run["cost_microusd"]),

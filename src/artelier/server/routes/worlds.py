@@ -10,6 +10,7 @@ import msgspec
 from fastapi import Request
 
 from artelier.errors import InvalidConfig, InvalidRequest
+from artelier.pii.marking import marked_wire
 from artelier.server.deps import Actor, Desk
 from artelier.server.errands import Errands, errands_of
 from artelier.server.routes import resource
@@ -71,7 +72,7 @@ async def _shown(desk: Any, id: str, errands: Errands) -> wire.WorldShown:
         {
             **row, **await overview(world), "settings": msgspec.to_builtins(settings),
             "passing": errand.about if errand is not None else None,
-            "failed": failure.to_wire() if failure is not None else None,
+            "failed": marked_wire(failure.to_wire()) if failure is not None else None,
         }
     )  # fmt: skip
 
