@@ -27,7 +27,6 @@ const REASONS: Readonly<Record<string, string>> = {
   max_iterations: "iterations used up",
   decision_invalid: "decision not readable",
   dependency_failed: "what it depends on is not done",
-  missing_input: "an input is missing",
   budget_exhausted: "out of budget",
   stuck: "decided the same again and again",
 };
@@ -37,6 +36,7 @@ function reasonWords(task: Task): string {
   const by = task.blockedBy === "" ? "" : shortName(idOf(task.blockedBy));
   if (by !== "" && task.reason === "dependency_failed") return `${by} is not done`;
   if (by !== "" && task.reason === "missing_input") return `${by} is missing`;
+  if (task.reason === "missing_input" && by === "") return "its agent could not go on";
   return REASONS[task.reason] ?? task.reason.replaceAll("_", " ");
 }
 

@@ -33,6 +33,14 @@ describe("a goal, from plan to a passed evaluation", () => {
     });
   });
 
+  test("tried again, its limit counts anew", () => {
+    const again = churn().add("run:churn/figures", "run.reopened").add("run:churn/figures", "run.reopened");
+    const { tasks, agents } = foldAll(again.events);
+
+    expect(tasks.get("churn/figures")).toMatchObject({ iteration: 1, iterationsBefore: 1, iterationsMax: 6 });
+    expect(agents.get("churn/analyst")?.iterationsMax).toBe(6);
+  });
+
   test("the agent shows its iteration and what it cost", () => {
     expect(graph.agents.get("churn/analyst")).toMatchObject({
       name: "analyst",

@@ -28,6 +28,7 @@ function blank(id: string): Task {
     blockedBy: "",
     iteration: 0,
     iterationsMax: 0,
+    iterationsBefore: 0,
     dependsOn: [],
     inputs: [],
     outputs: [],
@@ -46,15 +47,16 @@ function defined(draft: Draft, event: WireEvent): void {
   const before = draft.get("tasks", id);
   const agent = text(event, "agent");
   const dependsOn = texts(event, "depends_on");
+  const iterationsMax = (before?.iterationsBefore ?? 0) + integer(event, "max_iterations");
   put(draft, id, {
     mission: event.kind === "task.created" ? text(event, "mission") : (before?.mission ?? missionOf(id)),
     parent: text(event, "parent", before?.parent ?? ""),
     agent,
     dependsOn,
     inputs: texts(event, "inputs"),
-    iterationsMax: integer(event, "max_iterations"),
+    iterationsMax,
   });
-  if (agent !== "") assign(draft, agent, id, integer(event, "max_iterations"));
+  if (agent !== "") assign(draft, agent, id, iterationsMax);
   if (event.kind === "task.created") for (const other of dependsOn) draft.link("depends", other, id, event);
 }
 
@@ -72,7 +74,7 @@ function assign(draft: Draft, agentId: string, task: string, iterationsMax: numb
 
 function begun(draft: Draft, event: WireEvent, id: string): void {
   const agentId = text(event, "agent");
-  const iterationsMax = integer(event, "max_iterations");
+  const iterationsMax = (draft.get("tasks", id)?.iterationsBefore ?? 0) + integer(event, "max_iterations");
   const inputs = texts(event, "inputs");
   put(draft, id, { agent: agentId, iterationsMax, inputs, ended: "", reason: "", blockedBy: "" });
   if (agentId === "") return;
@@ -211,8 +213,13 @@ function launched(draft: Draft, event: WireEvent, id: string): void {
   });
 }
 
+/** What is there stays, and the limit counts anew. */
 function reopened(draft: Draft, _event: WireEvent, id: string): void {
-  if (draft.get("tasks", id) !== undefined) put(draft, id, { ended: "", reason: "", blockedBy: "" });
+  const task = draft.get("tasks", id);
+  if (task === undefined) return;
+  const iterationsMax = task.iterationsMax - task.iterationsBefore + task.iteration;
+  put(draft, id, { ended: "", reason: "", blockedBy: "", iterationsBefore: task.iteration, iterationsMax });
+  if (draft.get("agents", task.agent)?.task === id) draft.patch("agents", task.agent, { iterationsMax });
 }
 
 /** A fork of a task's run is a task of its own, with the iterations of the history that it shares. */

@@ -76,7 +76,10 @@ export interface Task {
   readonly reason: string;
   readonly blockedBy: string;
   readonly iteration: number;
+  /** The last that is allowed, those before it was tried again included. */
   readonly iterationsMax: number;
+  /** Iterations that had ended when it was tried again. */
+  readonly iterationsBefore: number;
   readonly dependsOn: readonly string[];
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];

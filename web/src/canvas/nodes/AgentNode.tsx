@@ -36,7 +36,7 @@ export const AgentNode = memo(function AgentNode({ data, selected }: NodeProps<A
       )}
       <span className="min-w-0 flex-1">
         <span className="block truncate font-semibold">{agent.name}</span>
-        <span className="block truncate text-12" title={words.word}>
+        <span className="line-clamp-2 text-12 leading-4" title={words.word}>
           <Status tone={tone}>{words.word}</Status>
         </span>
         <span className="num block text-11 whitespace-nowrap text-ink-2">

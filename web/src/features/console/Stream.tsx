@@ -19,6 +19,8 @@ interface StreamProps {
 export function Stream({ rows, isFollowing }: StreamProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [isAtEnd, setAtEnd] = useState(true);
+  /** The same for the effect below: only what comes moves the list, never that somebody scrolled near its end. */
+  const atEnd = useRef(true);
   const looked = useConsole((state) => state.looked);
   const id = useId();
   const virtual = useVirtualizer({
@@ -31,8 +33,8 @@ export function Stream({ rows, isFollowing }: StreamProps) {
   const last = rows.length - 1;
 
   useEffect(() => {
-    if (isFollowing && isAtEnd && last >= 0) virtual.scrollToIndex(last, { align: "end" });
-  }, [virtual, isFollowing, isAtEnd, last]);
+    if (isFollowing && atEnd.current && last >= 0) virtual.scrollToIndex(last, { align: "end" });
+  }, [virtual, isFollowing, last]);
 
   const chosen = looked === null ? -1 : rows.findIndex((row) => row.position === looked.position);
   const choose = (index: number) => {
@@ -68,7 +70,8 @@ export function Stream({ rows, isFollowing }: StreamProps) {
         onKeyDown={onKeyDown}
         onScroll={(event) => {
           const { scrollHeight, scrollTop, clientHeight } = event.currentTarget;
-          setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_PX);
+          atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+          setAtEnd(atEnd.current);
         }}
         className="h-[round(down,100%,24px)] overflow-auto -outline-offset-2 scroll-thin"
       >

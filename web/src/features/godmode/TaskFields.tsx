@@ -51,7 +51,7 @@ export function TaskFields({ draft, task, wrong, path, onChange }: TaskFieldsPro
           value={task.iterations}
           error={wrong("max_iterations")}
           data-field={`${path}.max_iterations`}
-          onChange={(event) => onChange({ iterations: event.target.value })}
+          onChange={(event) => onChange({ iterations: event.target.value.replace(/\D/g, "") })}
         />
       </div>
       <Choices

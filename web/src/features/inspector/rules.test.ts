@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { foldAll } from "@/projection/fold";
-import type { Task } from "@/projection/graph";
+import type { Run, Task } from "@/projection/graph";
 import { churn } from "../../../tests/events";
 import { byModel } from "./agent/costs";
 import { heldBy } from "./agent/HeldByGoal";
@@ -12,7 +12,7 @@ import { agentRevision } from "./revisions";
 import { versionOf } from "./state";
 import { budgetEnd, budgetWords, byteStops, bytesWords, micro, usdOf } from "./steering/amounts";
 import { moved, placeAt } from "./steering/place";
-import { effectWords } from "./steering/words";
+import { effectWords, lastIteration } from "./steering/words";
 import { iterationsOf } from "./task/iterations";
 import { readVerdict } from "./task/verdict";
 import { taskSays } from "./task/words";
@@ -57,11 +57,25 @@ describe("limits in words", () => {
 
   test("from where on a change counts", () => {
     const one = { agent: "churn/analyst", task: "churn/figures", iteration: 5, is_begun: true };
-    expect(effectWords([one])).toBe("Takes effect at iteration 5 of figures.");
-    expect(effectWords([{ ...one, iteration: 1, is_begun: false }])).toMatch(/which has not begun/);
-    expect(effectWords([])).toMatch(/as soon as there is a task/);
-    expect(effectWords([one, { ...one, agent: "churn/writer", iteration: 2 }])).toBe(
+    const five = () => 5;
+    expect(effectWords([one], five)).toBe("Takes effect at iteration 5 of figures.");
+    expect(effectWords([{ ...one, iteration: 1, is_begun: false }], five)).toMatch(/which has not begun/);
+    expect(effectWords([], five)).toMatch(/as soon as there is a task/);
+    expect(effectWords([one, { ...one, agent: "churn/writer", iteration: 2 }], () => null)).toBe(
       "Takes effect for analyst at iteration 5, writer at iteration 2.",
+    );
+  });
+
+  test("an iteration that can't come is not promised", () => {
+    const next = { agent: "churn/analyst", task: "churn/figures", iteration: 5, is_begun: true };
+    const tasks = new Map([["churn/figures", { ...FIGURES, iterationsMax: 5, iterationsBefore: 0 }]]);
+    const words = (allowed: number, iteration: number) =>
+      effectWords([{ ...next, iteration }], lastIteration({ tasks }, allowed));
+    expect(words(10, 5)).toMatch(/at iteration 5/);
+    expect(words(10, 6)).toMatch(/No iteration of figures is left/);
+    expect(words(3, 4)).toMatch(/No iteration of figures is left/);
+    expect(effectWords([next, { ...next, iteration: 6 }], lastIteration({ tasks }, 10))).toBe(
+      "Takes effect for analyst at iteration 5, analyst if it is allowed more iterations.",
     );
   });
 });
@@ -90,6 +104,13 @@ test("a tool says why it is off, and is fixed where its own switch would change 
 
 describe("a task", () => {
   const says = (fields: Partial<Task>) => taskSays({ ...FIGURES, ...fields }, undefined);
+
+  test("that its agent gave up says why, and speaks of no input", () => {
+    const run = { message: "a person denied this call: not now. Missing: data that answers" } as Run;
+    const { sentence } = taskSays({ ...FIGURES, status: "blocked", reason: "missing_input" }, run);
+    expect(sentence).toContain("a person denied this call");
+    expect(sentence).not.toMatch(/An input/);
+  });
 
   test("calls ends of different kinds by different words", () => {
     const words = [

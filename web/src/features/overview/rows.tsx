@@ -2,6 +2,7 @@ import { taskEndWords } from "@/canvas/words";
 import type { ReactNode } from "react";
 import { counted } from "@/projection/counted";
 import type { Agent, Approval, Artifact, Graph, Membrane, Mission, Task } from "@/projection/graph";
+import { shortName } from "@/projection/event";
 import { runWords } from "@/projection/status";
 import { TONE_OF } from "@/shell/meaning";
 import { type SelectionKind, select, useUi } from "@/state/ui";
@@ -124,7 +125,7 @@ export function TaskRow({ task }: { readonly task: Task }) {
           <TaskIcon />
         </span>
       }
-      name={task.goal || task.id}
+      name={task.goal || shortName(task.id)}
       detail={<Status tone={TONE_OF[words.meaning]}>{words.word}</Status>}
       aside={task.iterationsMax > 0 ? `${task.iteration} of ${task.iterationsMax}` : undefined}
     />

@@ -14,8 +14,7 @@ export function Section({ title, note, children }: SectionProps) {
       className="flex flex-col gap-3 rounded-card border border-line bg-panel p-4"
     >
       <h2 id={id} className="text-15">
-        {title}
-        {note !== undefined && <span className="ml-2 text-12 font-normal text-ink-3">{note}</span>}
+        {title} {note !== undefined && <span className="ml-2 text-12 font-normal text-ink-3">{note}</span>}
       </h2>
       {children}
     </section>

@@ -1,10 +1,11 @@
 import type { Shape } from "@/client/types";
 import { useMayAct } from "@/shell/useMayAct";
+import { useGraph } from "@/state/log";
 import { Switch } from "@/ui/Switch";
 import { Loaded } from "../parts/Loaded";
 import { Lost } from "../steering/Lost";
 import { useSteering } from "../steering/useSteering";
-import { effectWords } from "../steering/words";
+import { effectWords, lastIteration } from "../steering/words";
 import { toolWords } from "./toolWords";
 
 interface SwitchesProps {
@@ -16,11 +17,13 @@ interface SwitchesProps {
 export function Switches({ about, tools }: SwitchesProps) {
   const steering = useSteering(about);
   const may = useMayAct();
+  const graph = useGraph();
   return (
     <Loaded query={steering.query} what="the switches" rows={6}>
       {(data) => {
         const shown = steering.shown ?? data;
         const { lost } = steering;
+        const allowed = shown.in_force.sliders.iterations;
         return (
           <div className="flex flex-col gap-2 px-4 py-3">
             {lost !== null && (
@@ -42,7 +45,7 @@ export function Switches({ about, tools }: SwitchesProps) {
               })}
             </div>
             <p role="status" className="text-12 text-ink-2">
-              {may.ok ? effectWords(shown.from_iteration) : may.why}
+              {may.ok ? effectWords(shown.from_iteration, lastIteration(graph, allowed)) : may.why}
             </p>
           </div>
         );

@@ -4,7 +4,7 @@ import { Loaded } from "../parts/Loaded";
 import { Lost } from "./Lost";
 import { SteeringForm } from "./SteeringForm";
 import { useSteering } from "./useSteering";
-import { effectWords, versionWords } from "./words";
+import { effectWords, lastIteration, versionWords } from "./words";
 
 interface SteeringNowProps {
   readonly about: string;
@@ -16,7 +16,8 @@ interface SteeringNowProps {
 export function SteeringNow({ about, used, iteration }: SteeringNowProps) {
   const steering = useSteering(about);
   const may = useMayAct();
-  const { caps } = useGraph().costs;
+  const graph = useGraph();
+  const { caps } = graph.costs;
   return (
     <Loaded query={steering.query} what="the steering" rows={8}>
       {(data) => {
@@ -34,7 +35,10 @@ export function SteeringNow({ about, used, iteration }: SteeringNowProps) {
               document={shown}
               inForce={steering.isSaving ? { ...shown.in_force, sliders: shown.sliders } : shown.in_force}
               policy={shown.policy_in_force}
-              effect={effectWords(shown.from_iteration)}
+              effect={effectWords(
+                shown.from_iteration,
+                lastIteration(graph, shown.in_force.sliders.iterations),
+              )}
               disabled={!may.ok}
               capped={caps.get(`agent:${about}`) ?? caps.get(`membrane:${about}`) ?? null}
               used={used}

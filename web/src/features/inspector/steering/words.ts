@@ -1,19 +1,39 @@
 import { counted } from "@/projection/counted";
 import type { Shape } from "@/client/types";
+import type { Graph } from "@/projection/graph";
 import { shortName } from "@/projection/event";
 import { clock } from "@/ui/time";
 
 type Shown = Shape<"SteeringShown">;
 
+/** Of a task; null if that is not known. */
+export type LastIteration = (task: string) => number | null;
+
+/** The last iteration that a task may have: by its definition and by what steering allows. */
+export function lastIteration(graph: Pick<Graph, "tasks">, allowed: number): LastIteration {
+  return (id) => {
+    const task = graph.tasks.get(id);
+    if (task === undefined || task.iterationsMax === 0) return null;
+    return Math.min(task.iterationsMax, task.iterationsBefore + allowed);
+  };
+}
+
 /** From where on a change counts, as a sentence. */
-export function effectWords(from: Shown["from_iteration"]): string {
+export function effectWords(from: Shown["from_iteration"], lastOf: LastIteration): string {
+  const isOver = (one: (typeof from)[number]) => one.iteration > (lastOf(one.task) ?? Infinity);
   const [first, ...others] = from;
   if (first === undefined) return "Takes effect as soon as there is a task to work on.";
   if (others.length === 0) {
+    if (isOver(first))
+      return `No iteration of ${shortName(first.task)} is left: takes effect if it is allowed more, or tried again.`;
     const begins = first.is_begun ? "" : ", which has not begun";
     return `Takes effect at iteration ${first.iteration} of ${shortName(first.task)}${begins}.`;
   }
-  const each = from.map((one) => `${shortName(one.agent)} at iteration ${one.iteration}`);
+  const each = from.map((one) =>
+    isOver(one)
+      ? `${shortName(one.agent)} if it is allowed more iterations`
+      : `${shortName(one.agent)} at iteration ${one.iteration}`,
+  );
   return `Takes effect for ${each.join(", ")}.`;
 }
 

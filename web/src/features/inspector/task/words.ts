@@ -29,7 +29,7 @@ export function taskSays(task: Task, run: Run | undefined): Said {
     case "failed":
       return failed(task, run, said);
     case "blocked":
-      return said(blockedBy(task));
+      return said(blockedBy(task, run));
     case "cancelled":
       return said("Somebody ended it; it was neither met nor missed.");
     case "pending":
@@ -57,12 +57,16 @@ function failed(task: Task, run: Run | undefined, said: (sentence: string, more:
   );
 }
 
-function blockedBy(task: Task): string {
+function blockedBy(task: Task, run: Run | undefined): string {
   if (task.reason === "dependency_failed") {
     return `${task.blockedBy || "A task before it"} was not done. Retry that one first.`;
   }
   if (task.reason === "missing_input") {
-    return `${task.blockedBy || "An input"} is not there, or its agent may not read it. Provide or share it, then retry.`;
+    if (task.blockedBy !== "")
+      return `${task.blockedBy} is not there, or its agent may not read it. Provide or share it, then retry.`;
+    // Nothing was missing at the beginning: its agent could not go on, for want of data or of a person's yes.
+    const why = (run?.message ?? "").replace(/[.\s]+$/, "");
+    return `Its agent could not go on${why === "" ? "" : `: ${why}`}. Give or allow what it lacks, then retry.`;
   }
   return "The budget is used up. Raise it to let it go on.";
 }
