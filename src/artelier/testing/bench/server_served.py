@@ -59,7 +59,7 @@ class _Desk:
         self._written = 0
 
     async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        begun_s = time.process_time()
         if (write := asked.get("write")) is not None:
             self._written += 1
             await _write(self._kernel, name=f"w{self._written}", **write)
@@ -67,11 +67,9 @@ class _Desk:
             await furnish(self._kernel, **rooms)
         if (documents := asked.get("revise")) is not None:
             await revise(self._kernel, **documents)
-        wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
+        cpu_s = time.process_time() - begun_s
         head, _ = await self._kernel.store.root()
-        return {
-            "head": head, "wall_s": wall_s, "cpu_s": cpu_s, "encoded": self._hub.encoded,
-        }  # fmt: skip
+        return {"head": head, "cpu_s": cpu_s, "encoded": self._hub.encoded}
 
 
 async def serve(path: Path, *, queue_max: int, told: Callable[[str], None]) -> None:
