@@ -169,8 +169,10 @@ async def _wanted(
     with suppress(MissingKey):  # a key is dropped without being opened
         own = await store.data_key(tenant)
         what = "h:" + blob_ref(name_blob(own, f"subject\0{subject}".encode()))[2:]
+    names = await store.subject_names(tenant, subject)
     rows = await store.query(
-        "SELECT key_id FROM keys WHERE tenant = ? AND subject = ?", (tenant, subject)
+        "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
+        (tenant, names[0], names[-1]),
     )
     keys = tuple(key for (key,) in rows)
     values = await _values(services, store, tenant, subject, own)

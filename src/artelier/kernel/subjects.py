@@ -45,8 +45,10 @@ async def check_about(store: Store, tenant: str, run_id: str, subject: str) -> N
 
 
 async def _keys_of(store: Store, tenant: str, subject: str) -> tuple[int, ...]:
+    names = await store.subject_names(tenant, check_subject(subject))
     rows = await store.query(
-        "SELECT key_id FROM keys WHERE tenant = ? AND subject = ?", (tenant, check_subject(subject))
+        "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
+        (tenant, names[0], names[-1]),
     )
     return tuple(key_id for (key_id,) in rows)
 

@@ -211,6 +211,10 @@ class Store(Protocol):
         """A key by its row in `keys`; None if that is gone. `key_id` None is the key of plain names."""
         ...
 
+    async def subject_names(self, tenant: str, subject: str) -> tuple[str, ...]:
+        """What a subject may be called in `keys`: by a keyed hash under a vault key, as it is without one."""
+        ...
+
     async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
         """The subject's key that a stored blob was named with; None if it is no subject's, or gone."""
         ...

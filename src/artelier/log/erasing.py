@@ -6,6 +6,7 @@ Events, names, sizes and hashes stay, so every chain verifies. `wipe` runs in th
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ IMPORTED = "import"
 
 SUBJECT_CHARS_MAX = 200
 
+_KEYED = re.compile("s:[A-Za-z0-9_-]{43}")
+
 KEYS_A_STATEMENT = 500
 """Below SQLite's bound of parameters."""
 
@@ -34,6 +37,7 @@ def check_subject(subject: object) -> str:
         or not subject.isprintable()
         or subject.strip() != subject
         or subject == IMPORTED
+        or _KEYED.fullmatch(subject)
     ):
         raise InvalidRequest(
             "this is no subject",

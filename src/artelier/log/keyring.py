@@ -7,8 +7,10 @@ The cipher is handed in; this package knows none.
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 from collections.abc import Callable, Iterable
+from hmac import digest
 from typing import Any, Protocol
 
 from artelier.errors import CorruptStore, Erased, InvalidConfig, MissingKey
@@ -25,6 +27,16 @@ from artelier.log.blobs import (
 
 SECRET_BYTES = 32
 """A data key as it is used. Its wrapped form is longer."""
+
+
+SUBJECT = "s:"
+"""How the name of a subject begins that only whoever has its tenant's key can tell."""
+
+
+def subject_name(secret: bytes, subject: str) -> str:
+    """What a subject is called in `keys`, where `anna@example.org` would be as good as her content."""
+    name = digest(secret, f"artelier subject\0{subject}".encode(), "sha256")
+    return SUBJECT + base64.urlsafe_b64encode(name).decode().rstrip("=")
 
 
 class Sealer(Protocol):

@@ -34,7 +34,7 @@ from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, Names, Receipt, Row, View
 from artelier.log.event import Event, Stream
 from artelier.log.identity import FileIdentity
-from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
+from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
 from artelier.log.migrations import migrate, schema_version
 from artelier.log.rates import Asked, Change, Taken, change_turns, take_turns
 from artelier.log.views import dispatch, install
@@ -345,26 +345,32 @@ class SqliteStore:
         self._look_at_keys()
         if (key := self._keys.get((tenant, subject))) is not None:
             return key
+        names = (None,) if subject is None else await self.subject_names(tenant, subject)
         find = (
-            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS ?"
+            "SELECT key_id, secret FROM keys WHERE tenant = ? AND (subject IS ? OR subject = ?)"
             " ORDER BY key_id LIMIT 1"
         )
 
         def find_or_make(db: sqlite3.Connection) -> Row:
-            row = db.execute(find, (tenant, subject)).fetchone()
+            row = db.execute(find, (tenant, names[0], names[-1])).fetchone()
             if row is not None:
                 return row
             stored = self.keyring.stored(self._entropy(SECRET_BYTES))
             key_id = db.execute(
                 "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?)",
-                (tenant, subject, stored),
+                (tenant, names[0], stored),
             ).lastrowid
             return int(key_id or 0), stored
 
-        rows = self._rows(find, (tenant, subject))
+        rows = self._rows(find, (tenant, names[0], names[-1]))
         row = rows[0] if rows else await self._writer.call(find_or_make)
         key = self._keys[tenant, subject] = self.keyring.key(tenant, *row)
         return key
+
+    async def subject_names(self, tenant: str, subject: str) -> tuple[str, ...]:
+        if not self.keyring.is_sealing:
+            return (subject,)
+        return subject_name((await self.data_key(tenant)).secret, subject), subject
 
     async def key_of(self, tenant: str, name: bytes) -> DataKey | None:
         rows = self._rows(
