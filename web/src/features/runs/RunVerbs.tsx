@@ -7,12 +7,13 @@ import { ForkDialog } from "./ForkDialog";
 import { LimitDialog } from "./LimitDialog";
 import { NoteDialog } from "./NoteDialog";
 import { ReconcileDialog } from "./ReconcileDialog";
+import { UndoDialog } from "./UndoDialog";
 import { useVerb } from "./useVerb";
 import { allowed, LABELS, type Verb, VERBS } from "./verbs";
 
-const ASKS: ReadonlySet<Verb> = new Set(["inject", "limit", "reconcile", "cancel", "fork"]);
+const ASKS: ReadonlySet<Verb> = new Set(["inject", "limit", "reconcile", "cancel", "compensate", "fork"]);
 /** Those that are of use only now and then stand there only then. */
-const SELDOM: ReadonlySet<Verb> = new Set(["retry", "reconcile"]);
+const SELDOM: ReadonlySet<Verb> = new Set(["retry", "reconcile", "compensate"]);
 
 /** Everything that can be done to a run. What cannot be done now says why. */
 export function RunVerbs({ run }: { readonly run: Run }) {
@@ -22,7 +23,7 @@ export function RunVerbs({ run }: { readonly run: Run }) {
   const close = () => setAsking(null);
   const press = (which: Verb) => {
     if (ASKS.has(which)) setAsking(which);
-    else if (which !== "fork") verb.mutate({ verb: which });
+    else if (which !== "fork" && which !== "compensate") verb.mutate({ verb: which });
   };
   return (
     <div role="group" aria-label="What to do with the run" className="flex flex-wrap gap-1.5">
@@ -53,6 +54,9 @@ export function RunVerbs({ run }: { readonly run: Run }) {
       {asking === "cancel" && <NoteDialog run={run} verb="cancel" onClose={close} />}
       {asking === "limit" && <LimitDialog run={run} onClose={close} />}
       {asking === "reconcile" && <ReconcileDialog run={run} onClose={close} />}
+      {asking === "compensate" && (
+        <UndoDialog run={run} onSettle={() => setAsking("reconcile")} onClose={close} />
+      )}
       {asking === "fork" && <ForkDialog run={run} onClose={close} />}
     </div>
   );

@@ -48,11 +48,13 @@ const DIFF = {
 };
 
 const asked: { readonly method: string; readonly url: string; readonly body: unknown }[] = [];
-const server = { refuses: false };
+const DONE = { run_id: "churn/figures", status: "done", held_by: "", step: "" };
+const server = { refuses: false, undone: { ...DONE, undone: [] as string[], not_undone: [] as string[] } };
 
 function answer(url: string): object {
   if (url.endsWith("/steps")) return STEPS;
   if (url.endsWith("/cost")) return COST;
+  if (url.endsWith("/compensate")) return server.undone;
   if (url.includes("/diff?with=")) return DIFF;
   if (url.endsWith("/fork")) return { run_id: "churn/figures.fork-1" };
   return { total_cost_microusd: 50_000, message: null, unknown_outcomes: ["c1/tool/0"] };
@@ -61,6 +63,7 @@ function answer(url: string): object {
 beforeEach(() => {
   asked.length = 0;
   server.refuses = false;
+  server.undone = { ...DONE, undone: [], not_undone: [] };
   vi.spyOn(Element.prototype, "clientHeight", "get").mockReturnValue(600);
   vi.spyOn(Element.prototype, "clientWidth", "get").mockReturnValue(800);
   vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
@@ -207,6 +210,38 @@ describe("one run", () => {
         ["/api/v1/runs/churn/reconcile", { step: "c1/tool/0", answer: "succeeded", result: 3 }],
       ]),
     );
+  });
+
+  test("what an ended run did is undone, and what stays is told", async () => {
+    server.undone = { ...DONE, undone: ["c2/tool/0", "c1/tool/0"], not_undone: ["mail"] };
+    const user = open("churn/figures");
+    await user.click(screen.getByRole("button", { name: "Undo" }));
+    await user.type(screen.getByRole("textbox", { name: "Why (optional)" }), "wrong customer");
+    await expectAccessible();
+    await user.click(screen.getByRole("button", { name: "Undo it" }));
+
+    expect(await screen.findByText("2 calls undone.")).toBeDefined();
+    expect(within(screen.getByRole("list", { name: "Not undone" })).getByText("mail")).toBeDefined();
+    expect(screen.queryByRole("button", { name: "Undo it" })).toBeNull();
+    expect(posts()).toEqual([["/api/v1/runs/churn%2Ffigures/compensate", { note: "wrong customer" }]]);
+    await expectAccessible();
+  });
+
+  test("an undoing of which nobody knows the outcome is settled, then gone on with", async () => {
+    const held = { status: "unknown_outcome", held_by: "churn/figures", step: "c1/tool/0/undo" };
+    server.undone = { ...DONE, ...held, undone: [], not_undone: [] };
+    const user = open("churn/figures");
+    await user.click(screen.getByRole("button", { name: "Undo" }));
+    await user.click(screen.getByRole("button", { name: "Undo it" }));
+
+    expect(await screen.findByRole("button", { name: "Go on undoing" })).toBeDefined();
+    await user.click(screen.getByRole("button", { name: "Settle outcome" }));
+    expect(await screen.findByRole("combobox", { name: "What became of it" })).toBeDefined();
+  });
+
+  test("what is at work cannot be undone", () => {
+    open("churn");
+    expect(screen.queryByRole("button", { name: "Undo" })).toBeNull();
   });
 
   test("a viewer may look and export, not act", async () => {

@@ -6,7 +6,7 @@ import { toast } from "@/state/ui";
 import { LABELS, type Verb } from "./verbs";
 
 interface Asked {
-  readonly verb: Exclude<Verb, "fork">;
+  readonly verb: Exclude<Verb, "fork" | "compensate">;
   readonly body?: Readonly<Record<string, unknown>>;
 }
 

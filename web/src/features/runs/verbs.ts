@@ -13,6 +13,7 @@ export const VERBS = [
   "limit",
   "reconcile",
   "cancel",
+  "compensate",
   "fork",
 ] as const;
 export type Verb = (typeof VERBS)[number];
@@ -27,6 +28,7 @@ export const LABELS: Readonly<Record<Verb, string>> = {
   limit: "Set a limit",
   reconcile: "Settle outcome",
   cancel: "Cancel",
+  compensate: "Undo",
   fork: "Fork",
 };
 
@@ -39,6 +41,7 @@ export function allowed(verb: Verb, run: Run, state: Pick<CommandState, "ui">): 
 
 function suits(verb: Verb, run: Run): Enabled {
   if (verb === "retry") return run.status === "failed" ? YES : no("Only a failed run is tried again.");
+  if (verb === "compensate") return isFinal(run.status) ? YES : no("It is undone once it has ended.");
   if (isFinal(run.status)) return no("The run has ended. Fork it to go another way.");
   if (verb === "stop") return YES;
   if (verb === "pause") return run.status === "paused" ? no("It is paused already.") : YES;
