@@ -75,7 +75,8 @@ def settings_page() -> str:
         " with its line.",
         "They hold for commands. A program hands what it wants to `Kernel.open` and to its agents.",
         "`ARTELIER_TENANT` names the tenant, `ARTELIER_DEBUG=1` shows tracebacks, `NO_COLOR=1` turns colours"
-        " off.",
+        " off, `ARTELIER_VAULT_KEY`",
+        "encrypts what is stored ([erasing](guides/erasing.md)); it is never a setting.",
         "",
         "| key | default | variable | meaning |",
         "|---|---|---|---|",

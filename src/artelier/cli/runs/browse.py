@@ -48,7 +48,7 @@ async def list_runs(
         return
     rows = [
         (
-            run["id"], standing(run), run["agent"] or "own code", run["model"],
+            run["id"], standing(run), run["agent"] or run["loop"] or "own code", run["model"],
             run["steps"], format_usd(run["total_cost_microusd"]), plain.minute(run["started_us"]),
         )
         for run in page["items"]
