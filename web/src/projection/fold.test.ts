@@ -159,6 +159,16 @@ describe("statuses of runs", () => {
     expect(waitingApprovals(foldAll(history.events))).toHaveLength(1);
   });
 
+  test("whose code has changed has ended, and says as what it goes on", () => {
+    const history = new History().add("run:r", "run.started", { loop: "agent" });
+    history.add("run:r", "run.drifted", { fork: "r.drift-1", key: "c2/model", section: "system" });
+    history.add("run:r.drift-1", "run.forked", { origin: "r", at: 3, drift: true });
+    const { runs } = foldAll(history.events);
+
+    expect(runs.get("r")).toMatchObject({ status: "cancelled", reason: "drifted", successor: "r.drift-1" });
+    expect(runs.get("r.drift-1")).toMatchObject({ origin: "r", successor: "" });
+  });
+
   test("an ended run ends its open questions and stays ended until it is retried", () => {
     const history = run()
       .add("run:r", "approval.requested", { key: "k" })

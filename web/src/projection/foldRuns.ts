@@ -53,6 +53,7 @@ function blank(event: WireEvent, id: string): Run {
     goal: "",
     parent: "",
     origin: "",
+    successor: "",
     status: "running",
     reason: "",
     startedUs: event.at_us,
@@ -108,6 +109,13 @@ function resumed(draft: Draft, event: WireEvent, id: string): void {
   else if (asked !== undefined) setByCommand(draft, id, "waiting_approval", asked.key);
   else if (waits !== undefined && waits.size > 0) setByCommand(draft, id, "waiting");
   else setByCommand(draft, id, status);
+}
+
+/** Its code had changed: the run is over, and what it was about is done by its fork. */
+function drifted(draft: Draft, event: WireEvent, id: string): void {
+  end("cancelled")(draft, event, id);
+  if (draft.get("runs", id)?.status !== "cancelled") return;
+  draft.patch("runs", id, { reason: "drifted", successor: text(event, "fork") });
 }
 
 function asked(draft: Draft, event: WireEvent, id: string): void {
@@ -256,6 +264,7 @@ export const RUN_FOLDS: Readonly<Record<string, Fold>> = {
   "run.completed": end("completed"),
   "run.failed": end("failed"),
   "run.cancelled": end("cancelled"),
+  "run.drifted": drifted,
   "run.reopened": reopened,
   "approval.requested": asked,
   "approval.given": answered,

@@ -24,6 +24,8 @@ export interface Run {
   readonly goal: string;
   readonly parent: string;
   readonly origin: string;
+  /** The fork as which it goes on, since its code had changed; "" for all others. */
+  readonly successor: string;
   readonly status: RunStatus;
   readonly reason: string;
   readonly startedUs: number;

@@ -37,6 +37,7 @@ export function RunHead({ run }: { readonly run: Run }) {
         {run.model !== "" && <Fact name="model">{run.model}</Fact>}
         {run.parent !== "" && <Fact name="started by">{<RunLink id={run.parent} />}</Fact>}
         {run.origin !== "" && <Fact name="fork of">{<RunLink id={run.origin} />}</Fact>}
+        {run.successor !== "" && <Fact name="goes on as">{<RunLink id={run.successor} />}</Fact>}
         <Fact name="started">{dayAndTime(run.startedUs)}</Fact>
         {run.endedUs !== null && <Fact name="ended">{dayAndTime(run.endedUs)}</Fact>}
         <Fact name="calls">{whole(run.spend.calls)}</Fact>

@@ -6,5 +6,6 @@ import { Status } from "@/ui/Badge";
 /** Where a run stands, in words, and why. */
 export function RunStatus({ run }: { readonly run: Pick<Run, "status" | "reason"> }) {
   const { word, meaning } = runWords(run.status);
-  return <Status tone={TONE_OF[meaning]}>{run.reason === "" ? word : `${word}: ${run.reason}`}</Status>;
+  const why = run.reason === "drifted" ? "its code had changed" : run.reason;
+  return <Status tone={TONE_OF[meaning]}>{why === "" ? word : `${word}: ${why}`}</Status>;
 }
