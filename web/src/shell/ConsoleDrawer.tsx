@@ -1,24 +1,35 @@
-import { Suspense } from "react";
+import { Suspense, useEffect } from "react";
 import { setUi, useUi } from "@/state/ui";
+import { cx } from "@/ui/cx";
 import { IconButton } from "@/ui/IconButton";
 import { DownIcon, UpIcon } from "@/ui/icons/icons";
 import { Resizer } from "@/ui/Resizer";
 import { Skeleton } from "@/ui/Skeleton";
 import { Boundary } from "./Boundary";
 import { panels } from "./panels";
+import { useRoute } from "./route";
+import { useIsPhone } from "./useIsPhone";
 
 const HEIGHT_MIN = 120;
 
-/** The drawer at the bottom: as high as one likes, or closed to its handle. */
+/** The drawer at the bottom: as high as one likes, or closed to its handle. On a phone it has all the room or none. */
 export function ConsoleDrawer() {
   const isOpen = useUi((state) => state.isConsoleOpen);
   const height = useUi((state) => state.consoleHeight);
+  const isPhone = useIsPhone();
+  const route = useRoute();
   const Console = panels.console;
+  useEffect(() => {
+    if (isPhone) setUi({ isConsoleOpen: false });
+  }, [isPhone, route]);
   if (Console === null) return null;
   const max = Math.max(HEIGHT_MIN, window.innerHeight - 220);
   return (
-    <section aria-label="Console" className="shrink-0 bg-panel">
-      {isOpen && (
+    <section
+      aria-label="Console"
+      className={cx("bg-panel", isPhone && isOpen ? "flex min-h-0 flex-1 flex-col" : "shrink-0")}
+    >
+      {isOpen && !isPhone && (
         <Resizer
           label="Height of the console"
           orientation="horizontal"
@@ -29,7 +40,10 @@ export function ConsoleDrawer() {
           onChange={(consoleHeight) => setUi({ consoleHeight })}
         />
       )}
-      <div className="relative" style={{ height: isOpen ? Math.min(height, max) : 32 }}>
+      <div
+        className="relative min-h-0 max-tablet:grow"
+        style={{ height: isOpen ? (isPhone ? 0 : Math.min(height, max)) : 32 }}
+      >
         <div
           className={
             isOpen

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { setUi } from "@/state/ui";
 import { Dialog } from "@/ui/Dialog";
 import { cx } from "@/ui/cx";
 import { MoreIcon } from "@/ui/icons/icons";
@@ -39,7 +40,10 @@ export function PhoneNav({ isCurrent }: { readonly isCurrent: (screen: Screen) =
                 <Link
                   to={screen.path}
                   aria-current={isCurrent(screen) ? "page" : undefined}
-                  onClick={() => setOpen(false)}
+                  onClick={() => {
+                    setOpen(false);
+                    toScreen();
+                  }}
                   className={cx(
                     "flex min-h-11 items-center gap-3 rounded-control px-2 hover:bg-panel-2",
                     isCurrent(screen) && "bg-panel-2 font-semibold",
@@ -57,6 +61,9 @@ export function PhoneNav({ isCurrent }: { readonly isCurrent: (screen: Screen) =
   );
 }
 
+/** The screen that one is on is behind the console, while that is open. */
+const toScreen = () => setUi({ isConsoleOpen: false });
+
 const ITEM =
   "flex min-h-13 min-w-0 flex-1 flex-col items-center justify-center gap-0.5 text-11 -outline-offset-2";
 
@@ -65,6 +72,7 @@ function PhoneLink({ screen, isCurrent }: { readonly screen: Screen; readonly is
     <Link
       to={screen.path}
       aria-current={isCurrent ? "page" : undefined}
+      onClick={toScreen}
       className={cx(ITEM, isCurrent ? "text-ink shadow-[inset_0_2px_0_var(--accent)]" : "text-ink-2")}
     >
       <screen.icon size={18} />

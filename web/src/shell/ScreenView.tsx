@@ -1,10 +1,13 @@
 import { Suspense, useEffect, useRef } from "react";
+import { useUi } from "@/state/ui";
+import { cx } from "@/ui/cx";
 import { EmptyState } from "@/ui/EmptyState";
 import { Skeleton } from "@/ui/Skeleton";
 import { Boundary } from "./Boundary";
 import { Link } from "./Link";
 import { useRoute } from "./route";
 import { screenComponent, screenOf } from "./screens";
+import { useIsPhone } from "./useIsPhone";
 import { useShownScreen } from "./useShownScreen";
 
 export function ScreenView() {
@@ -12,6 +15,10 @@ export function ScreenView() {
   const id = useShownScreen();
   const screen = screenOf(id);
   const Component = screenComponent(id);
+  const isPhone = useIsPhone();
+  const isConsoleOpen = useUi((state) => state.isConsoleOpen);
+  /** The console has the whole room then; what was on the screen is there again after it. */
+  const isCovered = isPhone && isConsoleOpen;
   const main = useRef<HTMLElement>(null);
   const before = useRef(id);
 
@@ -28,26 +35,31 @@ export function ScreenView() {
       id="main"
       tabIndex={-1}
       aria-label={screen?.label ?? "Not found"}
-      className="relative min-h-0 flex-1 overflow-auto outline-none scroll-thin"
-    >
-      {Component === undefined || screen === undefined ? (
-        <EmptyState
-          title="There is no such page"
-          action={
-            <Link to="/" className="text-accent underline">
-              Go to the start
-            </Link>
-          }
-        >
-          The address leads nowhere; every page there is stands in the rail.
-        </EmptyState>
-      ) : (
-        <Boundary what={screen.label} retryKey={`${id} ${route.id ?? ""}`}>
-          <Suspense fallback={<Skeleton label={screen.label} rows={6} />}>
-            <Component id={route.id} />
-          </Suspense>
-        </Boundary>
+      className={cx(
+        "relative min-h-0 outline-none scroll-thin",
+        isCovered ? "h-0 flex-none overflow-hidden" : "flex-1 overflow-auto",
       )}
+    >
+      <div className="contents" inert={isCovered}>
+        {Component === undefined || screen === undefined ? (
+          <EmptyState
+            title="There is no such page"
+            action={
+              <Link to="/" className="text-accent underline">
+                Go to the start
+              </Link>
+            }
+          >
+            The address leads nowhere; every page there is stands in the rail.
+          </EmptyState>
+        ) : (
+          <Boundary what={screen.label} retryKey={`${id} ${route.id ?? ""}`}>
+            <Suspense fallback={<Skeleton label={screen.label} rows={6} />}>
+              <Component id={route.id} />
+            </Suspense>
+          </Boundary>
+        )}
+      </div>
     </main>
   );
 }
