@@ -9,10 +9,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import msgspec
+
 from artelier.errors import ReplayMismatch, RunStopped
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import Place, earlier_events, lineage, subject_key
+from artelier.kernel.ancestry import (
+    Place,
+    dispatcher_of,
+    earlier_events,
+    lineage,
+    subject_key,
+)
 from artelier.kernel.commands import abandoned, cancel_left
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.fork import unheard
@@ -81,8 +89,9 @@ def _numbered(run_id: str) -> tuple[str, int]:
 async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Branch:
     """Make the fork that shares everything before the step at hand, and end the run that it leaves.
 
-    Errors: the mismatch, where the run cannot go on elsewhere: beside other steps at work, and while a side
-    effect after that point is without an outcome.
+    Errors: the mismatch, where the run cannot go on elsewhere: beside other steps at work, and from an ended
+    run whose side effect after that point has no known outcome; `RunSuspended` with `unknown_outcome` from
+    one that has not ended.
     """
     services, tenant, key = core.services, core.tenant.id, mismatch.facts.get("key")
     if core.in_flight or sum(core.keys.in_flight.values()) > 1:
@@ -97,7 +106,14 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
         if core.cancelled_reason is not None:
             raise RunStopped(core.run_id, reason=core.cancelled_reason)
         await core.writer.commit()
-    await _check_settled(core, place, at, mismatch)
+    for key_, request in await _unsettled(core, place, at):
+        if core.actor is None:
+            mismatch.hint = (
+                f"What step {key_} did is not known, and a fork would forget it: have the run go on with"
+                f" `artelier retry {core.run_id}`, and say what became of the step."
+            )
+            raise mismatch
+        await _settle(core, key_, request)
     newest = await newest_drift(services, tenant, core.run_id)
     base, number = _numbered(newest)
     name = check_run_id(f"{base}.drift-{number + 1}")
@@ -135,20 +151,42 @@ async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[
     raise mismatch
 
 
-async def _check_settled(core: RunCore, place: Place, at: int, mismatch: ReplayMismatch) -> None:
-    """Errors: the mismatch, if a side effect of the part that is left behind is without an outcome."""
-    rows = await core.store.query(
-        "SELECT s.key, e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
-        " WHERE s.run = ? AND s.requested > ? AND s.kind IN ('tool', 'undo') AND s.status <> 'completed'",
-        (place.stream_id, at),
+async def _unsettled(core: RunCore, place: Place, at: int) -> list[tuple[str, ev.ToolRequested]]:
+    """Side effects without an outcome in the part that is left behind, by step."""
+    places = await lineage(core.services, core.tenant.id, core.run_id)
+    left = places[: [one.run_id for one in places].index(place.run_id) + 1]
+    found: dict[str, tuple[str, str]] = {}
+    for one in reversed(left):  # what a fork says of a step counts, and not what its origin said
+        rows = await core.store.query(
+            "SELECT s.key, s.status, e.data FROM steps s JOIN events e ON e.stream = s.run"
+            " AND e.seq = s.requested WHERE s.run = ? AND s.requested > ? AND s.requested <= ?"
+            " AND s.kind IN ('tool', 'undo') AND e.kind = 'tool.requested' ORDER BY s.requested",
+            (one.stream_id, at if one.run_id == place.run_id else 0, one.upto),
+        )
+        found |= {key: (status, data) for key, status, data in rows}
+    requests = [
+        (key, decode_stored(data, type=ev.ToolRequested))
+        for key, (status, data) in found.items()
+        if status != "completed"
+    ]
+    return [(key, request) for key, request in requests if request.side_effect]
+
+
+async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
+    """Have it known what a step did that is left behind. Errors: `RunSuspended` if only a person can say."""
+    from artelier.kernel.tool_step import settle_left
+
+    own = await core.store.query(
+        "SELECT s.status FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
+        " AND s.key = ?",
+        (core.tenant.id, core.run_id, key),
     )
-    for key, data in rows:
-        if decode_stored(data, type=ev.ToolRequested).side_effect:
-            mismatch.hint = (
-                f"What step {key} did is not known, and a fork would forget it: run the code that recorded"
-                " it once more, or reconcile the step."
-            )
-            raise mismatch
+    if own and own[0][0] == "unknown":
+        raise core.suspend("unknown_outcome", key)
+    core.owners[key] = await dispatcher_of(core.services, core.tenant.id, core.run_id, key)
+    if not own:  # the origin has dispatched it, and here it can be settled
+        core.writer.note(msgspec.structs.replace(request, counts=()))
+    await settle_left(core, key, request)
 
 
 async def _beginning(

@@ -27,7 +27,14 @@ from artelier.kernel.personal import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.results import Approval, ToolResult
 from artelier.kernel.tool_entry import enter, idempotency_key, is_untouched
-from artelier.kernel.tool_outcome import ToolAsk, check_arguments, complete, refuse, replayed
+from artelier.kernel.tool_outcome import (
+    ToolAsk,
+    Undo,
+    check_arguments,
+    complete,
+    refuse,
+    replayed,
+)
 from artelier.kernel.waits import approve
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef
@@ -231,6 +238,24 @@ async def _settle_unknown(
             return await complete(core, ask, key, value, ms=0, settled_by="probe", wait=True)
     await core.writer.commit(ev.ToolUnresolved(key=key, code=code))
     raise core.suspend("unknown_outcome", key)
+
+
+async def settle_left(core: RunCore, key: str, request: ev.ToolRequested) -> None:
+    """Have it known what a dispatched call did that the code does not ask for any more.
+
+    Errors: `RunSuspended` with `unknown_outcome`, unless the tool's probe tells.
+    """
+    undo = Undo(step=request.undoes, port=None, run_id=request.undoes_in)
+    ask = ToolAsk(
+        name=request.name, arguments=await core.load_json(request.arguments),
+        undo=undo if request.undoes else None,
+    )  # fmt: skip
+    found = None if request.undoes else core.tools.get(request.name)
+    try:
+        tool, arguments = _checked(core, ask, found)
+    except ArtelierError:
+        tool, arguments = None, {}
+    await _settle_unknown(core, tool, arguments, ask, key, "crash")
 
 
 # The call
