@@ -18,7 +18,7 @@ from artelier.context.section import Section, Source
 from artelier.context.wording import template
 from artelier.errors import InvalidRequest
 from artelier.kernel.fence import fenced
-from artelier.ports.memory import MemoryStore
+from artelier.ports.memory import MemoryStore, seen_in
 
 Order = Literal["cache", "seed"]
 Extra = Callable[[Context], Any] | Section | str
@@ -217,7 +217,9 @@ class ContextBuilder:
             return []
 
         async def read() -> Any:
-            memory = store.for_agent(context.tenant_id, context.agent_id)
+            memory = await seen_in(
+                store.for_agent(context.tenant_id, context.agent_id), context.run_id
+            )
             return [
                 {"label": b.label, "text": b.text, "limit": b.limit_chars, "ref": b.ref}
                 for b in await memory.blocks()
@@ -272,7 +274,9 @@ class ContextBuilder:
             return []
 
         async def read() -> Any:
-            memory = store.for_agent(context.tenant_id, context.agent_id)
+            memory = await seen_in(
+                store.for_agent(context.tenant_id, context.agent_id), context.run_id
+            )
             hits = await memory.recall(context.query, limit=self.recall_limit)
             return [{"id": hit.id, "text": hit.text} for hit in hits] or None
 

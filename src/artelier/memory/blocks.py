@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import NamedTuple
 
 from artelier.artifacts import Artifact, Kind, register_kind
+from artelier.artifacts.rows import Standing
 from artelier.errors import (
+    AccessDenied,
     Conflict,
     Erased,
     Exhausted,
@@ -22,9 +25,18 @@ from artelier.errors import (
     SequenceConflict,
     VersionConflict,
 )
-from artelier.log import EventData
+from artelier.kernel.erasure import ERASED
+from artelier.log import EventData, blob_name
 from artelier.memory import events as ev
-from artelier.memory.scope import ATTEMPTS_MAX, Scope, checked_key, too_busy
+from artelier.memory.scope import (
+    ATTEMPTS_MAX,
+    EVERYBODYS,
+    NOBODYS,
+    Scope,
+    Sight,
+    checked_key,
+    too_busy,
+)
 from artelier.memory.view import KeyApplied
 from artelier.ports.memory import Block
 
@@ -65,6 +77,13 @@ class Blocks:
     def __init__(self, scope: Scope, defaults: Mapping[str, int]) -> None:
         self._scope = scope
         self._defaults = defaults
+        self._sight = EVERYBODYS
+
+    def seen(self, sight: Sight) -> Blocks:
+        """The same blocks; what is about other subjects cannot be read."""
+        seen = copy(self)
+        seen._sight = sight
+        return seen
 
     async def slots(self) -> list[Slot]:
         """Default blocks first, in their order, then attached ones in that of attaching."""
@@ -90,8 +109,9 @@ class Blocks:
         try:
             artifact = await self._text_of(slot)
         except (NotFound, Refused, InvalidArtifact) as error:
+            text = ERASED if isinstance(error, Erased) else ""
             return Block(
-                label=slot.label, text="", limit_chars=slot.limit_chars, version=0,
+                label=slot.label, text=text, limit_chars=slot.limit_chars, version=0,
                 ref=slot.artifact, missing=error.message,
             )  # fmt: skip
         return _block(slot, artifact)
@@ -117,12 +137,24 @@ class Blocks:
         standing = await self._scope.door.find(slot.artifact)
         if standing is None and slot.is_own:
             return None
+        await self._check_seen(slot, standing)
         artifact = await self._scope.artifacts.read(slot.artifact, price_max=0)
         if not isinstance(artifact.content, str):
             raise InvalidArtifact(
                 f"artifact {slot.artifact} is no text", expected="text", hint="Detach this block."
             )
         return artifact
+
+    async def _check_seen(self, slot: Slot, standing: Standing | None) -> None:
+        """Errors: `AccessDenied` for a block that holds what is about another subject."""
+        if self._sight == EVERYBODYS or standing is None or standing.at is None:
+            return
+        about = await self._scope.subjects_of([blob_name(standing.at.content)])
+        if not {NOBODYS, self._sight}.issuperset(about.values()):
+            raise AccessDenied(
+                f"block {slot.label} is about another subject, and is kept from this run",
+                hint="Use remember: entries are kept apart by subject.",
+            )
 
     async def _stands(self, slot: Slot) -> tuple[int, str]:
         """Version and text of a block, to change it; what was erased is empty. Errors: as `_text_of`."""

@@ -7,7 +7,9 @@ view by position, so what another process wrote is seen; truth is the log alone.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
+from copy import copy
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -21,7 +23,15 @@ from artelier.errors import (
 from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.likeness import said
-from artelier.memory.scope import ATTEMPTS_MAX, Opened, Scope, checked_key, too_busy
+from artelier.memory.scope import (
+    ATTEMPTS_MAX,
+    EVERYBODYS,
+    Opened,
+    Scope,
+    Sight,
+    checked_key,
+    too_busy,
+)
 from artelier.memory.shelf import CARDS, Card, Shelf, cards_from
 from artelier.memory.vectors import as_vector, to_blob
 from artelier.memory.view import IdTaken, KeyApplied, TextKnown
@@ -36,6 +46,8 @@ NAME_CHARS_MAX = 200
 LIMIT_MAX = 1_000
 PRUNED_MAX = 1_000
 """Entries that one new entry may push out, after the limit was lowered."""
+SHELVES_MAX = 8
+"""Subjects whose memories are held in this process at once, of one agent."""
 TRUSTS = ("trusted", "untrusted")
 
 
@@ -76,8 +88,25 @@ class Entries:
     def __init__(self, scope: Scope, embedder: Embedder) -> None:
         self._scope = scope
         self.embedder = embedder
-        self._shelf = Shelf(scope, embedder.name)
+        self._sight = EVERYBODYS
+        self._shelves: OrderedDict[Sight, Shelf] = OrderedDict()
         self._config: tuple[str, Config] = ("", Config())
+
+    def seen(self, sight: Sight) -> Entries:
+        """The same memory, in which nothing about other subjects is there."""
+        seen = copy(self)
+        seen._sight = sight
+        return seen
+
+    @property
+    def _shelf(self) -> Shelf:
+        shelf = self._shelves.pop(self._sight, None)
+        if shelf is None:
+            shelf = Shelf(self._scope, self.embedder.name, self._sight)
+        self._shelves[self._sight] = shelf
+        while len(self._shelves) > SHELVES_MAX:
+            self._shelves.popitem(last=False)
+        return shelf
 
     # -- reading
 
@@ -97,11 +126,12 @@ class Entries:
         if (opened := await self._scope.opened("read")) is None:
             return []
         self._check_embedder(opened)
-        index, cards = await self._shelf.filled(opened)
+        shelf = self._shelf
+        index, cards = await shelf.filled(opened)
         if not cards:
             return []
         vector = (await self._vectors([index.query_text(query) or query]))[0]
-        with self._shelf.lock:
+        with shelf.lock:
             hits = index.search(
                 query, vector=vector, limit=limit, tags=tuple(tags), since=since, until=until,
                 min_importance=min_importance, trust=trust, now=self._scope.clock.now_us(),
@@ -134,7 +164,7 @@ class Entries:
             " ORDER BY e.position LIMIT ?",
             (opened.id, position, limit),
         )
-        cards = await cards_from(self._scope.store, self._scope.tenant, rows)
+        cards = await cards_from(self._scope, rows, sight=self._sight)
         return [card.entry(with_embedding=with_embedding) for card in cards]
 
     async def cards(self) -> list[Card]:
@@ -157,7 +187,7 @@ class Entries:
         rows = await self._scope.store.query(
             f"{CARDS} WHERE e.store = ? AND e.id = ?", (await self._scope.row_id(), id)
         )
-        cards = await cards_from(self._scope.store, self._scope.tenant, rows)
+        cards = await cards_from(self._scope, rows, sight=self._sight)
         return cards[0] if cards else None
 
     async def config(self, opened: Opened) -> Config:

@@ -14,6 +14,7 @@ import msgspec
 from artelier.errors import InvalidRequest
 from artelier.log import Store
 from artelier.memory.entries import check_query
+from artelier.memory.scope import EVERYBODYS, Sight
 from artelier.memory.transcript import Transcript
 from artelier.memory.words import terms
 from artelier.ports.model import ChatMessage
@@ -40,6 +41,13 @@ SHOWN_CHARS = 600
 """Of a message in a hit."""
 
 
+_SEEN = (
+    "(? = ? OR NOT EXISTS (SELECT 1 FROM keyed k WHERE k.run = r.id AND (k.key_id <> ? OR EXISTS"
+    " (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run))))"
+)
+"""Of an imported run, the key is a row in the store that it came from."""
+
+
 class Said(NamedTuple):
     """A message that was found."""
 
@@ -64,8 +72,9 @@ class _Message(NamedTuple):
 class AgentHistory:
     """What was said in the runs of one agent."""
 
-    def __init__(self, store: Store, tenant: str, agent: str) -> None:
+    def __init__(self, store: Store, tenant: str, agent: str, *, sight: Sight = EVERYBODYS) -> None:
         self.store = store
+        self._sight = sight
         self._transcript = Transcript(store, tenant)
         self._tenant = tenant
         self._agent = agent
@@ -132,9 +141,9 @@ class AgentHistory:
         if head == self._head:
             return
         rows = await self.store.query(
-            "SELECT id, run, goal, result, status, steps, control_seq FROM runs"
-            " WHERE tenant = ? AND agent = ? ORDER BY id DESC LIMIT ?",
-            (self._tenant, self._agent, RUNS_MAX),
+            "SELECT id, run, goal, result, status, steps, control_seq FROM runs r"
+            f" WHERE tenant = ? AND agent = ? AND {_SEEN} ORDER BY id DESC LIMIT ?",
+            (self._tenant, self._agent, self._sight, EVERYBODYS, self._sight, RUNS_MAX),
         )
         for row_id, run_id, goal, result, *state in reversed(rows):
             known, numbers = self._read.get(row_id, ((), {}))

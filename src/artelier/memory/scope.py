@@ -42,6 +42,7 @@ from artelier.log import (
     make_blob,
 )
 from artelier.log.blobs import name_blob
+from artelier.log.erasing import IMPORTED
 from artelier.memory import events as ev
 
 ATTEMPTS_MAX = 200
@@ -53,6 +54,13 @@ AGENT_CHARS_MAX = 500
 _AGENT = re.compile(rf"[A-Za-z0-9._:/-]{{1,{AGENT_CHARS_MAX}}}")
 _LITERAL_CHARS_MAX = 72
 _KEY = re.compile(r"(?!b:)[A-Za-z0-9._:/~#+-]{1,160}")
+
+
+Sight = int
+"""Of which subject's memories something is seen, beside those that are about nobody: a row of `keys`."""
+NOBODYS: Sight = 0
+EVERYBODYS: Sight = -1
+"""All of them, as people see them."""
 
 
 class Opened(NamedTuple):
@@ -166,6 +174,21 @@ class Scope:
         Errors: `Erased` if that key is gone.
         """
         return None if run_id is None else await writing_key(self.store, self.tenant, run_id)
+
+    async def sight_of(self, run_id: str) -> Sight:
+        """What a run may see. Errors: `Erased`."""
+        key = await self.key_of_run(run_id)
+        return NOBODYS if key is None or key.key_id is None else key.key_id
+
+    async def subjects_of(self, names: Sequence[bytes]) -> dict[bytes, Sight]:
+        """Which of some contents (at most 500) are about a subject, with the row of its key."""
+        marks = ", ".join("?" * len(names))
+        rows = await self.store.query(
+            "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+            f" WHERE b.name IN ({marks}) AND b.tenant = ? AND k.subject <> ?",
+            (*names, self.tenant, IMPORTED),
+        )
+        return {bytes(name): key_id for name, key_id in rows}
 
     async def keep(
         self, content: bytes, blobs: list[Blob], *, under: DataKey | None = None

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from artelier.kernel.erasure import ERASED
-from artelier.log import Store
-from artelier.memory.scope import Opened, Scope
+from artelier.memory.scope import EVERYBODYS, NOBODYS, Opened, Scope, Sight
 from artelier.memory.vectors import as_list
 from artelier.ports.memory import Entry, Recalled
 
@@ -24,6 +23,10 @@ CARDS = (
     "SELECT e.id, e.embedder, e.importance, e.trust, e.run, e.at_us, e.position, e.gone, e.moved,"
     " e.content, e.vector FROM memory_entries e"
 )
+
+
+_POSITION = 6
+"""Of the position in such a row."""
 
 
 class Card(NamedTuple):
@@ -45,6 +48,7 @@ class Card(NamedTuple):
     vector: bytes | None
     is_erased: bool = False
     """Its content is gone: its text is `[erased]`, and nothing finds it."""
+    about: Sight = NOBODYS
 
     def entry(self, *, with_embedding: bool = False) -> Entry:
         embedding = tuple(as_list(self.vector)) if with_embedding and self.vector else None
@@ -71,20 +75,26 @@ class _Content(msgspec.Struct, frozen=True):
 _content = msgspec.json.Decoder(_Content)
 
 
-async def cards_from(store: Store, tenant: str, rows: Sequence[tuple[Any, ...]]) -> list[Card]:
-    """Rows of `CARDS` with their content. Errors: `CorruptStore`."""
+async def cards_from(scope: Scope, rows: Sequence[tuple[Any, ...]], *, sight: Sight) -> list[Card]:
+    """Rows of `CARDS` with their content, as far as they may be seen. Errors: `CorruptStore`."""
     names = list({name for row in rows for name in row[-2:] if name is not None})
     found: dict[bytes, bytes] = {}
+    subjects: dict[bytes, Sight] = {}
     for start in range(0, len(names), 500):
-        found.update(await store.blobs(tenant, names[start : start + 500]))
+        found.update(await scope.store.blobs(scope.tenant, names[start : start + 500]))
+        subjects.update(await scope.subjects_of(names[start : start + 500]))
     cards: list[Card] = []
     for *head, name, vector in rows:
         id_, embedder, importance, trust, run_id, at_us, position, gone, moved = head
+        about = subjects.get(name, NOBODYS)
+        if sight != EVERYBODYS and about not in (NOBODYS, sight):
+            continue
         is_erased = name not in found
         content = _Content(text=ERASED) if is_erased else _content.decode(found[name])
         card = Card(
             id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
             content.text, content.tags, content.speaker, content.date, found.get(vector), is_erased,
+            about,
         )  # fmt: skip
         cards.append(card)
     return cards
@@ -93,8 +103,9 @@ async def cards_from(store: Store, tenant: str, rows: Sequence[tuple[Any, ...]])
 class Shelf:
     """The cache of one memory. It is never asked about what exists, only about what is alike."""
 
-    def __init__(self, scope: Scope, embedder: str) -> None:
+    def __init__(self, scope: Scope, embedder: str, sight: Sight) -> None:
         self._scope = scope
+        self._sight = sight
         self._embedder = embedder
         self.lock = threading.Lock()
         """Held while the index is changed or searched: it is not made for two threads."""
@@ -148,17 +159,17 @@ class Shelf:
 
     async def _put_new(self, index: MemoryIndex, opened: Opened) -> None:
         """Add living entries in the order in which they were added."""
-        tenant, position = self._scope.tenant, self._seen
+        position = self._seen
         while True:
             rows = await self._scope.store.query(
                 f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ?"
                 " ORDER BY e.position LIMIT ?",
                 (opened.id, position, PAGE),
             )
-            cards = await cards_from(self._scope.store, tenant, rows)
+            cards = await cards_from(self._scope, rows, sight=self._sight)
+            position = rows[-1][_POSITION] if rows else position
             with self.lock:
                 for card in cards:
-                    position = card.position
                     if card.id not in self._cards:  # else another task was faster
                         self._put(index, card)
             if len(rows) < PAGE:

@@ -140,7 +140,8 @@ def _original(
 def _stands_for(kept: _Item, other: _Item) -> bool:
     """Whether it has all the fields of another, and no less trust."""
     return (
-        set(other.card.tags) <= set(kept.card.tags)
+        other.card.about == kept.card.about
+        and set(other.card.tags) <= set(kept.card.tags)
         and other.card.speaker in ("", kept.card.speaker)
         and other.card.date in ("", kept.card.date)
         and (kept.card.trust == "trusted" or other.card.trust != "trusted")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -26,10 +27,10 @@ from artelier.memory.blocks import (
     replaced,
 )
 from artelier.memory.changes import Changes
-from artelier.memory.entries import Entries
+from artelier.memory.entries import SHELVES_MAX, Entries
 from artelier.memory.history import AgentHistory
 from artelier.memory.likeness import tokens_of
-from artelier.memory.scope import Scope
+from artelier.memory.scope import EVERYBODYS, Scope, Sight
 from artelier.ports.embedder import Embedder
 from artelier.ports.memory import Block, Change, Entry, Found, Recalled
 from artelier.ports.tool import ToolPort
@@ -55,7 +56,18 @@ class LogMemory:
         self.entries = Entries(scope, embedder)
         self.core = Blocks(scope, blocks)
         self.log = Changes(scope, self.core, self.entries)
-        self._history: AgentHistory | None = None
+        self._sight = EVERYBODYS
+        self._histories: OrderedDict[tuple[Sight, int], AgentHistory] = OrderedDict()
+
+    async def seen_in(self, run_id: str) -> LogMemory:
+        """This memory as a run may see it: what is about other subjects is not there.
+
+        Errors: `Erased` if what is about the run's own subject was erased.
+        """
+        seen = copy(self)
+        seen._sight = await self.scope.sight_of(run_id)
+        seen.entries, seen.core = self.entries.seen(seen._sight), self.core.seen(seen._sight)
+        return seen
 
     @property
     def tenant(self) -> str:
@@ -196,9 +208,13 @@ class LogMemory:
     def history(self, runs: Store | None = None) -> AgentHistory:
         """All messages of the agent's runs. `runs` is the store they are in, if it is another one."""
         store = runs or self.scope.store
-        if self._history is None or self._history.store is not store:
-            self._history = AgentHistory(store, self.tenant, self.agent)
-        return self._history
+        found = self._histories.pop((self._sight, id(store)), None)
+        if found is None or found.store is not store:
+            found = AgentHistory(store, self.tenant, self.agent, sight=self._sight)
+        self._histories[self._sight, id(store)] = found
+        while len(self._histories) > SHELVES_MAX:
+            self._histories.popitem(last=False)
+        return found
 
     def tools(self, *, trust: Trust = "untrusted", runs: Store | None = None) -> list[ToolPort]:
         """The tools by which a model uses this memory; `runs` as for `history`.

@@ -46,8 +46,9 @@ def _core_tools(memory: LogMemory) -> list[ToolPort]:
     ) -> dict[str, Any]:
         """Add a line to a block of your core memory, which stands in every prompt. Without block: notes."""
         with readable():
+            mine = await memory.seen_in(ctx.run_id)
             return _shown(
-                await memory.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id)
+                await mine.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id)
             )
 
     @tool(side_effect=True, idempotent=True, reads_store=True)
@@ -61,10 +62,11 @@ def _core_tools(memory: LogMemory) -> list[ToolPort]:
         """Change a block of your core memory: old and new replace one passage, content replaces it all."""
         key, run_id = ctx.idempotency_key, ctx.run_id
         with readable():
+            mine = await memory.seen_in(run_id)
             if content is not None and old is None and new is None:
-                return _shown(await memory.replace_all(content, block, key=key, run_id=run_id))
+                return _shown(await mine.replace_all(content, block, key=key, run_id=run_id))
             if content is None and old is not None and new is not None:
-                return _shown(await memory.replace(old, new, block, key=key, run_id=run_id))
+                return _shown(await mine.replace(old, new, block, key=key, run_id=run_id))
         raise ToolFailed(
             "Give either old and new (a passage and what stands there instead),"
             " or content (the whole new text of the block)."
@@ -80,7 +82,8 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
     ) -> dict[str, Any]:
         """Keep a fact in long-term memory, to be found with recall. importance is from 0 to 1."""
         with readable():
-            entry = await memory.remember(
+            mine = await memory.seen_in(ctx.run_id)
+            entry = await mine.remember(
                 text, tags=tags or [], importance=importance,
                 trust=trust if isinstance(trust, str) else trust(),
                 key=ctx.idempotency_key, run_id=ctx.run_id,
@@ -94,10 +97,11 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
         return answer
 
     @tool(side_effect=False, reads_store=True)
-    async def recall(query: str, limit: int = 5) -> list[dict[str, Any]]:
+    async def recall(query: str, ctx: ToolContext, limit: int = 5) -> list[dict[str, Any]]:
         """Find what you remembered: the entries of long-term memory that answer a query best."""
         with readable():
-            found = await memory.recall(query, limit=_at_most(limit))
+            mine = await memory.seen_in(ctx.run_id)
+            found = await mine.recall(query, limit=_at_most(limit))
         return [
             {"id": hit.id, "text": hit.text, "tags": list(hit.tags),
              "importance": hit.importance, "tick": hit.tick, "trust": hit.trust,
@@ -109,7 +113,8 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
     async def forget(id: str, ctx: ToolContext) -> dict[str, Any]:
         """Take an entry out of long-term memory by its id, as recall shows it."""
         with readable():
-            entry = await memory.forget(id, key=ctx.idempotency_key, run_id=ctx.run_id)
+            mine = await memory.seen_in(ctx.run_id)
+            entry = await mine.forget(id, key=ctx.idempotency_key, run_id=ctx.run_id)
         return {"forgotten": entry.id, "text": entry.text}
 
     return [remember, recall, forget]
@@ -117,17 +122,21 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
 
 def _looking(memory: LogMemory, runs: Store | None) -> list[ToolPort]:
     @tool(side_effect=False, reads_store=True)
-    async def core_memory_search(query: str, limit: int = 10) -> list[dict[str, Any]]:
+    async def core_memory_search(
+        query: str, ctx: ToolContext, limit: int = 10
+    ) -> list[dict[str, Any]]:
         """Search core memory, the scratchpad and long-term memory at once; each hit says where it is."""
         with readable():
-            found = await memory.search(query, _at_most(limit))
+            mine = await memory.seen_in(ctx.run_id)
+            found = await mine.search(query, _at_most(limit))
         return [msgspec.to_builtins(hit) for hit in found]
 
     @tool(side_effect=False, reads_store=True)
-    async def history_search(query: str, limit: int = 5) -> list[dict[str, Any]]:
+    async def history_search(query: str, ctx: ToolContext, limit: int = 5) -> list[dict[str, Any]]:
         """Search everything that was said in your runs, also what is no longer in the conversation."""
         with readable():
-            found = await memory.history(runs).search(query, _at_most(limit))
+            mine = await memory.seen_in(ctx.run_id)
+            found = await mine.history(runs).search(query, _at_most(limit))
         return [
             {"run": said.run_id, "message": said.n, "role": said.role, "text": said.text,
              "score": said.score}

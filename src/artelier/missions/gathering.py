@@ -199,7 +199,8 @@ async def memory_now(desk: Any, job: TaskJob) -> list[dict[str, str]] | None:
         (desk.id, MAIN_SPACE, job.memory.partition("@")[0]),
     )
     if rows:
-        blocks = await desk.memory.for_agent(desk.id, rows[0][0]).blocks()
+        memory = await desk.memory.for_agent(desk.id, rows[0][0]).seen_in(job.task)
+        blocks = await memory.blocks()
         return [{"label": one.label, "text": one.text} for one in blocks[:MEMORY_BLOCKS_MAX]]
     try:
         artifact = await desk.as_principal(job.agent).artifacts.read(job.memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -143,6 +143,18 @@ class AgentMemory(Protocol):
     def tools(self, *, runs: Any = None) -> list[ToolPort]:
         """Ports for a model; `runs` is the store (`log.Store`) whose runs `history_search` looks through."""
         ...
+
+
+@runtime_checkable
+class KeepsSubjectsApart(Protocol):
+    """A memory that shows a run nothing that is about other subjects than its own."""
+
+    async def seen_in(self, run_id: str) -> AgentMemory: ...
+
+
+async def seen_in(memory: AgentMemory, run_id: str) -> AgentMemory:
+    """A memory as a run may see it."""
+    return await memory.seen_in(run_id) if isinstance(memory, KeepsSubjectsApart) else memory
 
 
 class MemoryStore(Protocol):

@@ -115,11 +115,16 @@ class Encoder:
         self._store = store
         self._tenant = tenant
         self._known: OrderedDict[int, WireEvent] = OrderedDict()
+        self._erasures = 0
+        """How many there were when the oldest of these was encoded: none holds what was erased since."""
         self.encoded = 0
         """How many events were encoded so far."""
 
     async def encode(self, events: Iterable[Event]) -> list[WireEvent]:
         found: list[WireEvent] = []
+        if self._erasures != (erasures := self._store.erasures()):
+            self._erasures = erasures
+            self._known.clear()
         for event in events:
             known = self._known.get(event.position)
             found.append(await self._encode(event) if known is None else known)
@@ -132,6 +137,7 @@ class Encoder:
         )
 
     async def _encode(self, event: Event) -> WireEvent:
+        erasures = self._erasures
         assert event.stream.tenant == self._tenant, "an encoder is of one tenant"
         body = _json(
             {
@@ -148,8 +154,10 @@ class Encoder:
             }
         )
         wire = WireEvent(event.position, event.stream.space, event.stream.local, event.kind, body)
-        self._known[event.position] = wire
         self.encoded += 1
+        if erasures != self._erasures:
+            return wire  # something was erased while its texts were read
+        self._known[event.position] = wire
         if len(self._known) > REMEMBERED_MAX:
             self._known.popitem(last=False)
         return wire

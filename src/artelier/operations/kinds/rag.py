@@ -120,6 +120,7 @@ async def _in_memory(call: Call[RagParams], agent: str, query: str) -> list[Scor
     if verdict.refusal == "missing":
         return []  # nothing was ever remembered
     verdict.granted()
+    memory = await memory.seen_in(call.run.id)
     hits = await memory.recall(query, limit=call.params.limit)
     return [(Passage(text=hit.text, ref=hit.id), hit.score) for hit in hits]
 

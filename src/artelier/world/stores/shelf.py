@@ -183,6 +183,8 @@ class Shelves:
     def __init__(self) -> None:
         self._shelves: OrderedDict[tuple[str, str, str, str], Shelf] = OrderedDict()
         self._held = 0
+        self.erasures = 0
+        """How many there had been when these were begun."""
 
     def __len__(self) -> int:
         return len(self._shelves)
@@ -220,6 +222,9 @@ def shelves_of(store: Store) -> Shelves:
     shelves = _by_store.get(store)
     if shelves is None:
         shelves = _by_store[store] = Shelves()
+    if shelves.erasures != (erasures := store.erasures()):
+        shelves.erasures = erasures
+        shelves.clear()
     return shelves
 
 
