@@ -354,6 +354,8 @@ class Run:
     ) -> tuple[str, Any]:
         with self._branch():
             core = self._core
+            if core.pii is not None:
+                core.pii.check_name(name)
             parent, full = core.begin(key)
             try:
                 return await waits.wait(core, key=full, name=name, seconds=seconds)
