@@ -26,6 +26,7 @@ from artelier import (
 )
 from artelier.agents.loops import replay_run
 from artelier.app import TenantKernel
+from artelier.errors import InvalidConfig
 from artelier.kernel import Replayed, run_row
 from artelier.kernel.queries import blob_json
 from artelier.memory import SQLiteMemoryStore
@@ -290,6 +291,70 @@ def test_memories_in_a_file_of_their_own(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert_nowhere(tmp_path)
+
+
+def test_what_a_program_writes_into_a_file_of_memories_is_sealed_and_replaced(
+    tmp_path: Path,
+) -> None:
+    """And the kernel's vault knows it, for a tool of a later run and for people, in another process, too."""
+    sent, send_mail = letters()
+
+    def mail(request: Any) -> Any:
+        (named,) = {one for one in placeholders_in(seen(request)) if one.startswith("<EMAIL")}
+        return tool_call("send_mail", {"to": named})
+
+    model = ScriptedModel([tool_call("recall", {"query": "who likes quinces"}), mail, "sent"])
+
+    async def told() -> None:
+        with opened(tmp_path) as kernel, SQLiteMemoryStore(tmp_path / "m.db") as store:
+            AutonomousAgent(
+                kernel=kernel, agent_id="clerk",
+                context_builder=ContextBuilder(identity="Clerk.", memory_store=store),
+            )  # fmt: skip
+            memory = store.for_agent("acme", "clerk")
+            await memory.remember(f"who likes quinces: {EMAIL}, {CARD}", key="a")
+            await memory.append(f"call {PHONE}, pay {IBAN}", key="b")
+            await memory.remember("a tag", tags=[EMAIL], speaker=PHONE, key="c")
+
+    async def recalled() -> None:
+        with (
+            Kernel.open(
+                tmp_path / "s.db", models={"m": model}, tools=[send_mail], environ=KEY,
+                policy=Policy(pii=True, backoff_s=0),
+            ) as kernel,
+            SQLiteMemoryStore(tmp_path / "m.db") as store,
+        ):  # fmt: skip
+            agent = AutonomousAgent(
+                kernel=kernel, agent_id="clerk",
+                context_builder=ContextBuilder(identity="Clerk.", memory_store=store),
+            )  # fmt: skip
+            done = await agent.run(run_id="r", tenant=ACME, model="m", prompt="Write to who it is")
+            assert done.status == "completed", done.reason
+            assert sent == [EMAIL]
+            (block, *_) = [
+                one for one in await store.for_agent("acme", "clerk").blocks() if one.text
+            ]
+            desk = kernel.for_tenant(ACME)
+            assert await desk.restored(block.text) == f"call {PHONE}, pay {IBAN}"
+
+    asyncio.run(told())
+    asyncio.run(recalled())
+    assert_nowhere(tmp_path)
+    assert "quinces" not in (tmp_path / "m.db").read_bytes().decode("latin-1")  # sealed
+
+
+def test_memories_in_use_are_not_given_to_a_kernel_that_replaces_personal_data(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel, SQLiteMemoryStore(tmp_path / "m.db") as store:
+            await store.for_agent("acme", "clerk").remember("a fig", key="fig")
+            with pytest.raises(InvalidConfig, match="in use"):
+                AutonomousAgent(
+                    kernel=kernel, context_builder=ContextBuilder(identity="C.", memory_store=store)
+                )
+
+    asyncio.run(scenario())
 
 
 def test_a_chat_at_the_terminal_shows_values_and_keeps_none(shell: Shell) -> None:

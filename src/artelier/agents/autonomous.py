@@ -28,6 +28,7 @@ from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState, run_
 from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
 from artelier.kernel.services import Services
+from artelier.memory.beside import keep_beside
 from artelier.ports.tool import ToolPort
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class AutonomousAgent:
         self.max_iterations = max_iterations
         self.acceptance = tuple(acceptance)
         self.agent_id = agent_id or (agent_slug(said) if said else "agent")
+        keep_beside(kernel.for_tenant().services, builder.memory_store)
         self.profile = profile
         self._catalogs: dict[int, SkillCatalog] = {}
 

@@ -25,6 +25,7 @@ from artelier.kernel.archive import AGENT_VERSION, FORMAT, SIZE_BYTES_MAX, Heade
 from artelier.kernel.selection import streams_of
 from artelier.kernel.transfer import Keys, Part, import_file, write_file
 from artelier.log import Store, Stream
+from artelier.memory.beside import keep_beside
 from artelier.memory.scope import check_agent
 
 RUNS_MAX = 10_000
@@ -68,6 +69,7 @@ async def export_agent(
 ) -> Carried:
     """Write the file, whole or not at all. Errors: see `AgentsHandle.export_agent`."""
     check_agent(agent)
+    keep_beside(services, memory)
     store = services.store if memory is None else memory.store
     await _check_known(services, tenant, agent, store)
     card = await card_of(services, tenant, agent, memory=None if without_memory else store)

@@ -27,6 +27,7 @@ from artelier.kernel.core import is_final
 from artelier.kernel.drift import FORK_ON_DRIFT, newest_drift
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
+from artelier.memory.beside import keep_beside
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
 from artelier.operations.needing import check_tools as check_tools_of_turn
@@ -304,7 +305,9 @@ def memory_of(kernel: Kernels, settings: Mapping[str, Any] | None) -> MemoryStor
     if settings.get("blocks"):
         options["blocks"] = settings["blocks"]
     if path := settings.get("sqlite"):
-        return SQLiteMemoryStore(db_path=str(path), **options)
+        memories = SQLiteMemoryStore(db_path=str(path), **options)
+        keep_beside(kernel.for_tenant().services, memories)
+        return memories
     services = kernel.for_tenant().services
     return LogMemoryStore(services.store, services.clock, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import artifacts_view
 from artelier.clock import Clock, SystemClock
-from artelier.errors import StoreClosed
+from artelier.errors import InvalidConfig, StoreClosed
 from artelier.kernel import CAPPING, MOVING, kernel_view
 from artelier.kernel.erasure import erasure_view
+from artelier.kernel.personal import ScrubberOf
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import SqliteStore, Store, View
+from artelier.memory.beside import StoreBeside
 from artelier.memory.blocks import DEFAULT_BLOCKS
 from artelier.memory.store import MAX_ENTRIES, LogMemory, LogMemoryStore
 from artelier.memory.view import memory_view
+from artelier.pii.sealing import sealer_from
 from artelier.ports.embedder import Embedder
 from artelier.tools.skills.view import skills_view
 
@@ -35,7 +39,8 @@ VIEWS: tuple[View, ...] = (
 class SQLiteMemoryStore:
     """The memories of agents in one SQLite file, which several processes may share.
 
-    It is opened on first use and holds the log of every change; `artelier verify --db FILE` checks it.
+    It is opened on first use and holds the log of every change; `artelier verify --db FILE` checks it. With
+    a vault key (that of the kernel whose agents remember here, else ARTELIER_VAULT_KEY) it is sealed.
     """
 
     def __init__(
@@ -58,19 +63,55 @@ class SQLiteMemoryStore:
         self._opened: tuple[SqliteStore, LogMemoryStore] | None = None
         self._closed = False
         self._lock = threading.Lock()
+        self._beside: tuple[SqliteStore, ScrubberOf | None] | None = None
+
+    def beside(self, store: Store, scrubber_of: ScrubberOf | None) -> None:
+        """Keep what the agents of a kernel remember as its `store` keeps it: sealed, personal data replaced.
+
+        `scrubber_of` is None where its policy does not ask for that. Errors: `InvalidConfig` for memories
+        that are in use elsewhere, where nothing or something else is replaced.
+        """
+        if not isinstance(store, SqliteStore):
+            return
+        with self._lock:
+            home, had = self._beside or (None, None)
+            if home is store:
+                return
+            if had is None and scrubber_of is None:
+                self._beside = self._beside or (store, None)
+                return
+            if self._opened is not None and home is not None and home.is_closed:
+                self._opened[0].close()  # with its kernel
+                self._opened = None
+            if self._opened is None:
+                self._beside = (store, scrubber_of)
+                return
+        raise InvalidConfig(
+            "these memories are in use elsewhere, and personal data is to be replaced in them",
+            expected="a SQLiteMemoryStore for each kernel, given to an agent before its first use",
+            got=str(self.path),
+        )
 
     def _open(self) -> LogMemoryStore:
         with self._lock:
             if self._closed:
                 raise StoreClosed("this memory store is closed", got=str(self.path))
             if self._opened is None:
-                store = SqliteStore(self.path, VIEWS)
+                store = self._store()
                 memories = LogMemoryStore(
                     store, self._clock, embedder=self._embedder, blocks=self._blocks,
                     max_entries=self._max_entries, auto_prune=self._auto_prune, is_apart=True,
                 )  # fmt: skip
                 self._opened = (store, memories)
             return self._opened[1]
+
+    def _store(self) -> SqliteStore:
+        home, scrubber_of = self._beside or (None, None)
+        if home is None:
+            return SqliteStore(self.path, VIEWS, sealer=sealer_from(os.environ))
+        if scrubber_of is None:
+            return SqliteStore(self.path, VIEWS, sealer=home.keyring.sealer)
+        return StoreBeside(self.path, VIEWS, home=home, scrubber_of=scrubber_of)
 
     def settings(self) -> dict[str, Any]:
         """JSON data by which another process finds the same memories."""
