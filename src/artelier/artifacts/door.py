@@ -13,7 +13,8 @@ from artelier.artifacts.content import decode_content
 from artelier.artifacts.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
 from artelier.artifacts.ref import Ref
-from artelier.artifacts.rows import Standing, load, sources_of
+from artelier.artifacts.rows import Standing, VersionRow, load, sources_of
+from artelier.artifacts.shown import ERASED
 from artelier.artifacts.stage import Stage, StoreStage
 from artelier.artifacts.verdict import Verdict, judge, part_of, permit, version_at
 from artelier.clock import Clock
@@ -210,9 +211,30 @@ class Door(NamedTuple):
         )
         if is_whole:
             content = await self.stage().whole(standing, content, part=ref.part)
+        return await self._made(
+            standing, at, part_of(standing, content, ref.part),
+            interface=await self.extra(at.interface), metadata=await self.extra(at.metadata) or {},
+        )  # fmt: skip
+
+    async def without_content(self, ref: Ref) -> Artifact:
+        """A version that may be read, with `[erased]` where its content was."""
+        standing = (await self.access(ref, "read", price_max=0)).granted()
+        return await self._made(
+            standing, version_at(standing, ref), ERASED, interface=None, metadata={}
+        )
+
+    async def _made(
+        self, standing: Standing, at: VersionRow, content: Any, *, interface: Any,
+        metadata: dict[str, Any],
+    ) -> Artifact:  # fmt: skip
         sources = (
             await sources_of(
-                self.store, self.tenant, self.space, ref.id, version=at.version, limit=at.sources
+                self.store,
+                self.tenant,
+                self.space,
+                standing.id,
+                version=at.version,
+                limit=at.sources,
             )
             if at.sources
             else []
@@ -220,15 +242,15 @@ class Door(NamedTuple):
         return Artifact(
             id=standing.id,
             kind=standing.kind,
-            content=part_of(standing, content, ref.part),
+            content=content,
             version=at.version,
             creator=standing.creator,
             owner=standing.owner,
             access=standing.access,
             prices=standing.prices,
-            interface=await self.extra(at.interface),
+            interface=interface,
             provenance=Provenance(derived_from=tuple(sources), run_id=at.run_id, step=at.step),
-            metadata=await self.extra(at.metadata) or {},
+            metadata=metadata,
             created_us=standing.created_us,
             written_us=at.written_us,
         )

@@ -15,3 +15,7 @@ def shown(value: object) -> str:
         return _repr.repr(value)
     except ValueError:  # Python prints no integer above 4300 digits
         return type(value).__name__
+
+
+ERASED = "[erased]"
+"""What stands where content was."""

@@ -47,6 +47,7 @@ from artelier.artifacts.verdict import Verdict
 from artelier.clock import Clock
 from artelier.errors import (
     AccessDenied,
+    Erased,
     InvalidRequest,
     NotFound,
     SequenceConflict,
@@ -135,6 +136,19 @@ class Artifacts:
         if self._main is None:
             raise AccessDenied(f"this world has no grant to read {parsed}")
         return await self._main.read(str(parsed._replace(space=None)), price_max=price_max)
+
+    async def look(self, ref: str) -> Artifact:
+        """What `read` gives for free, to show it: erased content, metadata and interface are `[erased]`.
+
+        Errors: as of `read`, but for `Erased`.
+        """
+        parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
+        try:
+            return await self.read(ref, price_max=0)
+        except Erased:
+            if parsed.space is not None:
+                raise
+            return await self._door.without_content(parsed)
 
     async def search(
         self, text: str = "", *, kind: str | None = None, owner: str | None = None, limit: int = 50

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from artelier.artifacts.shown import ERASED as ERASED
 from artelier.errors import LeaseHeld, MissingKey, NotFound, StoreLocked
 from artelier.kernel.ancestry import KEYED
 from artelier.kernel.events import RunForked, RunStarted
@@ -36,9 +37,6 @@ from artelier.log.blobs import name_blob
 
 if TYPE_CHECKING:
     from artelier.log import DataKey
-
-ERASED = "[erased]"
-"""What stands where content was."""
 
 
 @event("content.erased")

@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from artelier.artifacts import Artifact
-from artelier.errors import ArtelierError, InvalidRequest, NotFound
+from artelier.errors import ArtelierError, Erased, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel import AgentResult
+from artelier.kernel.erasure import ERASED
 from artelier.kernel.family import totals
 from artelier.log import Batch
 from artelier.missions.assigning import agent_content
@@ -77,8 +78,8 @@ async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
     `status`: `active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, or `idle` without
     tasks. Errors: `NotFound`.
     """
-    artifact = await desk.as_principal(OPERATOR).artifacts.read(agent)
-    content = await agent_content(desk, agent)
+    artifact = await desk.as_principal(OPERATOR).artifacts.look(agent)
+    content = await _shown_content(desk, agent)
     mission = await mission_of(desk, artifact)
     tasks = await task_page(desk, mission=None, agent=agent, status=None, after=0, limit=TASKS_MAX)
     at = _at_work(tasks["items"])
@@ -93,6 +94,13 @@ async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+async def _shown_content(desk: Any, agent: str) -> AgentContent:
+    try:
+        return await agent_content(desk, agent)
+    except Erased:
+        return AgentContent(name=ERASED, role=ERASED)
+
+
 async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
     """A line with `{role, tools, steering, membranes, budget, memory, version}`.
 
@@ -100,8 +108,8 @@ async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
     `budget`: `{usd, used, left}` in micro-dollars, None for no limit. Errors: `NotFound`.
     """
     artifacts = desk.as_principal(OPERATOR).artifacts
-    artifact = await artifacts.read(agent)
-    content = await agent_content(desk, agent)
+    artifact = await artifacts.look(agent)
+    content = await _shown_content(desk, agent)
     shown = await agent_line(desk, agent)
     groups = await artifacts.groups_of(agent)
     used = (await desk.used(f"agent:{agent}"))["usd"]

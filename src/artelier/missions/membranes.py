@@ -230,11 +230,14 @@ class Membranes:
     async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
         from artelier.kernel.scopes import used_of
 
-        membrane = await artifacts.read(check_artifact_id(id), price_max=0)
+        membrane = await artifacts.look(check_artifact_id(id))
         _check_kind(id, membrane.kind)
         members = await artifacts.members(id, limit=PAGE_MAX)
         used = await used_of(self._desk.services, self._desk.id, f"membrane:{id}")
-        content = cast("dict[str, Any]", membrane.content)
+        content: Any = membrane.content
+        if not isinstance(content, dict):
+            content = {"name": content}  # it was erased
+        content = cast("dict[str, Any]", content)
         name, budget = content.get("name"), content.get("budget_usd")
         return {
             "id": id,

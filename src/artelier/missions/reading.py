@@ -100,7 +100,7 @@ async def _definition(desk: Any, task: str) -> Artifact | None:
     artifacts = desk.as_principal(OPERATOR).artifacts
     for _ in range(FORKS_MAX):
         try:
-            return await artifacts.read(task)
+            return await artifacts.look(task)
         except NotFound:
             rows = await desk.services.store.query(
                 "SELECT origin FROM runs WHERE tenant = ? AND run = ? AND origin IS NOT NULL",
@@ -114,11 +114,19 @@ async def _definition(desk: Any, task: str) -> Artifact | None:
     return None
 
 
+def _fields(stored: Artifact) -> dict[str, Any]:
+    """What a task's artifact says; of one that was erased, that."""
+    content: Any = stored.content
+    if isinstance(content, dict):
+        return cast("dict[str, Any]", content)
+    return {"goal": content, "success_criteria": content}
+
+
 async def _goals(desk: Any, tasks: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for task in tasks:
         if (stored := await _definition(desk, task)) is not None:
-            found[task] = str(cast("dict[str, Any]", stored.content).get("goal", ""))
+            found[task] = str(_fields(stored).get("goal", ""))
     return found
 
 
@@ -148,7 +156,7 @@ async def task_object(desk: Any, task: str) -> dict[str, Any]:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
     shown = (await _items(desk, rows))[0]
     stored = await _definition(desk, task)
-    content = cast("dict[str, Any]", stored.content) if stored is not None else {}
+    content = _fields(stored) if stored is not None else {}
     shown["version"] = stored.version if stored is not None else 0
     shown["success_criteria"] = content.get("success_criteria", "")
     shown["checks"] = content.get("checks", [])

@@ -91,7 +91,8 @@ async def show(
     desk: Desk, actor: Actor, id: str, version: Version = None, world: World = None
 ) -> wire.ArtifactShown:
     """One version with its content, if reading it is free; `/read` agrees to a price."""
-    return await _read(await _of(desk, actor, world), id, version, price_max=0)
+    artifacts = await _of(desk, actor, world)
+    return wire.shown(await artifacts.look(_ref(id, version)))
 
 
 @router.post("/{id}/read", operation_id="artifacts_read")
