@@ -23,6 +23,11 @@ PATTERNS_SQL = "SELECT kind, expression FROM tenant_patterns WHERE tenant = ? OR
 KNOWN_MAX = 50_000
 """Values of a tenant that are remembered in memory, by keyed hash."""
 
+PENDING_MAX = 10_000
+"""Rows that wait to be stored, before a look at which of them are stored by now."""
+
+_LOOKED_AT_ONCE = 500
+
 _NAME_BYTES = 12
 
 Look = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
@@ -42,6 +47,7 @@ class Vault:
         self._known: dict[bytes, str] = {}
         self._pending: dict[str, Secret] = {}
         """Rows that no look has seen stored, by placeholder."""
+        self._pending_max = PENDING_MAX
 
     def digest_of(self, kind: str, normal: str) -> bytes:
         """What a value is found by, whatever its spelling."""
@@ -76,8 +82,23 @@ class Vault:
             made = placeholder(kind, code, chars=chars)
             if self._is_free(made, key):
                 break
+        if len(self._pending) >= self._pending_max:
+            self._drop_stored()
         self._pending[made] = Secret(self._tenant, made, key, generation, self._key_id, sealed)
         return made
+
+    def _drop_stored(self) -> None:
+        """Keep no row that the table has; those that it lacks may still be named by what is stored next."""
+        named = list(self._pending)
+        for start in range(0, len(named), _LOOKED_AT_ONCE):
+            some = named[start : start + _LOOKED_AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            for (stored,) in self._look(
+                f"SELECT placeholder FROM vault WHERE placeholder IN ({marks}) AND tenant = ?",
+                (*some, self._tenant),
+            ):
+                del self._pending[stored]
+        self._pending_max = max(PENDING_MAX, 2 * len(self._pending))
 
     def _is_free(self, made: str, key: bytes) -> bool:
         pending = self._pending.get(made)
@@ -101,6 +122,10 @@ class Vault:
             else:
                 del self._pending[one]
         return tuple(rows)
+
+    def held(self) -> int:
+        """How many rows wait to be stored, as far as is known."""
+        return len(self._pending)
 
     def value_of(self, named: str) -> str | None:
         """What a placeholder stands for; `[erased]` if that was destroyed, None if there is none."""
