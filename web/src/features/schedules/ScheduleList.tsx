@@ -6,9 +6,7 @@ import { useRefresh } from "@/state/refresh";
 import { Status } from "@/ui/Badge";
 import { Button } from "@/ui/Button";
 import { cx } from "@/ui/cx";
-import { EmptyState } from "@/ui/EmptyState";
 import { ErrorState } from "@/ui/ErrorState";
-import { HistoryIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
 import { dayAndTime } from "@/ui/time";
 import { KEY, NEWS, type Schedule, standing, timesOf } from "./words";
@@ -30,9 +28,9 @@ export function ScheduleList({ current }: { readonly current: string | null }) {
   const schedules = query.data.pages.flatMap((page) => page.items);
   if (schedules.length === 0) {
     return (
-      <EmptyState title="No schedules yet" icon={<HistoryIcon size={28} />}>
-        Let a goal be worked on again and again: artelier schedule add.
-      </EmptyState>
+      <p className="px-4 py-2 text-ink-2">
+        None yet. A schedule works on a goal again and again, such as every night at three.
+      </p>
     );
   }
   return (

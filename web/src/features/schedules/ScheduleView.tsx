@@ -7,7 +7,16 @@ import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { dayAndTime } from "@/ui/time";
 import { Controls } from "./Controls";
-import { type Firing, firingTone, KEY, type ScheduleDetail, skipWords, standing, timesOf } from "./words";
+import {
+  type Firing,
+  firingTone,
+  KEY,
+  type ScheduleDetail,
+  skipWords,
+  overlapWords,
+  standing,
+  timesOf,
+} from "./words";
 
 /** One schedule: what it starts, when next, and how its runs went. */
 export function ScheduleView({ id }: { readonly id: string }) {
@@ -41,8 +50,8 @@ export function ScheduleView({ id }: { readonly id: string }) {
       <p className="break-words whitespace-pre-wrap">{schedule.goal}</p>
       <p className="text-12 text-ink-2">
         {schedule.model}
-        {schedule.budget_usd !== null && `, at most ${schedule.budget_usd} USD a run`}, overlap{" "}
-        {schedule.overlap.replaceAll("_", " ")}
+        {schedule.budget_usd !== null && `, at most ${schedule.budget_usd} USD a run`},{" "}
+        {overlapWords(schedule.overlap)}
         {schedule.max_failures > 0 && `, ${schedule.max_failures} failures in a row pause it`}
       </p>
       {schedule.last_skip !== null && (

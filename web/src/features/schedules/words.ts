@@ -42,6 +42,19 @@ export function firingTone(firing: Firing): Tone {
   return TONES[firing.status] ?? "neutral";
 }
 
+/** What becomes of a time that comes while an earlier run has not ended. */
+export const OVERLAPS: readonly { readonly value: Schedule["overlap"]; readonly label: string }[] = [
+  { value: "skip", label: "leave the time out" },
+  { value: "queue", label: "wait until it has ended" },
+  { value: "cancel_running", label: "cancel it and start" },
+  { value: "allow", label: "start beside it" },
+];
+
+export function overlapWords(overlap: Schedule["overlap"]): string {
+  const found = OVERLAPS.find((one) => one.value === overlap);
+  return `while an earlier run goes on: ${found?.label ?? overlap}`;
+}
+
 const SKIPS: Readonly<Record<string, string>> = {
   overlap: "an earlier run had not ended",
   queue_full: "another time was waiting already",
