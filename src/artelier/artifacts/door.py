@@ -216,9 +216,9 @@ class Door(NamedTuple):
             interface=await self.extra(at.interface), metadata=await self.extra(at.metadata) or {},
         )  # fmt: skip
 
-    async def without_content(self, ref: Ref) -> Artifact:
-        """A version that may be read, with `[erased]` where its content was."""
-        standing = (await self.access(ref, "read", price_max=0)).granted()
+    async def without_content(self, ref: Ref, *, price_max: int | None) -> Artifact:
+        """A version that may be read, with `[erased]` where its content was. Nobody pays for that."""
+        standing = (await self.access(ref, "read", price_max=price_max)).granted()
         return await self._made(
             standing, version_at(standing, ref), ERASED, interface=None, metadata={}
         )

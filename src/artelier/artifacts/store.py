@@ -137,18 +137,18 @@ class Artifacts:
             raise AccessDenied(f"this world has no grant to read {parsed}")
         return await self._main.read(str(parsed._replace(space=None)), price_max=price_max)
 
-    async def look(self, ref: str) -> Artifact:
-        """What `read` gives for free, to show it: erased content, metadata and interface are `[erased]`.
+    async def look(self, ref: str, *, price_max: int | None = None) -> Artifact:
+        """What `read` gives, to show it: erased content is `[erased]`, without metadata and interface.
 
         Errors: as of `read`, but for `Erased`.
         """
         parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
         try:
-            return await self.read(ref, price_max=0)
+            return await self.read(ref, price_max=price_max)
         except Erased:
             if parsed.space is not None:
                 raise
-            return await self._door.without_content(parsed)
+            return await self._door.without_content(parsed, price_max=price_max)
 
     async def search(
         self, text: str = "", *, kind: str | None = None, owner: str | None = None, limit: int = 50

@@ -113,7 +113,7 @@ async def show(
     """
     async with call.kernel() as kernel:
         try:
-            artifact = await (await _of(call, kernel, principal, world)).read(ref)
+            artifact = await (await _of(call, kernel, principal, world)).look(ref)
         except AccessDenied as error:
             error.hint = error.hint or "Read it in its owner's name with --as PRINCIPAL."
             raise

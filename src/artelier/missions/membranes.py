@@ -230,7 +230,7 @@ class Membranes:
     async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
         from artelier.kernel.scopes import used_of
 
-        membrane = await artifacts.look(check_artifact_id(id))
+        membrane = await artifacts.look(check_artifact_id(id), price_max=0)
         _check_kind(id, membrane.kind)
         members = await artifacts.members(id, limit=PAGE_MAX)
         used = await used_of(self._desk.services, self._desk.id, f"membrane:{id}")

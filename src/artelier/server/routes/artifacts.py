@@ -92,7 +92,7 @@ async def show(
 ) -> wire.ArtifactShown:
     """One version with its content, if reading it is free; `/read` agrees to a price."""
     artifacts = await _of(desk, actor, world)
-    return wire.shown(await artifacts.look(_ref(id, version)))
+    return wire.shown(await artifacts.look(_ref(id, version), price_max=0))
 
 
 @router.post("/{id}/read", operation_id="artifacts_read")

@@ -56,8 +56,9 @@ async def create(desk: Desk, actor: Actor, setup: Setup, body: wire.ChatNew) -> 
     if await Session(desk, id, branch="main").exists():
         raise Conflict(f"there is a chat {id} already", hint="PATCH changes its settings.")
     settings = {"model": setup.model, **body.settings()}
-    session = await Session.open(desk, id, greetings=body.greetings, by=actor,
-                                 subject=body.subject, **settings)  # fmt: skip
+    session = await Session.open(
+        desk, id, greetings=body.greetings, by=actor, subject=body.subject, **settings
+    )
     return await chat_shown(session, before=None, limit=TURNS_MAX)
 
 

@@ -45,7 +45,7 @@ class ChatWish(Asked):
 
     def settings(self) -> dict[str, Any]:
         """What was given, as `Session.open` and `Session.change` take it."""
-        given = {**self.given("params", "id", "greetings"), **self.params.given()}
+        given = {**self.given("params", "id", "greetings", "subject"), **self.params.given()}
         if given.get("model", "") is None:
             del given["model"]
         return given
