@@ -27,14 +27,19 @@ Item = Delta | ModelReply
 
 async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
     """Deltas, then the result. What came before a stream was cut is kept, with its cost."""
-    stream = _Stream(core, ready)
+    stream, live = _Stream(core, ready), None if core.pii is None else core.pii.live()
     try:
         while not stream.is_done:
             item = await stream.next()
             if isinstance(item, Delta):
-                yield item
+                text = item.text if live is None else live.add(item.text)
+                if text:
+                    yield Delta(text=text)
             elif item is not None:
-                yield stream.end(item)
+                result = stream.end(item)
+                if live is not None and (text := live.rest()):
+                    yield Delta(text=text)
+                yield result
     except GeneratorExit:
         if not stream.is_done:  # the reader went away: what came is the reply
             stream.end(stream.cut())

@@ -22,6 +22,7 @@ from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:
     from artelier.kernel.core import RunCore
+    from artelier.pii.live import LiveText
     from artelier.pii.scrubber import Scrubber
     from artelier.ports.tool import ToolPort
 
@@ -202,6 +203,12 @@ class Personal:
         self.took(content)
         return content
 
+    def live(self) -> LiveText:
+        """For a reply that is shown while it is written."""
+        from artelier.pii.live import LiveText
+
+        return LiveText(self._scrubber, self.knows)
+
     def took(self, content: bytes) -> None:
         """Note what some stored content has shown."""
         if b"<" in content:
@@ -244,6 +251,10 @@ class Personal:
     def restored(self, value: Any) -> Any:
         """JSON data with the values themselves, for placeholders that this run received."""
         return self._scrubber.restored(value, self.knows)
+
+    def forgotten(self, value: Any) -> list[str]:
+        """Placeholders in JSON data that this run received, and whose values were erased since."""
+        return self._scrubber.forgotten(canonical(value).decode(), self.knows)
 
 
 async def told_json(core: RunCore, ref: str | None) -> Any:

@@ -18,7 +18,7 @@ from artelier.log.names import is_made
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.reading import Shipped
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
-from artelier.pii.vault import Vault
+from artelier.pii.vault import ERASED, Vault
 from artelier.pii.view import view_of
 from artelier.ports.pii import Detector
 
@@ -74,6 +74,15 @@ class Scrubber:
                 self._memo.clear()
             self._memo[text] = done
         return done
+
+    def text_behind(self, before: str, text: str) -> str:
+        """The text with placeholders, read as what goes on behind another."""
+        return self._replaced(before + text, len(before))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where values stand, ascending."""
+        view = view_of(text)
+        return [view.span(one.start, one.end) for one in find_all(self._detectors, view.text)]
 
     def _replaced(self, text: str, start: int) -> str:
         """`text[start:]` with placeholders; what stands before is read and not changed."""
@@ -169,6 +178,14 @@ class Scrubber:
     def escaped(self, value: Any, keep: Callable[[str], bool]) -> Any:
         """JSON data in which what only looks like a placeholder is none, but for those that `keep` knows."""
         return _mapped(value, lambda text: escaped(text, keep))
+
+    def forgotten(self, text: str, may: Callable[[str], bool]) -> list[str]:
+        """Placeholders in text that `may` allows, and that stand for nothing any more."""
+        return [
+            one
+            for one in dict.fromkeys(placeholders_in(text))
+            if may(one) and self.vault.value_of(one) in (None, ERASED)
+        ]
 
     def restored(self, value: Any, may: Callable[[str], bool] | None = None) -> Any:
         """JSON data with the values themselves: of all placeholders, or of those that `may` allows."""

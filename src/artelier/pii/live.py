@@ -1,0 +1,56 @@
+"""A reply while it is written, as it may be shown: what may still become a value is held back.
+
+A value can come in pieces, and so can a placeholder. Text goes on as soon as enough follows behind it that
+nothing which began in it is still open; the recorded whole is scrubbed on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from artelier.pii.scrubber import Scrubber
+
+BEHIND_CHARS = 80
+"""What must stand behind a piece of text before it is shown: longer than any value with a space in it."""
+
+BEFORE_CHARS = 80
+"""Text before, which says what a number is."""
+
+WORD_CHARS_MAX = 20_000
+"""Of one word. A longer one is shown in parts."""
+
+
+class LiveText:
+    """Turns the pieces of one reply into pieces that hold no value."""
+
+    def __init__(self, scrubber: Scrubber, knows: Callable[[str], bool]) -> None:
+        """`knows` says which placeholders are real ones."""
+        self._scrubber = scrubber
+        self._knows = knows
+        self._before = ""
+        self._held = ""
+
+    def add(self, piece: str) -> str:
+        """What may be shown now; often nothing. Errors: those of the detectors."""
+        self._held += piece
+        most = len(self._held) - BEHIND_CHARS
+        if most <= 0 or not any(sign.isspace() for sign in piece):
+            return self._shown(most) if most > WORD_CHARS_MAX else ""
+        at = next((at for at in range(most, 0, -1) if self._held[at - 1].isspace()), 0)
+        text = self._before + self._held
+        for start, end in self._scrubber.spans(text):
+            start, end = start - len(self._before), end - len(self._before)
+            if start < at < end:
+                at = start
+        return self._shown(at) if at > 0 else ""
+
+    def rest(self) -> str:
+        """What is left at the end of the reply."""
+        return self._shown(len(self._held))
+
+    def _shown(self, end: int) -> str:
+        text, self._held = self._held[:end], self._held[end:]
+        done = self._scrubber.escaped(text, self._knows)
+        done = self._scrubber.text_behind(self._before, done)
+        self._before = (self._before + text)[-BEFORE_CHARS:]
+        return done
