@@ -16,6 +16,7 @@ from artelier.cli.call import Call
 from artelier.cli.mission_story import plan_lines
 from artelier.cli.watch import Watch, tasks_below
 from artelier.errors import ArtelierError
+from artelier.pii.marking import marked
 
 LINE_BYTES_MAX = 65_536
 """Of one typed line."""
@@ -121,7 +122,7 @@ class Desk:
         try:
             await self._runs.approve(run, step, by=self._call.person, **answer)
         except ArtelierError as error:
-            self._call.screen.note(f"not answered: {error}", "red")
+            self._call.screen.note(f"not answered: {marked(str(error))}", "red")
 
     def _leave(self) -> None:
         """Nobody answers now: the run is left waiting, for any process to go on with later."""

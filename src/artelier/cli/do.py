@@ -12,6 +12,7 @@ import typer
 from artelier.cli.call import Call
 from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.pii.marking import marked
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -161,7 +162,8 @@ async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: An
 
 def _announce(call: Call, run_id: str, wish: Wish) -> None:
     database = f"database {call.database}"
-    call.screen.note(f"run {run_id}: {wish.model}, workspace {wish.root}, {database}", "bold")
+    what = f"run {marked(run_id)}: {wish.model}"
+    call.screen.note(f"{what}, workspace {wish.root}, {database}", "bold")
 
 
 def _given(plan_file: str | None, *, plan: bool, solo: bool) -> Any:

@@ -23,6 +23,7 @@ from artelier.errors import (
     InvalidRequest,
     NotFound,
 )
+from artelier.pii.marking import marked
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -79,7 +80,8 @@ async def run(
         has_ended = standing is not None and standing["status"] in FINAL
         if not has_ended:
             call.resumable = call.command_line("run", target, "--run-id", run_id)
-            call.screen.note(f"run {run_id}: {label}, database {call.database}", "bold")
+            what = f"run {marked(run_id)}: {label}"
+            call.screen.note(f"{what}, database {call.database}", "bold")
             end_on_sigterm()
             run_id = await _drive(
                 call, kernel, run_id, function, label=label, usd=usd, yes=yes, replay=replay
@@ -149,7 +151,7 @@ def _place(error: Exception) -> str:
         if "/artelier/" not in frame.filename
     ]  # fmt: skip
     where = f"{frames[-1].filename}:{frames[-1].lineno} " if frames else ""
-    return f"{where}{type(error).__name__}: {plain.line(str(error), chars_max=500)}"
+    return f"{where}{type(error).__name__}: {plain.line(marked(str(error)), chars_max=500)}"
 
 
 async def _conclude(call: Call, kernel: Kernel, run_id: str, *, told: bool) -> int:

@@ -15,6 +15,7 @@ import typer
 from artelier.cli.call import Call, file_of
 from artelier.cli.command import alone, command
 from artelier.errors import ArtelierError, Flow, InvalidRequest, NotFound
+from artelier.pii.marking import marked
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -190,7 +191,7 @@ async def _told(call: Call, work: Coroutine[Any, Any, Any]) -> None:
     except Flow:
         pass  # how it stands is in the log
     except ArtelierError as error:
-        call.screen.note(f"the mission cannot go on: {error}", "bold")
+        call.screen.note(f"the mission cannot go on: {marked(str(error))}", "bold")
 
 
 def _has_desktop() -> bool:

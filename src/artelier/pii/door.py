@@ -111,6 +111,8 @@ class PersonalData:
         """`Names`. A new tenant has no key yet, so its first batch is only looked at."""
         appends: list[StreamAppend] = []
         vault: list[Secret] = []
+        if (lease := batch.acquire) is not None:
+            self._check(lease.stream.tenant, (lease.stream.local,))
         for append in batch.appends:
             tenant, names = append.stream.tenant, names_in(append)
             self._check(tenant, names)
