@@ -14,7 +14,7 @@ from artelier.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from artelier.kernel import Rate
 
-app = group("tenants", help="Look at tenants and change their budgets.")
+app = group("tenants", help="Look at tenants, change what they may use and spend.")
 
 TenantId = Annotated[
     str | None, typer.Argument(metavar="ID", help="Else the tenant of --tenant, or default.")

@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "memory": ("memory", "Look at what agents remember, and take changes of it back."),
     "world": ("world", "Make worlds of agents, pass their ticks, look into them."),
     "market": ("market", "See what is for sale in a world, and what was paid."),
-    "tenants": ("tenants", "Look at tenants and change their budgets."),
+    "tenants": ("tenants", "Look at tenants, change what they may use and spend."),
     "migrate": ("migrate", "Take over what older formats hold."),
     "verify": ("verify verify", "Check that the log is what was written."),
     "head": ("verify head", "Print the root of the newest commit."),
