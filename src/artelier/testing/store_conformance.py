@@ -13,12 +13,23 @@ from __future__ import annotations
 
 from artelier.testing.conformance.batches import BatchPromises
 from artelier.testing.conformance.content import ContentPromises
+from artelier.testing.conformance.erasing import CollectingPromises, ErasingPromises
 from artelier.testing.conformance.leases import LeasePromises
 from artelier.testing.conformance.peers import PeerPromises
+from artelier.testing.conformance.turns import TurnPromises
 from artelier.testing.conformance.views import ViewPromises
 
 
-class StoreConformance(BatchPromises, LeasePromises, ContentPromises, ViewPromises, PeerPromises):
+class StoreConformance(
+    BatchPromises,
+    LeasePromises,
+    ContentPromises,
+    ErasingPromises,
+    CollectingPromises,
+    TurnPromises,
+    ViewPromises,
+    PeerPromises,
+):
     """Inherit it, define `make_store`, and give a fixture `where` that names a fresh place."""
 
 

@@ -1,0 +1,248 @@
+"""Keys can be dropped and garbage can go: content with them, in every process, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from artelier.errors import Erased, InvalidArguments, LeaseHeld, NotFound
+from artelier.log import (
+    Batch,
+    Blob,
+    DataKey,
+    Erasing,
+    LeaseRequest,
+    Store,
+    StreamAppend,
+    Tx,
+    make_blob,
+)
+from artelier.log.blobs import Secret
+from artelier.testing.conformance.stage import TALLY, Stage, noted, refuses, stream
+
+ANA, BEN = "customer-ana", "customer-ben"
+PLACEHOLDERS = ("<EMAIL_ANAANA>", "<EMAIL_BENBEN>")
+
+
+async def kept(
+    store: Store, content: bytes, *, subject: str | None = None, tenant: str = "acme",
+    local: str = "run:a", vault: Sequence[Secret] = (),
+) -> Blob:  # fmt: skip
+    """Content that an event refers to."""
+    ref, blob = make_blob(tenant, await store.data_key(tenant, subject), content)
+    append = StreamAppend(stream(local, tenant=tenant), (noted(content=ref),))
+    await store.append(Batch(appends=(append,), blobs=(blob._replace(vault=tuple(vault)),)))
+    return blob
+
+
+async def key_id_of(store: Store, subject: str | None, *, tenant: str = "acme") -> int:
+    key_id = (await store.data_key(tenant, subject)).key_id
+    assert key_id is not None
+    return key_id
+
+
+def record(*numbers: int, tenant: str = "acme") -> Batch:
+    """What an erasure is recorded with."""
+    drafts = tuple(noted(number) for number in numbers or (1,))
+    return Batch(appends=(StreamAppend(stream("erasures", tenant=tenant), drafts),))
+
+
+class ErasingPromises(Stage):
+    def test_each_subject_has_a_key_that_stays(self, where: str) -> None:
+        seen: list[list[DataKey]] = []
+
+        async def story(store: Store) -> None:
+            keys = [await store.data_key("acme", subject) for subject in (None, ANA, BEN)]
+            keys.append(await store.data_key("other", ANA))
+            seen.append(keys)
+            assert len({key.key_id for key in keys}) == len({key.secret for key in keys}) == 4
+            assert await store.key_by_id("acme", keys[1].key_id) == keys[1]
+            assert await store.key_by_id("acme", 10_000) is None
+            assert await store.key_by_id("acme", None) == DataKey(None, b"")
+
+        self.tell(where, story, story)
+
+        assert seen[0] == seen[1]
+
+    def test_a_blob_says_which_key_and_which_subject_it_is_of(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            plain, ana = await kept(store, b"plain"), await kept(store, b"ana", subject=ANA)
+            key = await store.data_key("acme", ANA)
+
+            assert await store.key_of("acme", plain.name) == await store.data_key("acme")
+            assert await store.key_of("acme", ana.name) == key
+            assert await store.subject_key_of("acme", ana.name) == key
+            for tenant, name in (("acme", plain.name), ("other", ana.name), ("acme", bytes(32))):
+                assert await store.subject_key_of(tenant, name) is None
+            assert await store.key_of("other", ana.name) is None
+
+        self.tell(where, story)
+
+    def test_what_is_erased_goes_with_its_key_and_nothing_else_does(self, where: str) -> None:
+        names: dict[str, bytes] = {}
+
+        async def erase(store: Store) -> None:
+            secrets = [
+                Secret("acme", placeholder, bytes([n]) * 32, 0, None, b"sealed")
+                for n, placeholder in enumerate(PLACEHOLDERS)
+            ]
+            ana = [await kept(store, f"ana {n}".encode(), subject=ANA) for n in range(3)]
+            ben = await kept(store, b"ben", subject=BEN, vault=secrets)
+            names.update(ana=ana[0].name, ben=ben.name)
+            names["other"] = (await kept(store, b"ana", subject=ANA, tenant="other")).name
+            events = await store.read_all()
+            keys = (await key_id_of(store, ANA),)
+            wanted = Erasing(tenant="acme", keys=keys, placeholders=PLACEHOLDERS[:1])
+            would, count = await store.measure(wanted), store.erasures()
+
+            done = await store.erase(wanted, record=record(7))
+
+            assert done == would
+            assert (done.keys, done.blobs, done.size_bytes, done.values) == (1, 3, 15, 1)
+            assert store.erasures() > count
+            assert await store.read_all() == [*events, (await store.read(stream("erasures")))[0]]
+            await store.shred()
+
+        async def look(store: Store) -> None:
+            with refuses(Erased):
+                await store.blob("acme", names["ana"])
+            assert await store.blobs("acme", [names["ana"], names["ben"]]) == {names["ben"]: b"ben"}
+            assert await store.key_of("acme", names["ana"]) is None
+            assert await store.subject_key_of("acme", names["ana"]) is None
+            assert await store.blob("other", names["other"]) == b"ana"
+            rows = store.look("SELECT sealed IS NULL FROM vault ORDER BY placeholder")
+            assert [bool(gone) for (gone,) in rows] == [True, False]
+            fresh = await kept(store, b"ana 0", subject=ANA)
+            assert fresh.name != names["ana"]
+            assert await store.blob("acme", fresh.name) == b"ana 0"
+
+        self.tell(where, erase, look)
+
+    def test_a_whole_tenant_goes_and_begins_anew(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            gone = [await kept(store, b"plain"), await kept(store, b"ana", subject=ANA)]
+            theirs = await kept(store, b"plain", tenant="other")
+
+            done = await store.erase(Erasing(tenant="acme", whole=True), record=record())
+
+            assert (done.keys, done.blobs) == (2, 2)
+            for blob in gone:
+                with refuses(Erased):
+                    await store.blob("acme", blob.name)
+            assert await store.blob("other", theirs.name) == b"plain"
+            again = await kept(store, b"plain")
+            assert again.name != gone[0].name
+            assert await store.blob("acme", again.name) == b"plain"
+
+        self.tell(where, story)
+
+    def test_an_erasure_that_is_refused_takes_nothing(self, where: str) -> None:
+        def at_work(tx: Tx) -> None:
+            raise LeaseHeld("somebody is at work")
+
+        async def story(store: Store) -> None:
+            blob = await kept(store, b"ana", subject=ANA)
+            wanted = Erasing(tenant="acme", keys=(await key_id_of(store, ANA),))
+            count = store.erasures()
+            with refuses(LeaseHeld):
+                await store.erase(wanted, record=Batch(guard=at_work))
+            with refuses(InvalidArguments):
+                await store.erase(wanted, record=record(-1))
+
+            assert store.erasures() == count
+            assert await store.blob("acme", blob.name) == b"ana"
+            assert not await store.read(stream("erasures"))
+
+        self.tell(where, story)
+
+    def test_nothing_is_stored_under_a_key_that_is_gone(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            key = await store.data_key("acme", ANA)
+            _, late = make_blob("acme", key, b"late")
+            wanted = Erasing(tenant="acme", keys=(await key_id_of(store, ANA),))
+            await store.erase(wanted, record=record())
+
+            append = StreamAppend(stream("run:a"), (noted(),))
+            with refuses(Erased):
+                await store.append(Batch(appends=(append,), blobs=(late,)))
+
+            assert not await store.read(stream("run:a"))
+            with refuses(NotFound):
+                await store.blob("acme", late.name)
+
+        self.tell(where, story)
+
+    def test_another_opener_learns_of_it_at_once(self, where: str) -> None:
+        async def story(one: Store) -> None:
+            two = self.make_store(where, (TALLY,))
+            try:
+                blob = await kept(two, b"ana", subject=ANA)
+                key = await two.data_key("acme", ANA)
+                assert await two.blob("acme", blob.name) == b"ana"
+                count, told = two.erasures(), [0]
+                two.on_keys.append(lambda: told.append(1))
+                wanted = Erasing(tenant="acme", keys=(await key_id_of(one, ANA),))
+                await one.erase(wanted, record=record())
+
+                with refuses(Erased):
+                    await two.blob("acme", blob.name)
+                assert two.erasures() > count and len(told) > 1
+                with refuses(Erased):
+                    await two.append(Batch(blobs=(make_blob("acme", key, b"late")[1],)))
+                assert (await two.data_key("acme", ANA)).key_id != key.key_id
+            finally:
+                two.close()
+
+        self.tell(where, story)
+
+    def test_a_new_subject_is_no_erasure(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            count = store.erasures()
+            await kept(store, b"ana", subject=ANA)
+            await kept(store, b"plain")
+            assert store.erasures() == count
+
+        self.tell(where, story)
+
+
+class CollectingPromises(Stage):
+    def test_garbage_goes_and_what_is_referred_to_stays(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            key = await store.data_key("acme")
+            deep_ref, deep = make_blob("acme", key, b"deep")
+            mid_ref, middle = make_blob("acme", key, b'{"at": "%s"}' % deep_ref.encode())
+            await store.append(Batch(blobs=(deep, middle)))
+            root = await kept(store, b'["%s"]' % mid_ref.encode())
+            _, garbage = make_blob("acme", key, b"nobody needs this")
+            _, foreign = make_blob("other", await store.data_key("other"), b"nor this")
+            await store.append(Batch(blobs=(garbage, foreign)))
+            events = await store.read_all()
+
+            would = await store.collect(now_us=2_000, dry=True)
+            assert await store.blob("acme", garbage.name) == b"nobody needs this"
+            done = await store.collect(now_us=2_000)
+
+            assert would.blobs == done.blobs == 2 and would.size_bytes == done.size_bytes > 0
+            for tenant, name in (("acme", garbage.name), ("other", foreign.name)):
+                with refuses(NotFound):
+                    await store.blob(tenant, name)
+            for blob in (root, middle, deep):
+                assert await store.blob("acme", blob.name) == blob.content
+            assert await store.read_all() == events
+            assert (await store.collect(now_us=2_000)).blobs == 0
+
+        self.tell(where, story)
+
+    def test_garbage_of_a_tenant_at_work_is_left(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            _, garbage = make_blob("acme", await store.data_key("acme"), b"not yet referred to")
+            wanted = LeaseRequest(
+                stream=stream("run:a"), holder="h", now_us=1_000, ttl_us=1_000_000
+            )
+            await store.append(Batch(blobs=(garbage,), acquire=wanted))
+
+            found = await store.collect(now_us=2_000)
+            assert (found.blobs, found.busy) == (0, ("acme",))
+            assert await store.blob("acme", garbage.name) == b"not yet referred to"
+            assert (await store.collect(now_us=2_000, is_dead=lambda holder: True)).blobs == 1
+
+        self.tell(where, story)
