@@ -366,6 +366,15 @@ def test_a_chat_at_the_terminal_shows_values_and_keeps_none(shell: Shell) -> Non
 
     assert ran.code == 0, ran.err
     assert EMAIL in ran.out
+    for line in ("/turns", "/variants", "/state"):
+        looked = shell("chat", "c1", "--message", line)
+        assert looked.code == 0, looked.err
+        assert "<EMAIL" not in looked.out
+        assert (EMAIL in looked.out) == (line != "/state")
+    assert "<EMAIL" in shell("chat", "c1", "--message", "/prompt").out  # as the model was sent it
+    assert EMAIL in shell("chat", "c1", "--message", "/turns", "--json").out
+    shell("tenants", "update", "--grant", "tools:*")
+    assert_clean(shell("chat", "c1", "--message", "/turns").out, "what others see")
     assert_nowhere(shell.folder)
 
 

@@ -288,4 +288,4 @@ async def _greet(talk: Talk, *, is_new: bool) -> None:
     new = "new chat" if is_new else "chat"
     talk.screen.note(f"{new} {session.chat_id}: {settings.model}{about}; /help helps", "bold")
     for turn in await session.turns(limit=1):
-        show_turn(talk, turn)
+        await show_turn(talk, turn)

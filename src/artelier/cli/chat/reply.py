@@ -25,20 +25,23 @@ class Reply:
         self._streams = sys.stdout.isatty() and not screen.as_json
         self._text = ""
         """What has come."""
+        self._came = 0
+        """Characters of it as they were written, with placeholders."""
         self._shown = 0
         """Characters of it on the screen."""
 
-    def take(self, event: Any) -> None:
-        """A `RunEvent` of the turn."""
+    def take(self, event: Any, seen: dict[str, Any]) -> None:
+        """A `RunEvent` of the turn, and its data as it may be seen here."""
         if event.type == "main_llm.delta":
-            if event.data["offset"] < len(self._text):  # asked again: it begins anew
+            if event.data["offset"] < self._came:  # asked again: it begins anew
                 self._end_line()
-                self._text, self._shown = "", 0
-            self._text += event.data["text"]
+                self._text, self._shown, self._came = "", 0, 0
+            self._came += len(event.data["text"])
+            self._text += seen["text"]
             self._show(len(self._text) - self._text.endswith("\r"))
         elif event.type == "approval.requested":
             self._end_line()
-            self._screen.note(f"? {event.data.get('question', 'an answer is wanted')}", "yellow")
+            self._screen.note(f"? {seen.get('question', 'an answer is wanted')}", "yellow")
 
     def _show(self, upto: int) -> None:
         if self._streams and upto > self._shown:

@@ -121,13 +121,12 @@ class Talk:
             async with aclosing(items) as stream:
                 async for item in stream:
                     if isinstance(item, RunEvent):
-                        reply.take(item)
+                        reply.take(item, await self.seen(dict(item.data)))
                     else:
                         result = item
         await self._interrupts.settled()
         assert result is not None, "a stream ends with the result"
-        # For whoever may see values; the model and the chat have placeholders.
-        text, facts = await session.desk.restored([result.text, await facts_of(session, result)])
+        text, facts = await self.seen([result.text, await facts_of(session, result)])
         result = replace(result, text=text)
         if not self.call.as_json:
             reply.end(text)
@@ -148,6 +147,13 @@ class Talk:
         await advise(self, result.run_id)
 
     # What slash commands use
+
+    async def seen(self, value: Any) -> Any:
+        """JSON data as whoever sits here may see it: with values, if the tenant's grants allow that.
+
+        The model and the chat have placeholders.
+        """
+        return await self.session.desk.restored(value)
 
     def data(self, value: Any) -> bool:
         """Print an answer as JSON if that is wanted; whether it was."""

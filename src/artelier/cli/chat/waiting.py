@@ -40,9 +40,10 @@ async def tell(talk: Talk, run_id: str) -> None:
     result = await result_of(desk.services, desk.id, run_id, job)
     turn = plain_turn(talk.session, result, await facts_of(talk.session, result))
     run = await desk.show(run_id)
-    talk.data(
-        {**turn, "approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id)}
-    )
+    told = {
+        **turn, "approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id),
+    }  # fmt: skip
+    talk.data(await talk.seen(told))
 
 
 async def advise(talk: Talk, run_id: str) -> None:
@@ -50,7 +51,7 @@ async def advise(talk: Talk, run_id: str) -> None:
     from artelier.cli.advice import next_steps, standing
     from artelier.operations.needing import tools_missing
 
-    screen, run = talk.screen, await talk.session.desk.show(run_id)
+    screen, run = talk.screen, await talk.seen(await talk.session.desk.show(run_id))
     screen.note(f"{run_id} is {standing(run)}", "bold yellow")
     for asked in run["approvals"]:
         screen.note(f"? {plain.line(str(asked['question']), chars_max=400)}", "yellow")
