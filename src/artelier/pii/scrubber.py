@@ -24,7 +24,8 @@ from artelier.ports.pii import Detector
 
 MEMO_MAX = 4_096
 MEMO_CHARS = 64 * 1024
-"""Texts that were scanned are remembered, up to this size each."""
+MEMO_CHARS_ALL = 4 * 1024 * 1024
+"""Texts that were scanned are remembered: so many, up to this size each, and together."""
 
 CONTENTS_MAX = 256
 
@@ -49,6 +50,7 @@ class Scrubber:
         self._detectors = (*detectors, *own)
         self.vault = vault
         self._memo: dict[str, str] = {}
+        self._memo_chars = 0
         self._names: set[str] = set()
         """Names that hold nothing."""
         self._reads_together = all(isinstance(one, Shipped) for one in self._detectors)
@@ -58,6 +60,7 @@ class Scrubber:
     def forget(self) -> None:
         """Values were erased: what was read before is read anew."""
         self._memo.clear()
+        self._memo_chars = 0
         self._contents.clear()
         self.vault.forget()
 
@@ -70,8 +73,10 @@ class Scrubber:
             return known
         done = self._replaced(text, 0)
         if len(text) <= MEMO_CHARS:
-            if len(self._memo) >= MEMO_MAX:
+            self._memo_chars += len(text)
+            if len(self._memo) >= MEMO_MAX or self._memo_chars > MEMO_CHARS_ALL:
                 self._memo.clear()
+                self._memo_chars = len(text)
             self._memo[text] = done
         return done
 
