@@ -134,6 +134,15 @@ class Hand:
         option.first.click()
         return self.inspector
 
+    def tab_to(self, name: str, *, presses_max: int = 120) -> None:
+        """Press Tab until what is called so has the focus."""
+        for _ in range(presses_max):
+            self.page.keyboard.press("Tab")
+            focused = self.page.locator(":focus")
+            if focused.count() and f'"{name}"' in focused.aria_snapshot().splitlines()[0]:
+                return
+        raise AssertionError(f"{name} cannot be reached by Tab")
+
     @property
     def inspector(self) -> Locator:
         return self.page.get_by_role("complementary", name="Inspector")

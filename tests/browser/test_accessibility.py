@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from artelier.server.users import Users, password_hash
 from tests.browser.axe import Audit
 from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import FIGURES, GOAL, Hand
+from tests.browser.inside import inside, offline
 from tests.browser.served import Served
 
 pytestmark = pytest.mark.slow
 
 SCREENS = (
-    "Canvas", "Chat", "World", "Artifacts", "Runs", "Memory", "Skills", "Market", "Costs",
-    "Settings",
+    "Canvas", "Chat", "World", "Artifacts", "Runs", "Memory", "Skills", "Schedules", "Market",
+    "Costs", "Settings",
 )  # fmt: skip
 TABS = ("Live stream", "Context", "Decisions", "Ledger", "Timeline")
 
@@ -76,7 +79,9 @@ def test_a_phone_gets_lists_and_no_screen_is_too_wide(
     page.get_by_role("button", name="Open the console").click()
     expect(hand.console.get_by_role("tab", name="Live stream")).to_be_visible()
     audit.look("console on a phone")
-    page.get_by_role("button", name="Close the console").click()
+    expect(main.get_by_text("Analyst").first).not_to_be_in_viewport()
+    hand.go("Overview")
+    expect(hand.console.get_by_role("tab", name="Live stream")).to_have_count(0)
     main.get_by_text("Analyst").first.click()
     expect(hand.inspector).to_be_visible()
     audit.look("inspector on a phone")
@@ -85,45 +90,67 @@ def test_a_phone_gets_lists_and_no_screen_is_too_wide(
     audit.verdict()
 
 
+def test_who_signs_in_by_password_is_told_what_went_wrong(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    ada = {"name": "ada", "role": "operator", "tenants": ["default"]}
+    users = Users.parse({"users": [{**ada, "password": password_hash("correct horse")}]})
+    with inside(tmp_path, offline(), users=users) as server:
+        page = sign_in(server.address)
+        hand, audit = Hand(page), Audit(page)
+        expect(page.get_by_role("textbox", name="Name")).to_be_visible()
+        audit.look("sign in")
+        shot(page, "sign-in")
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+        hand.tab_to("Name")
+        page.keyboard.type("ada")
+        page.keyboard.press("Tab")
+        page.keyboard.type("wrong horse")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).not_to_be_empty()
+        audit.look("a wrong password, on a phone")
+        shot(page, "phone-sign-in")
+
+        page.get_by_role("textbox", name="Password").fill("correct horse")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
+        hand.go("Settings")
+        expect(page.get_by_role("main")).to_contain_text("ada")
+        audit.look("settings of who signed in")
+        audit.verdict()
+
+
 def test_a_goal_needs_no_pointer(served: Served, sign_in: SignIn, shot: Shot) -> None:
     page = sign_in(served.start())
     hand, audit = Hand(page), Audit(page)
     expect(page.get_by_text("Nobody works yet")).to_be_visible()
     audit.look("nothing there yet")
 
-    _tab_to(page, "Goal")
+    hand.tab_to("Goal")
     page.keyboard.type(GOAL)
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Plan")
     expect(dialog.get_by_role("button", name="Launch")).to_be_enabled()
     audit.look("plan")
-    _tab_to(page, "Launch")
+    hand.tab_to("Launch")
     page.keyboard.press("Enter")
     expect(dialog).to_be_hidden()
     expect(hand.node("Task", "report")).to_have_accessible_name(re.compile("done"))
 
     mission = hand.mission()
     made = hand.title(hand.get("tasks", f"{mission}/report")["outputs"][0])
-    _tab_to(page, "Find on the canvas")
+    hand.tab_to("Find on the canvas")
     page.keyboard.type(made[:30])
     expect(page.get_by_role("listbox", name="Found").get_by_role("option").first).to_be_visible()
     page.keyboard.press("Enter")
     expect(hand.inspector).to_contain_text(FIGURES[0])
 
-    _tab_to(page, "Live stream")
+    hand.tab_to("Live stream")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     expect(hand.console.get_by_role("tab", name="Decisions")).to_be_focused()
     expect(hand.console.get_by_role("tabpanel", name="Decisions")).to_contain_text("use_tool")
     shot(page, "keyboard")
     audit.verdict()
-
-
-def _tab_to(page: Page, name: str, *, presses_max: int = 120) -> None:
-    """Press Tab until what is called so has the focus."""
-    for _ in range(presses_max):
-        page.keyboard.press("Tab")
-        focused = page.locator(":focus")
-        if focused.count() and focused.aria_snapshot().splitlines()[0].find(f'"{name}"') >= 0:
-            return
-    raise AssertionError(f"{name} cannot be reached by Tab")
