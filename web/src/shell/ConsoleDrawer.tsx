@@ -29,6 +29,7 @@ export function ConsoleDrawer() {
       aria-label="Console"
       className={cx("bg-panel", isPhone && isOpen ? "flex min-h-0 flex-1 flex-col" : "shrink-0")}
     >
+      {isOpen && isPhone && <h1 className="sr-only">Console</h1>}
       {isOpen && !isPhone && (
         <Resizer
           label="Height of the console"
