@@ -8,7 +8,7 @@ it is the tool's `compensate`. `compensating.py` is the door for runs that have 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -17,7 +17,7 @@ import msgspec
 
 from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import dispatcher_of
+from artelier.kernel.ancestry import dispatcher_of, key_of, lineage
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.failures import raise_recorded, words
 from artelier.kernel.personal import wants_values
@@ -77,8 +77,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     tool: str
     why: str
-    """`no_compensate`, `no_tool` or `unknown_outcome`."""
+    """`no_compensate`, `no_tool`, `unknown_outcome`, or `erased`: nobody knows any more what it was."""
     run: str = ""
+    """The run that has it, if it is another one; with those between, `child:grandchild`."""
 
     @property
     def name(self) -> str:
@@ -178,12 +179,15 @@ async def planned(
     taken = {call.key for call in calls if call.stream == row["id"]}
     found: list[tuple[int, Item]] = []
     kept: list[tuple[int, Kept]] = []
+    is_erased = bool(calls) and await _is_erased(services, tenant, run_id)
     for call in calls:
         name = "" if call.stream == row["id"] else runs[call.stream]
         tried = attempts[runs[call.stream], call.key]
         if call.request.undoes or call.position < since or any(map(_has_undone, tried)):
             continue
-        if (why := _stays(call, await _tool_of(services, tenant, call, tools))) is not None:
+        why = _stays(call, await _tool_of(services, tenant, call, tools))
+        if why is not None or is_erased:
+            why = "erased" if why is None else why
             if why:
                 stays = Kept(key=call.key, tool=call.request.name, why=why, run=name)
                 kept.append((call.position, stays))
@@ -197,7 +201,10 @@ async def planned(
             item = msgspec.structs.replace(item, owner="" if owner == run_id else owner)
         found.append((call.position, item))
     for at, child in await _children(services, tenant, run_id, tools, since, depth):
-        found.append((at, child))
+        if isinstance(child, Item):
+            found.append((at, child))
+        else:
+            kept.append((at, child))
     found.sort(key=lambda one: -one[0])
     kept.sort(key=lambda one: -one[0])
     return Plan(
@@ -205,6 +212,15 @@ async def planned(
         not_undone=tuple(one for _, one in kept),
         since=since,
     )
+
+
+async def _is_erased(services: Services, tenant: str, run_id: str) -> bool:
+    """Whether what a run has stored is gone, and with it what its calls were given."""
+    try:
+        await key_of(services, await lineage(services, tenant, run_id))
+    except Erased:
+        return True
+    return False
 
 
 async def _owned(services: Services, tenant: str, row: Mapping[str, Any]) -> dict[int, str]:
@@ -324,19 +340,17 @@ def _undo_key(key: str, run: str, tried: list[_Call], taken: set[str]) -> str:
 
 async def _children(
     services: Services, tenant: str, run_id: str, tools: Mapping[str, ToolPort], since: int, depth: int
-) -> list[tuple[int, Item]]:  # fmt: skip
-    """Children that have something to undo, each where the newest of it stands."""
+) -> list[tuple[int, Item | Kept]]:  # fmt: skip
+    """Children that have something to undo, each where the newest of it stands; of others, what stays."""
     rows = await services.store.query(
         "SELECT run, id, status FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
     )
-    found: list[tuple[int, Item]] = []
+    found: list[tuple[int, Item | Kept]] = []
     for child, stream, status in rows:
         if depth >= DEPTH_MAX:
             raise Conflict(f"run {run_id!r} has more generations below it than can be undone")
         plan = await planned(services, tenant, child, tools, since=since, depth=depth + 1)
-        if not plan.items:
-            continue
-        if status not in ("completed", "failed", "cancelled"):
+        if plan.items and status not in ("completed", "failed", "cancelled"):
             raise Conflict(
                 f"run {child!r} has not ended, and what it has done cannot be undone yet",
                 got=status, hint="Let it end, or cancel it.",
@@ -346,8 +360,17 @@ async def _children(
             " AND e.seq = s.completed WHERE s.run = ? AND s.kind <> 'undo'",
             (stream,),
         )
-        found.append((newest[0][0] or 0, Item(child=child)))
+        at = newest[0][0] or 0
+        found += [(at, Item(child=child))] if plan.items else _below(child, plan, at)
     return found
+
+
+def _below(child: str, plan: Plan, at: int) -> list[tuple[int, Item | Kept]]:
+    """What stays of a child, as its parent tells it."""
+    return [
+        (at, msgspec.structs.replace(one, run=f"{child}:{one.run}" if one.run else child))
+        for one in plan.not_undone
+    ]
 
 
 # Carrying it out
@@ -395,9 +418,9 @@ async def _carry_out(
             kept += [f"{item.child}:{name}" for name in below.not_undone]
         else:
             result = await _undo(core, item)
-            if result.is_error:
+            if result.is_error and _code(result) != Erased.code:
                 raise _failed(core, item, result, undone)
-            undone.append(item.name)
+            (kept if result.is_error else undone).append(item.name)
     return Compensated(run_id=core.run_id, undone=tuple(undone), not_undone=tuple(kept))
 
 
@@ -405,29 +428,40 @@ async def _undo(core: RunCore, item: Item) -> ToolResult:
     tool = core.tools.get(item.tool)
     undo = compensate_of(tool) if tool is not None else None
     port: ToolPort | None = None
+    arguments = await core.load_json(item.arguments)
+    gone: Sequence[str] = ()
     if tool is not None and undo is not None:
         result = await core.load_json(item.result)
         if core.pii is not None and wants_values(tool.grant or ""):
+            gone = core.pii.forgotten([arguments, result])
             result = core.pii.restored(result)
         port = Undoing(tool, undo, result)
     if item.owner or item.run:
         core.owners[item.undo] = item.owner or item.run
     asked = ToolAsk(
-        name=item.tool, arguments=await core.load_json(item.arguments),
-        undo=Undo(step=item.key, port=port, run_id=item.run),
+        name=item.tool, arguments=arguments,
+        undo=Undo(step=item.key, port=port, run_id=item.run, gone=tuple(gone)),
     )  # fmt: skip
     return await undo_step(core, asked, item.undo)
 
 
 def _failed(core: RunCore, item: Item, result: ToolResult, undone: list[str]) -> CompensationFailed:
-    value = cast(dict[str, Any], result.value)  # of a tool's error
-    said: dict[str, Any] = value.get("error", {})
+    said = _said(result)
     return CompensationFailed(
         f"step {item.name} of {core.run_id} was not undone: {str(said.get('message'))[:500]}",
         got=str(said.get("code", "error")),
         hint=f"What came after it is undone. Try again: `artelier runs compensate {core.run_id}`.",
         run=core.run_id, step=item.name, undone=tuple(undone),
     )  # fmt: skip
+
+
+def _said(result: ToolResult) -> dict[str, Any]:
+    """What a tool's error says."""
+    return cast(dict[str, Any], result.value).get("error", {})
+
+
+def _code(result: ToolResult) -> str:
+    return str(_said(result).get("code", ""))
 
 
 async def _undo_child(
@@ -451,6 +485,12 @@ async def _undo_child(
             core.services, core.tenant, item.child, tools=core.tools, since=plan.since,
             note=plan.note, by=core.writer.name, on_wait=core.on_wait, store_result=core.store_result,
         )  # fmt: skip
+    except Erased:  # since the plan was made
+        left = await planned(
+            core.services, core.tenant.id, item.child, core.tools, since=plan.since
+        )
+        kept = tuple(one.name for one in left.not_undone)
+        below = Compensated(run_id=item.child, undone=(), not_undone=kept)
     except CompensationFailed as error:
         if not asked:
             ref, blobs = core.keep_json(words(error))

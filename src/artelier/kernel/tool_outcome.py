@@ -37,6 +37,8 @@ class Undo:
     """Undoes it when it is called; None if the tool cannot be undone here any more."""
     run_id: str = ""
     """The run that has the step, if it is another one."""
+    gone: tuple[str, ...] = ()
+    """Placeholders of what the call was given or gave, whose values were erased since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import msgspec
 
 from artelier.errors import (
     ArtelierError,
+    Erased,
     Exhausted,
     NotGranted,
     ReplayMismatch,
@@ -169,6 +170,11 @@ def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPo
             f"a call of {ask.name!r} cannot be undone here",
             expected="a tool of that name with `compensate`", got="none is registered",
         )  # fmt: skip
+    if ask.undo is not None and ask.undo.gone:
+        raise Erased(
+            f"what step {ask.undo.step} was given, or gave, was erased, and cannot be undone any more",
+            got=", ".join(ask.undo.gone[:5]),
+        )
     if tool is None:
         names = ", ".join(sorted(core.tools)) or "none"
         raise ToolFailed(f"there is no tool {ask.name[:80]!r}", expected=f"one of: {names[:1000]}")
