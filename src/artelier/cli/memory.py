@@ -161,8 +161,12 @@ async def search(
 
     Core memory, the scratchpad and long-term memory; each hit says where it stands.
     """
+    from artelier.memory.paying import paid_by_person
+
     async with call.kernel() as kernel:
-        found = await (await _of(call, kernel, agent)).search(query, limit)
+        memory = await _of(call, kernel, agent)
+        with paid_by_person(kernel.for_tenant(call.tenant)):
+            found = await memory.search(query, limit)
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": None})
         return

@@ -57,6 +57,8 @@ class ModelCall:
     timeout_s: float | None = None
     aside: tuple[StreamAppend, ...] = ()
     """Events of other streams for the batch of the request."""
+    port: ModelPort | None = None
+    """Who answers, for a call that no registered model does, such as that of an embedder."""
 
 
 async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:
@@ -67,6 +69,12 @@ async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> Mode
         return ready if isinstance(ready, ModelResult) else await answered(core, ready)
     finally:
         core.end(parent)
+
+
+async def exact_model_step(core: RunCore, call: ModelCall, *, key: str) -> ModelResult:
+    """A model step under its full key, of whoever has a step at work. Errors: see `Run.step_model`."""
+    ready = await _prepare(core, call, key)
+    return ready if isinstance(ready, ModelResult) else await answered(core, ready)
 
 
 async def stream_step(
@@ -101,7 +109,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     recorded = await core.recorded(key, "model")
     if recorded is not None and recorded.inherited and recorded.outcome is None:
         recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
-    if core.model_override and (recorded is None or not recorded.inherited):
+    overrides = core.model_override and call.port is None
+    if overrides and (recorded is None or not recorded.inherited):
         call = replace(call, model=core.model_override)
     schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
@@ -112,7 +121,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     else:
         await core.boundary()
         note_tools(core)
-        name, port = _granted_model(core, call.model)
+        name, port = _granted_model(core, call.model, call.port)
         if recorded is None or recorded.status == "open":
             prompt = await settle_numbers(core, prompt)
     params = dict(call.params)
@@ -149,8 +158,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     )  # fmt: skip
 
 
-def _granted_model(core: RunCore, asked: str) -> tuple[str, ModelPort]:
-    """Canonical name and port of a model that may be called.
+def _granted_model(core: RunCore, asked: str, own: ModelPort | None) -> tuple[str, ModelPort]:
+    """Canonical name and port of a model that may be called; `own` stands in for a registered one.
 
     Errors: `NotGranted`, before anybody looks for its key; `UnknownModel`, `MissingKey`.
     """
@@ -161,7 +170,7 @@ def _granted_model(core: RunCore, asked: str) -> tuple[str, ModelPort]:
             expected=", ".join(core.policy.models or ()) or "no model at all",
             hint="The list is Policy(models=...), or `allow` under [model] in artelier.toml.",
         )
-    name, port = core.services.model(asked)
+    name, port = (name, own) if own is not None else core.services.model(asked)
     if not core.may_use_model(name):
         raise NotGranted(
             f"model {name!r} is not granted to this run", expected=", ".join(core.grants)

@@ -12,11 +12,13 @@ from artelier.kernel import events as ev
 from artelier.kernel import tool_span
 from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.core import RunCore
+from artelier.kernel.embedding import RunPayer
 from artelier.kernel.history import question_key
 from artelier.kernel.services import LEASE_TTL_US
 from artelier.kernel.waits import approve
 from artelier.ledger import Count, Posting
 from artelier.money import USD
+from artelier.ports.embedder import paid_by
 from artelier.ports.tool import Answer, ToolContext, ToolPort
 
 SPEND_FIRST = (
@@ -41,7 +43,7 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
         context = context_of(core, tool, key, beat)
         wait_s = core.policy.backoff_s * 2 ** (attempt - 1)
         try:
-            with core.flight(harmless=not once):
+            with core.flight(harmless=not once), paid_by(RunPayer(core, key, beat.asking)):
                 async with core.within(tool.timeout_s) as beat.limit:
                     if tool.heartbeat_timeout_s is None:
                         return await tool.call(arguments, context)

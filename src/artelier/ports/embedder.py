@@ -1,8 +1,10 @@
-"""The port of embedders: texts in, one vector of fixed length for each out."""
+"""The port of embedders: texts in, one vector of fixed length for each out; and who pays for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors whose dot product says how near their meanings are."""
+    """Turns texts into vectors whose dot product says how near their meanings are.
+
+    One that asks a provider calls `payer()` first, and asks through it if there is one.
+    """
 
     @property
     def name(self) -> str:
@@ -33,3 +38,39 @@ class Embedder(Protocol):
         Errors: `InvalidRequest` for a text without a visible character.
         """
         ...
+
+
+Ask: TypeAlias = Callable[[Sequence[str]], Awaitable[tuple[Sequence[Sequence[float]], int]]]
+"""One request to a provider, never repeated by itself: vectors of texts, and the tokens that it counted."""
+
+
+class Payer(Protocol):
+    """Where embedders that cost money are allowed, timed, paid for and recorded."""
+
+    async def vectors(
+        self, model: str, texts: Sequence[str], ask: Ask
+    ) -> Sequence[Sequence[float]]:
+        """What `ask` answers, or what was recorded of it.
+
+        Errors: those of a model call: `NotGranted`, `PriceUnknown`, `LimitReached`, the provider's; the run's
+        own when its budget or its time is up.
+        """
+        ...
+
+
+_PAYER: ContextVar[Payer | None] = ContextVar("payer", default=None)
+
+
+def payer() -> Payer | None:
+    """Who pays for what is asked here; None in a program that asks on its own account."""
+    return _PAYER.get()
+
+
+@contextmanager
+def paid_by(who: Payer) -> Generator[None]:
+    """Have `who` pay for the embedders that are asked inside."""
+    token = _PAYER.set(who)
+    try:
+        yield
+    finally:
+        _PAYER.reset(token)

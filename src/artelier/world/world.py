@@ -20,8 +20,10 @@ from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_space
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
+from artelier.memory.paying import DeskPayer
 from artelier.money import SCRIP
 from artelier.operations.saving import register_profiles
+from artelier.ports.embedder import paid_by
 from artelier.world import events as ev
 from artelier.world.agent import AgentRow, check_agent_id, is_agents_own
 from artelier.world.config import WorldConfig, read_config
@@ -243,8 +245,12 @@ class World:
     async def _tick(self) -> Passed:
         scene = await self._scene()
         cast = self._cast_now()
+        payer = DeskPayer(self.host, f"embedding:{self.id}/t{scene.tick}", asks_again=True)
         try:
-            passed, head = await pass_tick(scene, cast, self.host.services.store, head=self._head)
+            with paid_by(payer):
+                passed, head = await pass_tick(
+                    scene, cast, self.host.services.store, head=self._head
+                )
         except BaseException:
             await cast.runs.close()  # opened anew, they know what was asked in the tick that failed
             raise

@@ -16,6 +16,8 @@ from artelier.errors import (
     ProviderUnavailable,
     RateLimited,
 )
+from artelier.ports.embedder import payer
+from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAIError
@@ -36,7 +38,10 @@ RETRIES = 2
 
 
 class ProviderEmbedder:
-    """Embeds over the network; one request for up to 256 texts, retried twice."""
+    """Embeds over the network; one request for up to 256 texts.
+
+    In a step of a run it is that run's call: allowed, timed, paid for and tried again as any other.
+    """
 
     def __init__(
         self,
@@ -59,30 +64,36 @@ class ProviderEmbedder:
 
         Errors: `MissingKey`; `InvalidRequest` for an empty text; `RateLimited`, `ProviderUnavailable` and
                 `ModelTimeout` (a retry may help); `ModelRefusedCall`; `ModelReplyBroken` for an answer
-                that is not one vector of the known length for each text.
+                that is not one vector of the known length for each text; those of who pays.
         """
         for text in texts:
             if not text.strip():
                 raise InvalidRequest("an empty text has no vector", got=repr(text[:20]))
         vectors: list[Vector] = []
-        if not texts:
-            return vectors
-        # One client for each call: its connections belong to the event loop that opened them.
-        async with self._client() as client:
-            for start in range(0, len(texts), BATCH):
-                vectors += await self._batch(client, texts[start : start + BATCH])
+        who = payer()
+        for start in range(0, len(texts), BATCH):
+            batch = [text[:TEXT_CHARS_MAX] for text in texts[start : start + BATCH]]
+            if who is None:
+                rows, _ = await self._asked(batch, retries=RETRIES)
+            else:
+                rows = await who.vectors(self.name, batch, self._asked)
+            vectors += [self._checked(row) for row in rows]
         return vectors
 
-    async def _batch(self, client: AsyncOpenAI, texts: Sequence[str]) -> list[Vector]:
+    async def _asked(
+        self, texts: Sequence[str], *, retries: int = 0
+    ) -> tuple[list[list[float]], int]:
+        """One request: what the server sent for each text, and the tokens that it counted."""
         import openai
 
         try:
-            answer = await client.embeddings.create(
-                model=self._model,
-                input=[text[:TEXT_CHARS_MAX] for text in texts],
-                encoding_format="float",
-            )
+            # One client for each: its connections belong to the event loop that opened them.
+            async with self._client(retries) as client:
+                answer = await client.embeddings.create(
+                    model=self._model, input=list(texts), encoding_format="float"
+                )
             rows = {item.index: item.embedding for item in answer.data}
+            tokens = _tokens(answer, texts)
         except openai.OpenAIError as error:
             raise _failure(error, self.name) from error
         # What a server sends has the shape of the protocol or any other.
@@ -90,7 +101,10 @@ class ProviderEmbedder:
             raise self._broken(type(error).__name__) from error
         if sorted(rows) != list(range(len(texts))):
             raise self._broken(f"{len(rows)} vectors for {len(texts)} texts")
-        return [self._checked(rows[place]) for place in range(len(texts))]
+        found = [rows[place] for place in range(len(texts))]
+        for row in found:
+            self._checked(row)  # before anybody records or pays for it
+        return found, tokens
 
     def _checked(self, numbers: Sequence[float]) -> Vector:
         import numpy as np
@@ -113,7 +127,7 @@ class ProviderEmbedder:
             f"{self.name} did not answer with vectors", expected=expected, got=got
         )
 
-    def _client(self) -> AsyncOpenAI:
+    def _client(self, retries: int) -> AsyncOpenAI:
         try:
             from openai import AsyncOpenAI
         except ImportError as error:
@@ -130,8 +144,16 @@ class ProviderEmbedder:
                 hint="Set it, or use the embedder hashing, which needs none.",
             )  # fmt: skip
         return AsyncOpenAI(
-            api_key=key or NO_KEY, base_url=base_url, timeout=self._timeout_s, max_retries=RETRIES
+            api_key=key or NO_KEY, base_url=base_url, timeout=self._timeout_s, max_retries=retries
         )
+
+
+def _tokens(answer: object, texts: Sequence[str]) -> int:
+    """What a server has counted; of one that counts nothing, an estimate."""
+    told = getattr(getattr(answer, "usage", None), "prompt_tokens", None)
+    if isinstance(told, int) and not isinstance(told, bool):
+        return told
+    return sum(estimate_tokens(text.encode()) for text in texts)
 
 
 def _failure(error: OpenAIError, name: str) -> ArtelierError:

@@ -8,6 +8,7 @@ from fastapi import Query
 
 from artelier.ids import fresh_secret
 from artelier.memory import LogMemory, LogMemoryStore
+from artelier.memory.paying import paid_by_person
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.wire import memory as wire
@@ -68,7 +69,9 @@ async def search(
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
 ) -> Page[wire.Hit]:
     """The best hits in blocks and entries, best first."""
-    found = await (await _of(desk, agent)).search(q, limit)
+    memory = await _of(desk, agent)
+    with paid_by_person(desk):
+        found = await memory.search(q, limit)
     return Page[wire.Hit].model_validate({"items": found})
 
 
@@ -88,10 +91,12 @@ async def changes(
 @router.post("/{agent}/entries", status_code=201, operation_id="memory_remember")
 async def remember(desk: Desk, actor: Actor, agent: str, body: wire.EntryNew) -> wire.MemoryEntry:
     """Have an agent remember something; what it knows already is not kept twice."""
-    entry = await (await _of(desk, agent)).remember(
-        body.text, tags=body.tags, importance=body.importance, speaker=body.speaker,
-        date=body.date, key=_key(), by=actor,
-    )  # fmt: skip
+    memory = await _of(desk, agent)
+    with paid_by_person(desk):
+        entry = await memory.remember(
+            body.text, tags=body.tags, importance=body.importance, speaker=body.speaker,
+            date=body.date, key=_key(), by=actor,
+        )  # fmt: skip
     return wire.MemoryEntry.model_validate(entry)
 
 
