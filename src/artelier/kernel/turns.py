@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,6 +26,9 @@ POLL_S = 1.0
 """How often a waiting call looks again: what another process gives back comes unannounced."""
 
 WAITING_MAX = 100_000
+
+RANKS_MAX = 10_000
+"""Runs whose newest rank is remembered, before a look at which of them still decide anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +53,29 @@ class Place:
     turn: asyncio.Future[Turn] = field(default_factory=asyncio.Future["Turn"])
 
 
+class Crowd:
+    """How many wait."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.runs = Counter(tenant for tenant, _ in {(one.tenant, one.run_id) for one in places})
+        """By tenant."""
+        self.tenants = len(self.runs)
+
+
 class FairOrder:
-    """Who is next. Ranks are virtual times: one unit is one call."""
+    """Who is next. Ranks are virtual times: one unit is one call of each that waits."""
 
     def __init__(self) -> None:
         self._now = 0.0
         self._ends: dict[str, float] = {}
         self._now_of: dict[str, float] = {}
         self._ends_of: dict[tuple[str, str], float] = {}
+        self._ranks_max = RANKS_MAX
+
+    @property
+    def remembered(self) -> int:
+        """Runs whose newest rank is known."""
+        return len(self._ends_of)
 
     def rank(self, place: Place) -> None:
         """Give a new place its rank."""
@@ -65,11 +84,25 @@ class FairOrder:
         place.run_rank = max(self._now_of.get(tenant, 0.0), self._ends_of.get(run, 0.0))
         self._ends[tenant] = place.tenant_rank + 1
         self._ends_of[run] = place.run_rank + 1
+        if len(self._ends_of) > self._ranks_max:
+            self._forget()
 
-    def served(self, place: Place) -> None:
-        """Time moves on with those that are served."""
-        self._now = max(self._now, place.tenant_rank)
-        self._now_of[place.tenant] = max(self._now_of.get(place.tenant, 0.0), place.run_rank)
+    def _forget(self) -> None:
+        """Ranks that time has passed decide nothing any more; a queue may never become empty."""
+        self._ends = {tenant: end for tenant, end in self._ends.items() if end > self._now}
+        self._ends_of = {
+            run: end for run, end in self._ends_of.items() if end > self._now_of.get(run[0], 0.0)
+        }
+        self._ranks_max = max(RANKS_MAX, 2 * len(self._ends_of))
+
+    def served(self, place: Place, crowd: Crowd) -> None:
+        """Time moves on by one when each that waits was served once, tenants among tenants, runs among runs.
+
+        So whoever comes a round later stands behind those who wait, however many come.
+        """
+        now, tenant = self._now_of.get(place.tenant, 0.0), place.tenant
+        self._now = max(self._now, place.tenant_rank) + 1 / crowd.tenants
+        self._now_of[tenant] = max(now, place.run_rank) + 1 / crowd.runs[tenant]
 
     @staticmethod
     def ordered(places: Sequence[Place]) -> list[Place]:
@@ -144,7 +177,7 @@ class Queue:
     async def _pass(self) -> float:
         """Serve all whose turn it is; seconds until it can be somebody else's."""
         order = FairOrder.ordered(tuple(self._places.values()))
-        asked = [Asked(place.claims, place.since_us) for place in order]
+        asked, crowd = [Asked(place.claims, place.since_us) for place in order], Crowd(order)
         answers = await self._store.take_turns(
             asked, now_us=self._clock.now_us(), holder=self._holder
         )
@@ -157,7 +190,7 @@ class Queue:
             if place.turn.done() or self._places.pop(place.number, None) is None:
                 change(self._store, turn)  # its run was stopped while the store decided
                 continue
-            self._order.served(place)
+            self._order.served(place, crowd)
             place.turn.set_result(turn)
         return wait_us / 1_000_000
 
