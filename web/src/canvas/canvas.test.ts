@@ -270,7 +270,7 @@ test("a window of another size keeps the middle that somebody chose, and never s
   const chosen = { x: 900, y: 40, zoom: 1 };
 
   const kept = resized(fitted(all, wide), wide, narrow, all);
-  expect(centre(seenAt(kept, narrow))).toEqual(centre(all));
+  expect(centre(seenAt(kept, narrow))).toEqual(centre(seenAt(fitted(all, wide), wide)));
   expect(resized(chosen, wide, narrow, null)).toEqual({ x: 375, y: 40, zoom: 1 });
 
   const rescued = resized({ x: 1400, y: 40, zoom: 1 }, wide, narrow, all);
@@ -292,6 +292,15 @@ test("a card says in words why its task did not get done", () => {
   expect(why("task.ended", { status: "failed", reason: "stuck" })).toBe(
     "failed: decided the same again and again",
   );
+});
+
+test("what is fitted is seen whole, and the search covers none of it", () => {
+  const tall: Box = { x: -50, y: 20, width: 300, height: 900 };
+  const { x, y, zoom } = fitted(tall, { width: 980, height: 500 });
+
+  expect(y + tall.y * zoom).toBeGreaterThan(36);
+  expect(y + (tall.y + tall.height) * zoom).toBeLessThan(500);
+  expect(x + (tall.x + tall.width / 2) * zoom).toBeCloseTo(490);
 });
 
 test("a node that is wanted is put into view once, as soon as it is there", () => {

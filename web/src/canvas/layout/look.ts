@@ -4,6 +4,8 @@ import { type Box, grown } from "./box";
 export const ZOOM_MIN = 0.04;
 export const ZOOM_MAX = 2;
 const FIT_ZOOM_MAX = 1;
+/** Of the window's top: there the search lies over the plane. */
+const HEAD_PX = 36;
 
 interface Size {
   readonly width: number;
@@ -15,14 +17,16 @@ export function seenAt({ x, y, zoom }: Viewport, { width, height }: Size): Box {
   return { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom };
 }
 
-/** From where all of a box is seen, as near as that allows. */
+/** From where all of a box is seen, as near as that allows, and nothing of it below the search. */
 export function fitted(box: Box, { width, height }: Size): Viewport {
   const room = grown(box, 40);
-  const zoom = Math.max(ZOOM_MIN, Math.min(FIT_ZOOM_MAX, width / room.width, height / room.height));
+  const head = Math.min(HEAD_PX, height / 5);
+  const free = height - head;
+  const zoom = Math.max(ZOOM_MIN, Math.min(FIT_ZOOM_MAX, width / room.width, free / room.height));
   return {
     zoom,
     x: width / 2 - (room.x + room.width / 2) * zoom,
-    y: height / 2 - (room.y + room.height / 2) * zoom,
+    y: head + free / 2 - (room.y + room.height / 2) * zoom,
   };
 }
 
