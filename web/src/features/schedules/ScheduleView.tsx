@@ -76,7 +76,7 @@ export function ScheduleView({ id }: { readonly id: string }) {
 function FiringLine({ firing }: { readonly firing: Firing }) {
   return (
     <>
-      <span className="num min-w-0 flex-1 truncate">
+      <span className="num min-w-0 flex-1 truncate max-tablet:basis-full">
         {firing.is_begun ? (
           <Link to={href("runs", firing.run_id)} className="text-accent underline">
             {firing.run_id}
