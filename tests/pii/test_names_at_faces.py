@@ -6,14 +6,15 @@ import asyncio
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from artelier import Kernel
+from artelier import Kernel, Run, RunSuspended
 from artelier.errors import InvalidRequest
 from artelier.pii.placeholder import placeholders_in
 from tests.cli.conftest import Shell, shell
-from tests.kernel.stage import play, user
+from tests.kernel.stage import play
 from tests.pii.test_names import ACME, EMAIL, IBAN, assert_clean, assert_nowhere, opened
 from tests.server.test_personal import guarded
 
@@ -100,29 +101,46 @@ def test_a_file_whose_names_hold_a_value_is_not_imported(tmp_path: Path) -> None
 
 def test_runs_of_before_go_on_although_their_names_hold_a_value(tmp_path: Path) -> None:
     """What was stored before it was turned on stays as it is; nothing new is called like that."""
+    run_id, other = f"of/{IBAN}", "bo@example.net"
+
+    async def code(run: Run) -> Any:
+        first = await run.step("one", lambda: 1, key=f"for {EMAIL}")
+        given = await run.wait_for(EMAIL)
+        version = await run.version(EMAIL)
+        return [first, given, version]
 
     async def begins(kernel: Kernel) -> None:
-        async with kernel.for_tenant("acme").run("r") as run:
-            await run.step("one", lambda: 1, key=f"for {EMAIL}")
-            raise asyncio.CancelledError
+        with pytest.raises(RunSuspended):
+            async with kernel.for_tenant("acme").run(run_id, on_wait="suspend") as run:
+                await code(run)
+        mine = kernel.for_tenant("acme").as_principal("user:kim").artifacts
+        await mine.write(f"letters/{IBAN}", content="hello", kind="document")
 
     async def goes_on(kernel: Kernel) -> None:
         desk = kernel.for_tenant("acme")
-        async with desk.run("r") as run:
+        with pytest.raises(InvalidRequest):
+            await desk.signal(run_id, other, 2)
+        await desk.pause(run_id)
+        await desk.resume(run_id)
+        async with desk.run(run_id, on_wait="suspend") as run:
+            with pytest.raises(RunSuspended):
+                await code(run)
             with pytest.raises(InvalidRequest):
-                await run.step("one", lambda: 1, key=f"for {EMAIL}")
-            said = await run.step_model(model="m", messages=[user("hi")])
-            run.finish(said.text)
-        assert (await desk.show("r"))["status"] == "completed"
+                await run.step("one", lambda: 1, key=f"for {other}")
+        await desk.fork(run_id, new_id="another")
+        await desk.cancel("another")
+        mine = desk.as_principal("user:kim").artifacts
+        await mine.write(f"letters/{IBAN}", content="hello again")
+        with pytest.raises(InvalidRequest):
+            await mine.write(f"letters/{IBAN}/{other}", content="x", kind="document")
+        await desk.erase(by=other)
 
-    with (
-        Kernel.open(tmp_path / "s.db", environ={}) as kernel,
-        pytest.raises(asyncio.CancelledError),
-    ):
+    with Kernel.open(tmp_path / "s.db", environ={}) as kernel:
         play(begins(kernel))
     with opened(tmp_path) as kernel:
         play(goes_on(kernel))
         assert kernel.verify().ok
+    assert other.encode() not in (tmp_path / "s.db").read_bytes()
 
 
 def test_refusals_as_json_have_the_one_shape(shell: Shell) -> None:

@@ -134,6 +134,15 @@ _KNOWN = (
 """What a file says that an imported run has received proves nothing here."""
 
 
+_SAID = (
+    "WITH RECURSIVE family(run) AS (SELECT ?1 UNION"
+    " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
+    " WHERE r.tenant = ?2 AND coalesce(r.parent, r.origin) IS NOT NULL)"
+    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?2"
+    " JOIN events e ON e.stream = r.id WHERE instr(e.data, ?3) > 0 LIMIT 1"
+)
+
+
 class Personal:
     """One run's door for personal data."""
 
@@ -152,8 +161,14 @@ class Personal:
         return self._scrubber.content(content)
 
     def check_name(self, name: str) -> None:
-        """Errors: `InvalidRequest` if a name that events repeat holds personal data."""
-        self._scrubber.check_names((name,))
+        """Errors: `InvalidRequest` if a name holds personal data, and is new in this run."""
+        self._scrubber.check_names((name,), stands=self._stands)
+
+    def _stands(self, name: str) -> bool:
+        """Whether the run, or one that it comes from, has said this. Cost: a scan of their events."""
+        said = msgspec.json.encode(name).decode()
+        core = self._core
+        return bool(core.store.look(_SAID, (core.run_id, core.tenant.id, said)))
 
     def named(self, name: str) -> str:
         """A name that was made up, with placeholders for what it tells of a person."""

@@ -25,6 +25,11 @@ from artelier.pii.scrubber import Scrubber
 from artelier.pii.vault import PATTERNS_SQL, Vault
 from artelier.ports.pii import Detector
 
+_IDS_SQL = (
+    "SELECT id FROM (SELECT substr(name, instr(name, ':') + 1) AS id FROM streams WHERE tenant = ?)"
+    " WHERE length(id) > 3 AND instr(?, id) > 0 ORDER BY length(id) DESC LIMIT 100"
+)
+
 
 class PersonalData:
     """Scrubbers of the tenants of a store. Every blob passes one before it is named, every batch before it
@@ -42,6 +47,8 @@ class PersonalData:
         knows what is not stored yet."""
         self._patterns: dict[str, list[Row]] = {}
         """Of each scrubber: the patterns of its tenant that it was made with."""
+        self._standing: dict[str, set[str]] = {}
+        """By tenant: names that hold a value and are older than that anybody looked."""
         self._changed = 0
         """How often keys or values have gone; counted up from any thread."""
         self._seen: dict[str, int] = {}
@@ -69,7 +76,10 @@ class PersonalData:
         patterns = self._store.look(PATTERNS_SQL, (tenant,))
         if found is None or patterns != self._patterns.get(tenant):
             more = [pattern(kind, expression) for kind, expression in patterns]
-            found = Scrubber(self._detectors, self._vault(tenant), own=more)
+            found = Scrubber(
+                self._detectors, self._vault(tenant), own=more,
+                standing=self._standing.setdefault(tenant, set()),
+            )  # fmt: skip
             self._scrubbers[tenant], self._patterns[tenant] = found, patterns
         return found
 
@@ -125,12 +135,18 @@ class PersonalData:
 
     def _check(self, tenant: str, names: Sequence[str]) -> None:
         if (scrubber := self._keyed(tenant)) is not None:
-            scrubber.check_names(names)
+            scrubber.check_names(names, stands=lambda name: self._stands(tenant, name, scrubber))
         elif found := find_all(self._detectors, "\n".join(names)):
             raise InvalidRequest(
                 "a name holds personal data, and names stand in events for ever",
                 expected="a name that tells nothing of a person", got=f"<{found[0].kind}>",
             )  # fmt: skip
+
+    def _stands(self, tenant: str, name: str, scrubber: Scrubber) -> bool:
+        """Whether only the id of something that is there holds a value. Cost: a scan of streams."""
+        for (id_,) in self._store.look(_IDS_SQL, (tenant, name)):
+            name = name.replace(id_, "", 1)
+        return scrubber.text(name) == name
 
     def _keyed(self, tenant: str) -> Scrubber | None:
         """The tenant's scrubber; None for a tenant that is only about to be made."""

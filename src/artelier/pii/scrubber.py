@@ -43,9 +43,10 @@ class Scrubber:
     """One tenant's detectors and vault. Not for two threads at once."""
 
     def __init__(
-        self, detectors: Sequence[Detector], vault: Vault, *, own: Sequence[Detector] = ()
-    ) -> None:
-        """`own` are those of the tenant, beside those of all."""
+        self, detectors: Sequence[Detector], vault: Vault, *, own: Sequence[Detector] = (),
+        standing: set[str] | None = None,
+    ) -> None:  # fmt: skip
+        """`own` are those of the tenant, beside those of all; `standing`: names from before, which stay."""
         self.own = tuple(own)
         self._detectors = (*detectors, *own)
         self.vault = vault
@@ -53,6 +54,7 @@ class Scrubber:
         self._memo_chars = 0
         self._names: set[str] = set()
         """Names that hold nothing."""
+        self._standing = set[str]() if standing is None else standing
         self._reads_together = all(isinstance(one, Shipped) for one in self._detectors)
         self._contents: dict[bytes, bytes] = {}
         """Content that was looked at last, and what came of it: a run cleans what it stores next."""
@@ -149,19 +151,27 @@ class Scrubber:
             return msgspec.json.encode(self.value(msgspec.json.decode(content)))
         return done.encode(encoding)
 
-    def check_names(self, names: Iterable[str]) -> None:
-        """Errors: `InvalidRequest` if one of them holds personal data. Cost: a look-up each."""
+    def check_names(
+        self, names: Iterable[str], *, stands: Callable[[str], bool] = lambda name: False
+    ) -> None:
+        """Errors: `InvalidRequest` if one of them holds personal data. Cost: a look-up each.
+
+        `stands` says of a name that it does whether the log has it already: then nothing new is told.
+        """
         known = self._names
         new = [one for one in names if one not in known and not is_made(one)]
         if not new:
             return
         if len(new) == 1 or not self._reads_together or not self._is_clean(_APART.join(new)):
             for one in new:
-                if (shown := self.text(one)) != one:
+                if (shown := self.text(one)) == one or one in self._standing:
+                    continue
+                if not stands(one):
                     raise InvalidRequest(
                         "a name holds personal data, and names stand in events for ever",
                         expected="a name that tells nothing of a person", got=shown[:200],
                     )  # fmt: skip
+                self._standing.add(one)
         if len(known) >= NAMES_MAX:
             known.clear()
         known.update(new)
@@ -216,7 +226,9 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _is_bare(text: str, start: int, end: int) -> bool:
-    """Whether digits stand where JSON has a number."""
+    """Whether digits stand where JSON has a number; a table that has commas is none."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
     before, after = text[max(0, start - 20) : start].rstrip(), text[end : end + 20].lstrip()
     return before[-1:] in (":", "[", ",") and after[:1] in (",", "]", "}")
 
