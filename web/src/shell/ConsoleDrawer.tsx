@@ -1,4 +1,4 @@
-import { Suspense, useEffect } from "react";
+import { Suspense, useEffect, useRef } from "react";
 import { setUi, useUi } from "@/state/ui";
 import { cx } from "@/ui/cx";
 import { IconButton } from "@/ui/IconButton";
@@ -19,6 +19,12 @@ export function ConsoleDrawer() {
   const isPhone = useIsPhone();
   const route = useRoute();
   const Console = panels.console;
+  const wasOpen = useRef(false);
+  useEffect(() => {
+    if (!isPhone) return undefined;
+    wasOpen.current = useUi.getState().isConsoleOpen;
+    return () => setUi({ isConsoleOpen: wasOpen.current });
+  }, [isPhone]);
   useEffect(() => {
     if (isPhone) setUi({ isConsoleOpen: false });
   }, [isPhone, route]);

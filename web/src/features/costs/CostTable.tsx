@@ -21,8 +21,7 @@ export function CostTable({ title, head, rows, note }: CostTableProps) {
   return (
     <section aria-labelledby={id} className="min-w-0 rounded-card border border-line bg-panel">
       <h2 id={id} className="border-b border-line px-4 py-2 text-13">
-        {title}
-        {note !== undefined && <span className="ml-2 font-normal text-ink-3">{note}</span>}
+        {title} {note !== undefined && <span className="ml-2 font-normal text-ink-3">{note}</span>}
       </h2>
       {rows.length === 0 ? (
         <p className="px-4 py-3 text-ink-2">Nothing was spent in this time.</p>

@@ -15,8 +15,8 @@ export function DayChart({ days }: { readonly days: readonly CostRow[] }) {
   if (first === undefined || last === undefined) return null;
   return (
     <section aria-label="By day" className="rounded-card border border-line bg-panel px-4 py-2">
-      <h2 className="flex text-13">
-        By day
+      <h2 className="text-13">
+        By day{" "}
         <span className="ml-2 font-normal text-ink-3">
           {isMoney ? `the highest is ${dollars(most)}` : "nothing cost money: columns are tokens"}, days in
           UTC

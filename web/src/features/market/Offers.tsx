@@ -122,6 +122,7 @@ export function Offers({ label, world, offers, kind, onKind, isOpen }: OffersPro
       <div className="min-h-0 flex-1">
         <Table
           label={label}
+          className="[&_table]:min-w-180"
           columns={isOpen ? OPEN : CLOSED}
           rows={rows}
           rowId={(one) => one.offer}
