@@ -8,7 +8,7 @@ detector finds gets into a blob.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -20,6 +20,7 @@ from artelier.pii.detectors.reading import Shipped
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
 from artelier.pii.vault import ERASED, Vault
 from artelier.pii.view import view_of
+from artelier.pii.walking import loses_fields, walked
 from artelier.ports.pii import Detector
 
 MEMO_MAX = 4_096
@@ -95,38 +96,33 @@ class Scrubber:
         """`text[start:]` with placeholders; what stands before is read and not changed."""
         view = view_of(text)
         pieces: list[str] = []
-        at = start
+        at, is_data = start, text[start : start + 100].lstrip()[:1] in ("{", "[")
         for found in find_all(self._detectors, view.text):
             begin, end = view.span(found.start, found.end)
             if begin < at:
                 continue
             shown = view.text[found.start : found.end]
             named = self.vault.placeholder_of(found.kind, found.normal, shown)
-            if shown.isdigit() and _is_bare(text, begin, end):
+            if shown.isdigit() and is_data and _is_bare(text, begin, end):
                 named = f'"{named}"'  # a number of JSON becomes a text
             pieces += (text[at:begin], named)
             at = end
         return text[start:] if not pieces else "".join((*pieces, text[at:]))
 
-    def value(self, value: Any, *, label: str = "") -> Any:
+    def value(self, value: Any) -> Any:
         """JSON data with placeholders in its texts, keys, and whole numbers of 9 digits and more."""
-        if isinstance(value, str):
-            if label and len(value) <= LABEL_CHARS:
-                return self._replaced(f"{label}: {value}", len(label) + 2)
-            return self.text(value)
-        if isinstance(value, dict):
-            given = cast("dict[Any, Any]", value)
-            return {
-                self.text(key) if isinstance(key, str) else key: self.value(item, label=str(key))
-                for key, item in given.items()
-            }
-        if isinstance(value, list | tuple):
-            return [self.value(item, label=label) for item in cast("Sequence[Any]", value)]
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 10**8:
-            digits = str(value)
+        return walked(value, self._leaf)
+
+    def _leaf(self, leaf: Any, label: str) -> Any:
+        if isinstance(leaf, str):
+            if label and len(leaf) <= LABEL_CHARS:
+                return self._replaced(f"{label}: {leaf}", len(label) + 2)
+            return self.text(leaf)
+        if isinstance(leaf, int) and not isinstance(leaf, bool) and leaf >= 10**8:
+            digits = str(leaf)
             done = self._replaced(f"{label}: {digits}", len(label) + 2)
-            return value if done == digits else done
-        return value
+            return leaf if done == digits else done
+        return leaf
 
     def content(self, content: bytes) -> bytes:
         """JSON or text with placeholders; what is neither stays as it is."""
@@ -147,7 +143,8 @@ class Scrubber:
         done = self.text(text)
         if done == text:
             return content
-        if is_json(text) and not is_json(done):  # JSON in a text of JSON has quotes of its own
+        # JSON in a text of JSON has quotes of its own; two spellings of a value may be keys of one object
+        if is_json(text) and (not is_json(done) or loses_fields(text, done)):
             return msgspec.json.encode(self.value(msgspec.json.decode(content)))
         return done.encode(encoding)
 
@@ -192,7 +189,7 @@ class Scrubber:
 
     def escaped(self, value: Any, keep: Callable[[str], bool]) -> Any:
         """JSON data in which what only looks like a placeholder is none, but for those that `keep` knows."""
-        return _mapped(value, lambda text: escaped(text, keep))
+        return _texts(value, lambda text: escaped(text, keep))
 
     def forgotten(self, text: str, may: Callable[[str], bool]) -> list[str]:
         """Placeholders in text that `may` allows, and that stand for nothing any more."""
@@ -208,27 +205,15 @@ class Scrubber:
         def value_of(named: str) -> str | None:
             return self.vault.value_of(named) if may is None or may(named) else None
 
-        return _mapped(value, lambda text: restored(text, value_of))
+        return _texts(value, lambda text: restored(text, value_of))
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        given = cast("dict[Any, Any]", value)
-        return {
-            change(key) if isinstance(key, str) else key: _mapped(item, change)
-            for key, item in given.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_mapped(item, change) for item in cast("Sequence[Any]", value)]
-    return value
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    return walked(value, lambda leaf, _: change(leaf) if isinstance(leaf, str) else leaf)
 
 
 def _is_bare(text: str, start: int, end: int) -> bool:
-    """Whether digits stand where JSON has a number; a table that has commas is none."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return False
+    """Whether digits stand where JSON has a number."""
     before, after = text[max(0, start - 20) : start].rstrip(), text[end : end + 20].lstrip()
     return before[-1:] in (":", "[", ",") and after[:1] in (",", "]", "}")
 
