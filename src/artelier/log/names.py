@@ -51,13 +51,15 @@ def names_of(data: Sequence[EventData]) -> list[str]:
 def gather(value: object, found: list[str]) -> None:
     """Collect the texts of a value of event data, keys of mappings included."""
     kind = type(value)
-    if kind is str:
-        found.append(cast(str, value))
-    elif value is None or kind is int or kind is bool:
-        return
-    elif isinstance(value, msgspec.Struct):
-        for name in _fields.get(kind) or _learn(kind):
-            gather(getattr(value, name), found)
+    if (fields := _fields.get(kind)) is not None:
+        for name in fields:
+            item = getattr(value, name)
+            if type(item) is str:
+                found.append(item)
+            elif item:
+                gather(item, found)
+    elif isinstance(value, str):
+        found.append(value)
     elif isinstance(value, dict):
         for key, item in cast("dict[object, object]", value).items():
             gather(key, found)
@@ -65,14 +67,14 @@ def gather(value: object, found: list[str]) -> None:
     elif isinstance(value, tuple | list | set | frozenset):
         for item in cast("Sequence[object]", value):
             gather(item, found)
-    elif isinstance(value, str):
-        found.append(value)
+    elif isinstance(value, msgspec.Struct):
+        _learn(kind)
+        gather(value, found)
 
 
-def _learn(kind: type) -> tuple[str, ...]:
-    named = tuple(one.name for one in msgspec.structs.fields(kind) if not _is_silent(one.type))
-    _fields[kind] = named
-    return named
+def _learn(kind: type) -> None:
+    every = msgspec.structs.fields(kind)
+    _fields[kind] = tuple(one.name for one in every if not _is_silent(one.type))
 
 
 def _is_silent(kind: object) -> bool:
