@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
+
+from artelier.pii.walking import walked
 
 KIND = r"[A-Z][A-Z0-9_]{1,23}"
 CODE_CHARS = 6
@@ -66,14 +68,11 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
 
 def disarmed(value: Any) -> Any:
     """JSON data that somebody typed, in which nothing is a placeholder; what is escaped stays as it is."""
-    if isinstance(value, str):
-        return PLACEHOLDER.sub(lambda found: f"<\\{found[0][1:]}", value) if "<" in value else value
-    if isinstance(value, dict):
-        given = cast("dict[Any, Any]", value)
-        return {disarmed(key): disarmed(item) for key, item in given.items()}
-    if isinstance(value, list | tuple):
-        return [disarmed(item) for item in cast("Sequence[Any]", value)]
-    return value
+    return walked(value, lambda leaf, _: _disarmed(leaf) if isinstance(leaf, str) else leaf)
+
+
+def _disarmed(text: str) -> str:
+    return PLACEHOLDER.sub(lambda found: f"<\\{found[0][1:]}", text) if "<" in text else text
 
 
 def is_json(text: str) -> bool:

@@ -148,6 +148,11 @@ class Scrubber:
             return msgspec.json.encode(self.value(msgspec.json.decode(content)))
         return done.encode(encoding)
 
+    def holds(self, content: bytes) -> bool:
+        """Whether a detector finds something in content. Changes nothing; any thread may ask."""
+        encoding = _encoding_of(content)
+        return encoding is not None and bool(self.spans(content.decode(encoding)))
+
     def check_names(
         self, names: Iterable[str], *, stands: Callable[[str], bool] = lambda name: False
     ) -> None:

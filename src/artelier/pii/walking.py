@@ -1,0 +1,57 @@
+"""One walk over JSON data of any depth: whoever sends data chooses how deep it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+
+def walked(value: Any, change: Callable[[Any, str], Any]) -> Any:
+    """JSON data with `change(leaf, name of its field)` for each leaf, `change(key, "")` for each text key.
+
+    Keys that become equal are told apart by primes, so that no field is lost. Tuples become lists.
+    """
+    whole: list[Any] = [None]
+    waiting: list[tuple[Any, str, Any, Any]] = [(value, "", whole, 0)]
+    while waiting:
+        one, label, into, at = waiting.pop()
+        if isinstance(one, dict):
+            made: dict[Any, Any] = {}
+            into[at] = made
+            for key, item in cast("dict[Any, Any]", one).items():
+                named = change(key, "") if isinstance(key, str) else key
+                while named in made:
+                    named = f"{named}'"
+                made[named] = None
+                waiting.append((item, str(key), made, named))
+        elif isinstance(one, list | tuple):
+            items = cast("Sequence[Any]", one)
+            into[at] = filled = [None] * len(items)
+            waiting.extend((item, label, filled, n) for n, item in enumerate(items))
+        else:
+            into[at] = change(one, label)
+    return whole[0]
+
+
+def fields_in(value: Any) -> int:
+    """How many fields the objects of JSON data have together."""
+    count, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            given = cast("dict[str, Any]", one)
+            count += len(given)
+            waiting.extend(given.values())
+        elif isinstance(one, list):
+            waiting.extend(cast("list[Any]", one))
+    return count
+
+
+def loses_fields(before: bytes | str, after: bytes | str) -> bool:
+    """Whether keys of JSON text that differed are equal after a change. Both must be JSON."""
+    return fields_in(msgspec.json.decode(after)) < fields_in(msgspec.json.decode(before))
+
+
+__all__ = ["loses_fields", "walked"]
