@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from artelier import Limits, ModelRequest
 from artelier.app import TenantKernel
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import run_row
+from artelier.missions.steering_store import SteeringStore
 from artelier.ports.model import FREE
 from artelier.tools.people import ask_tool
 from tests.missions.mission_stage import (
@@ -32,7 +33,7 @@ from tests.missions.mission_stage import (
     replayed,
     statuses,
 )
-from tests.missions.task_stage import DONE, THINK, play, reject, text_of, write
+from tests.missions.task_stage import DONE, THINK, decide, play, reject, sales_of, text_of, write
 
 
 async def until(desk: TenantKernel, run: str, status: str, *, of: str = "status") -> None:
@@ -332,6 +333,68 @@ def test_retry_of_a_mission_tries_what_failed_and_goes_on_with_what_was_blocked(
             assert result.status == "completed"
             assert statuses(await desk.mission(MISSION)) == {"figures": "done", "letter": "done"}
             assert team.count("Plan") == 1
+            assert (await replayed(kernel, "acme")).status == "completed"
+
+    play(scenario())
+
+
+def test_a_resumed_task_says_once_which_tools_it_sees(tmp_path: Path) -> None:
+    again = decide("use_tool", tool="ask_person", input={"question": "And which month?"})
+    team = Team(planned({"slug": "a"}), scripts={"a": [ASK, again, write("Out a")]})
+    off = {"tools": {"sales_of": False}}
+
+    async def life(work: Callable[[TenantKernel], Awaitable[Any]]) -> int:
+        """A process of its own; how often the task has said so far that its tools have changed."""
+        with opened(tmp_path, team, tools=[sales_of, ask_tool()]) as kernel:
+            desk = kernel.for_tenant("acme")
+            await work(desk)
+            await desk.drive_mission(MISSION, on_wait="return")
+            return (await kinds(kernel, "m1/a")).count("tools.changed")
+
+    async def steered(desk: TenantKernel) -> None:
+        await SteeringStore(desk).change("m1/by-a", off, by="operator")
+        await desk.approve("m1/a")
+
+    async def nothing(desk: TenantKernel) -> None:
+        pass
+
+    async def answered(desk: TenantKernel) -> None:
+        await desk.approve("m1/a")
+
+    async def scenario() -> None:
+        told = [await life(work) for work in (ready, steered, nothing, answered, nothing)]
+        assert told == [0, 1, 1, 1, 1]
+        with opened(tmp_path, team) as kernel:
+            assert (await kernel.for_tenant("acme").show(MISSION))["status"] == "completed"
+
+    play(scenario())
+
+
+def test_a_task_that_fails_of_itself_is_not_tried_for_ever_by_retries_of_its_mission(
+    tmp_path: Path,
+) -> None:
+    judge = failing_once()
+    team = Team(LINE, judge=judge)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            asked = [team.count("Decision", "figures")]
+            for _ in range(5):
+                await desk.retry(MISSION)
+                assert (await desk.drive_mission(MISSION)).status == "failed"
+                asked.append(team.count("Decision", "figures"))
+            # The first attempt, three more, and from then on none.
+            assert asked == sorted(asked) and len(set(asked)) == 4
+            said = (await desk.show(MISSION))["message"]
+            assert said.endswith("`artelier tasks retry m1/figures`")
+
+            judge.relent()  # type: ignore[attr-defined]
+            await desk.tasks.retry("m1/figures", by="user:kim")
+            await desk.retry(MISSION, by="user:kim")
+            assert (await desk.drive_mission(MISSION)).status == "completed"
+            assert statuses(await desk.mission(MISSION)) == {"figures": "done", "letter": "done"}
             assert (await replayed(kernel, "acme")).status == "completed"
 
     play(scenario())

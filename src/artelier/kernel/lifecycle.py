@@ -382,7 +382,9 @@ class OpenRun:
         elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
             core.writer.note(ev.RunResumed())
             core.status = "running"
-        note_tools(core)
+        # A built-in loop first says what is switched off, and notes its tools with a model step.
+        if core.is_hand_written:
+            note_tools(core)
         return core
 
     async def _at_work(self, core: RunCore, row: Mapping[str, Any], places: list[Place]) -> None:

@@ -47,6 +47,13 @@ ANSWERS_MAX = 20
 AT_ONCE_MAX = 8
 """Tasks of one mission at work at once (a guess: providers limit more than that)."""
 
+REOPENED_MAX = 3
+"""How often a mission that is retried has a task try again that failed of itself; more is to be said to the
+task (a guess: three more times all of its iterations show whether anything has changed)."""
+
+OF_ITSELF = frozenset(("max_iterations", "stuck", "decision_invalid"))
+"""Failures that are nobody else's: another attempt costs as much, and mostly comes to the same."""
+
 LOOK_S = 0.2
 """How often a mission looks for tasks that were added, and for children that only wait."""
 
@@ -82,6 +89,8 @@ class MissionLoop:
         """Tasks whose run waits and is driven no more in this drive."""
         self._stop: BaseException | None = None
         """Why nothing new is begun: raised when what is at work has come to rest."""
+        self._attempts: dict[str, int] = {}
+        """How often each task has come to an end in this mission."""
         self._pages = 0
         """Lists of tasks that were added while the mission was at work."""
 
@@ -299,8 +308,9 @@ class MissionLoop:
                 return ended
             again = await self._knows(f"task/{slug}/{attempt + 1}")
             if not again and is_recorded and self._is_live:
-                again = await self._wanted_again(ended)
+                again = await self._wanted_again(ended, attempt)
             if not again:
+                self._attempts[task.id] = attempt
                 return ended
             attempt += 1
 
@@ -338,11 +348,13 @@ class MissionLoop:
         found = await standing_of(self._desk, task)
         return {"status": found.status, "reason": found.reason, "outputs": list(found.outputs)}
 
-    async def _wanted_again(self, ended: Standing) -> bool:
+    async def _wanted_again(self, ended: Standing, attempt: int) -> bool:
         """Whether a task that had ended is to be tried once more: somebody has retried it, or its mission."""
         now = await standing_of(self._desk, ended.task)
         if (now.status, now.outputs) != (ended.status, ended.outputs):
             return True
+        if ended.reason in OF_ITSELF and attempt > REOPENED_MAX:
+            return False
         return await self._failed_before_reopening(ended.task)
 
     async def _failed_before_reopening(self, task: str) -> bool:
@@ -434,6 +446,9 @@ class MissionLoop:
             said = ", ".join(
                 f"{self._slug(id_)} {one['status']} ({one['reason']})" for id_, one in bad.items()
             )
+            for id_, one in bad.items():
+                if one["reason"] in OF_ITSELF and self._attempts.get(id_, 0) > REOPENED_MAX:
+                    said += f"; to try {self._slug(id_)} once more: `artelier tasks retry {id_}`"
             self._run.fail(
                 "tasks_failed",
                 f"{len(bad)} of {len(tasks)} tasks {'was' if len(bad) == 1 else 'were'} not done: {said}",
