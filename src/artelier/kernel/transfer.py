@@ -38,7 +38,15 @@ from artelier.kernel.inspection import Inspected, inspect, opened
 from artelier.kernel.packing import Packer, by_position
 from artelier.kernel.selection import streams_of
 from artelier.kernel.services import Services
-from artelier.kernel.unpacking import Contents, appends_of, both, caps_of, same_caps
+from artelier.kernel.unpacking import (
+    Contents,
+    appends_of,
+    both,
+    caps_of,
+    check_placeholders,
+    placeholders_of,
+    same_caps,
+)
 from artelier.log import Batch, Blob, DataKey, Stream, run_stream
 
 
@@ -209,6 +217,10 @@ async def import_file(
         caps = await caps_of(services, tenant, found)
         ids = {number: await keys.add_key(tenant, secret) for number, secret in found.keys.items()}
         contents = Contents(file, tenant, found.keys, ids, size_max_bytes, more=more.blobs)
+        if services.personal is not None:
+            scrubber = services.personal(tenant)
+            named = await asyncio.to_thread(placeholders_of, contents, scrubber)
+            await check_placeholders(services, tenant, named, scrubber)
         batch = Batch(
             guard=both(same_caps(tenant, found, caps), more.guard),
             appends=appends_of(services, tenant, found, ids, caps, by, more=more.events),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO
 
 from artelier.errors import Conflict, InvalidExport
 from artelier.kernel import events as ev
@@ -21,6 +21,10 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.log.blobs import name_blob
+from artelier.pii.placeholder import placeholders_in
+
+if TYPE_CHECKING:
+    from artelier.pii.scrubber import Scrubber
 
 Caps = dict[tuple[str, str], int | None]
 """Caps of counters, by (scope, unit)."""
@@ -123,6 +127,43 @@ def _history(tenant: str, found: Inspected) -> list[StreamAppend]:
             last = local
         run.append(draft)
     return appends
+
+
+def placeholders_of(contents: Iterable[Blob], scrubber: Scrubber) -> dict[str, bytes]:
+    """Placeholders that a file's content has, each with the name of a content that has it.
+
+    Errors: `InvalidExport` for content that holds personal data: its name is a hash of it, so that nothing
+    can be replaced in there.
+    """
+    found: dict[str, bytes] = {}
+    for blob in contents:
+        if scrubber.holds(blob.content):
+            raise InvalidExport(
+                "the file holds personal data, and this store replaces it",
+                hint="Nothing was imported. Export it from, or import it into, one with the same policy.",
+            )
+        if b"<" in blob.content:
+            for one in placeholders_in(blob.content.decode(errors="replace")):
+                found.setdefault(one, blob.name)
+    return found
+
+
+async def check_placeholders(
+    services: Services, tenant: str, named: dict[str, bytes], scrubber: Scrubber
+) -> None:
+    """Whoever made a file may have seen placeholders of this tenant: by naming one nobody gains its value.
+
+    Errors: `InvalidExport` for one that stands for a value here, in content that is not here already.
+    """
+    for one, name in named.items():
+        if scrubber.vault.value_of(one) is None:
+            continue
+        if not await services.store.blobs(tenant, [name]):
+            raise InvalidExport(
+                "the file names a placeholder that stands for a value of this tenant",
+                hint="Nothing was imported. Import it for another tenant: there it stands for nothing.",
+                got=one,
+            )  # fmt: skip
 
 
 class Contents:
