@@ -28,10 +28,10 @@ from artelier.tools.skills.view import skills_view
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),
     kernel_view,
-    erasure_view,
     artifacts_view,
     skills_view,
     memory_view,
+    erasure_view,
 )
 """Some of a kernel's store, in its order, so that its commands read, verify and show such a file as well."""
 
