@@ -409,3 +409,81 @@ def test_the_refusal_of_a_name_shows_the_placeholder(tmp_path: Path) -> None:
 async def _is_there(desk: TenantKernel) -> bool:
     await opened_once(desk.run("r"))
     return True
+
+
+def test_nothing_that_a_person_may_do_under_a_value_leaves_it_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Refused or replaced, whichever it is: worlds, tasks, membranes, memories, chats, forks, files."""
+    caplog.set_level(logging.DEBUG)
+    watch = Watch()
+    who, account = f"user:{EMAIL}", f"user:{IBAN}"
+
+    async def tried(doing: Doing) -> bool:
+        try:
+            await doing()
+        except ArtelierError:
+            return False
+        return True
+
+    async def scenario() -> None:
+        telemetry = OpenTelemetry(
+            tracer_provider=watch.tracers, meter_provider=watch.meters, content=True
+        )
+        with opened(tmp_path, telemetry=telemetry) as kernel:
+            desk = kernel.for_tenant(ACME)
+            await opened_once(desk.run("r", goal=EMAIL, settings={EMAIL: IBAN}))
+            mine = desk.as_principal("user:kim").artifacts
+            await mine.write("note", content=EMAIL, kind="document", metadata={EMAIL: IBAN})
+            world = await found(desk, "w", {"agents": [{"id": "ann", "policy": "noop"}]}, by=who)
+            memory = kernel.memory.for_agent("acme", "clerk")
+            chat = await Session.open(kernel, "talk", model="m", tenant=ACME, user=EMAIL)
+            done = {
+                "world": await tried(lambda: world.run(ticks=1)),
+                "injected": await tried(lambda: world.inject(EMAIL, by=who)),
+                "told": await tried(lambda: world.inject("x", to=[IBAN])),
+                "world paused": await tried(lambda: world.pause(by=who)),
+                "world resumed": await tried(lambda: world.resume(by=who)),
+                "left": await tried(lambda: world.leave("ann", by=who)),
+                "world forked": await tried(lambda: world.fork(new_id="w2")),
+                "world's fork": await tried(lambda: world.fork(new_id=IBAN)),
+                "world exported": await tried(lambda: world.export(tmp_path / "w.artelier")),
+                "run exported": await tried(lambda: desk.export("r", tmp_path / "r.artelier")),
+                "chat": await tried(lambda: chat.generate(f"I am {EMAIL}")),
+                "chat exported": await tried(
+                    lambda: desk.export_chat("talk", tmp_path / "t.artelier")
+                ),
+                "remembered": await tried(lambda: memory.append(EMAIL, key="k", by=who)),
+                "kept": await tried(lambda: memory.remember(EMAIL, key=IBAN)),
+                "task": await tried(
+                    lambda: desk.tasks.create(
+                        goal=EMAIL, success_criteria=EMAIL, id="t", by=account
+                    )
+                ),
+                "task's agent": await tried(
+                    lambda: desk.tasks.change("t", assigned_agent_id=IBAN, by=account)
+                ),
+                "task cancelled": await tried(
+                    lambda: desk.tasks.cancel("t", by="user:kim", note=EMAIL)
+                ),
+                "group": await tried(lambda: desk.membranes.create("g", name=EMAIL, by=account)),
+                "joined": await tried(lambda: desk.membranes.join("g", f"user:{IBAN}")),
+                "agent": await tried(
+                    lambda: desk.create_agent("a", name=EMAIL, role=EMAIL, model="m")
+                ),
+                "forked": await tried(lambda: desk.fork("r", new_id="r-b", by=who)),
+                "scheduled": await tried(
+                    lambda: desk.schedules.add("n", every=60, goal=EMAIL, model="m", by=who)
+                ),
+                "fired": await tried(lambda: desk.schedules.fire("n", by=who)),
+                "unscheduled": await tried(lambda: desk.schedules.remove("n", by=who)),
+            }
+            refused = [name for name, is_done in done.items() if not is_done]
+            assert refused == ["told", "world's fork", "kept", "task's agent", "joined"]
+            await kernel.collect()
+            assert kernel.verify().ok
+
+    play(scenario(), within_s=60)
+    assert_nowhere(tmp_path)
+    assert_clean("\n".join(span.to_json() for span in watch.spans), "spans")
+    assert_clean(caplog.text, "log lines")
