@@ -26,6 +26,7 @@ _PASSWORD_CHARS_MIN = 4
 _PLAIN = re.compile(r"[!-~]+")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_BRACKETS = re.compile(r"\[[^\[\]]*\](?::[0-9]+)?")
 _NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _PATH_TRICKS = re.compile(r"%(?:2[eEfF5]|5[cC]|[01][0-9A-Fa-f]|7[fF])")
@@ -107,6 +108,8 @@ def parse_url(url: object) -> Target:
 
 def _host(netloc: str, name: str) -> str:
     if netloc.startswith("["):
+        if not _BRACKETS.fullmatch(netloc):  # urlsplit drops what stands between bracket and colon
+            raise UnclearUrl("has a broken address")
         try:
             address = ipaddress.IPv6Address(name)
         except ValueError:
