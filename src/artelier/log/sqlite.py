@@ -144,6 +144,9 @@ def event_from_row(row: Row) -> Event:
     )
 
 
+SHRED_STEP = 100
+"""Instructions of SQLite between two instants at which a test may stop a file that is written anew."""
+
 _KEYS_GONE = (
     "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'keys'), 0)"
     " - (SELECT count(*) FROM keys)"
@@ -180,6 +183,7 @@ class SqliteStore:
     ) -> None:
         """`sealer`: the cipher under the vault key; without one, content is stored as it is."""
         self._entropy = entropy
+        self._fault = fault
         self.names: Names | None = None
         self.keyring = Keyring(sealer)
         self._scratch: Callable[[], object] = bool
@@ -463,6 +467,9 @@ class SqliteStore:
 
         def work() -> None:
             db = connect(str(self.path))
+            if (fault := self._fault) is not None:
+                fault("shred.before")
+                db.set_progress_handler(lambda: fault("shred.step"), SHRED_STEP)
             try:
                 erasing.shred(db, self.path, timeout_s=timeout_s)
             except sqlite3.Error as error:

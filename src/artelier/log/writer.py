@@ -76,7 +76,7 @@ class _Head:
 
 
 class _Job:
-    """A submitted batch, or a plain function to run inside a transaction of its own."""
+    """A submitted batch, a plain function to run inside a transaction, or both as one."""
 
     __slots__ = ("batch", "call", "error", "future", "loop", "result")
 
@@ -220,15 +220,8 @@ class Writer:
     def submit_with(
         self, batch: Batch, function: Callable[[sqlite3.Connection], Any]
     ) -> asyncio.Future[Any]:
-        """Append a batch, and run a function right after it; if the batch is refused, it is not run."""
-        first = _Job(batch, None)
-
-        def run(db: sqlite3.Connection) -> Any:
-            if first.error is not None:
-                raise first.error
-            return function(db)
-
-        return self._enqueue_all([first, _Job(None, run)])[1]
+        """Append a batch and run a function that may drop keys, as one: both are done, or neither is."""
+        return self._enqueue(_Job(batch, function))
 
     def _enqueue(self, job: _Job) -> asyncio.Future[Any]:
         return self._enqueue_all([job])[0]
@@ -387,8 +380,10 @@ class Writer:
     def _run(self, job: _Job, hashes: list[tuple[bytes, bytes]]) -> None:
         if job.batch is not None:
             job.result = self._apply(job.batch, hashes)
-        elif job.call is not None:
+        if job.call is not None:
             job.result = job.call(self._db)
+            if job.batch is not None:
+                self._live_keys.clear()
 
     def _forget(self, hashes: list[tuple[bytes, bytes]], count: int) -> None:
         """Drop what was cached of events that were taken back, stream rows of theirs included."""
