@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,3 +154,121 @@ def test_a_clock_that_was_set_back_is_noticed(shell: Shell) -> None:
     db.close()
 
     assert looked(shell)["clock"][0] == "note"
+
+
+# Where something is broken, the line says what to do
+
+
+def said(shell: Shell, what: str, *words: str) -> str:
+    status, text = looked(shell, *words)[what]
+    assert status == "wrong"
+    return text
+
+
+def made(shell: Shell) -> Path:
+    assert shell("tenants", "update", "acme", "--budget-usd", "1").code == 0
+    return shell.folder / ".artelier/state.db"
+
+
+def test_a_database_that_somebody_holds_is_told_from_a_broken_one(shell: Shell) -> None:
+    db = sqlite3.connect(made(shell), isolation_level=None)
+    db.execute("BEGIN EXCLUSIVE")
+    try:
+        assert "Wait for it to finish, or stop it" in said(shell, "database")
+    finally:
+        db.close()
+
+
+@pytest.mark.corrupts
+@pytest.mark.parametrize("at", [0, 100, 8_192])
+def test_a_damaged_database_is_told_with_what_helps(shell: Shell, at: int) -> None:
+    path = made(shell)
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\xff" * 200_000)
+
+    text = said(shell, "database")
+
+    assert "damaged" in text
+    assert "artelier verify" in text
+
+
+@pytest.mark.corrupts
+def test_what_is_no_database_at_all_is_told(shell: Shell) -> None:
+    shell.write("state.db", "hello")
+    assert "not a database" in said(shell, "database", "--db", "state.db")
+
+    (shell.folder / "folder.db").mkdir()
+    assert "Check the path" in said(shell, "database", "--db", "folder.db")
+
+
+def test_a_place_where_no_file_can_be_made_is_told_before_anything_is_lost(shell: Shell) -> None:
+    shell.write("file", "hello")
+
+    text = said(shell, "database", "--db", "file/state.db")
+
+    assert "cannot be written" in text
+    assert "--db" in text
+    assert (shell.folder / "file").read_text() == "hello"
+
+
+def test_a_newer_database_is_told(shell: Shell) -> None:
+    db = sqlite3.connect(made(shell))
+    db.execute("PRAGMA user_version = 99")
+    db.commit()
+    try:
+        assert "Upgrade Artelier" in said(shell, "database")
+    finally:
+        db.execute("PRAGMA user_version = 2")
+        db.commit()
+        db.close()
+
+
+def test_the_key_of_a_sealed_database_is_missed_or_found_wrong_and_never_shown(
+    shell: Shell,
+) -> None:
+    shell.set("ARTELIER_VAULT_KEY", "canary-one canary-one canary-one")
+    made(shell)
+    assert looked(shell)["vault key"][0] == "ok"
+
+    shell.set("ARTELIER_VAULT_KEY", "canary-two canary-two canary-two")
+    ran = shell("doctor", "--port", "0", "--json")
+    found = findings(ran)
+    assert found["vault key"][0] == found["database"][0] == "wrong"
+    assert "set that one" in found["vault key"][1]
+    assert "canary" not in ran.out + ran.err
+
+    shell.set("ARTELIER_VAULT_KEY", "")
+    assert "set the ARTELIER_VAULT_KEY that it was written with" in said(shell, "vault key")
+
+    shell.set("ARTELIER_VAULT_KEY", "short")
+    assert "Make one:" in said(shell, "vault key")
+    shell.set("ARTELIER_VAULT_KEY", "canary-one canary-one canary-one")
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        ("opnai:gpt", "provider:model"),
+        ("openai:gpt-5-mini", "OPENAI_API_KEY"),
+        ("openai:", "model"),
+    ],
+)
+def test_a_model_that_cannot_be_called_is_told_with_what_helps(
+    shell: Shell, model: str, advice: str
+) -> None:
+    shell.write("artelier.toml", f'[model]\ndefault = "{model}"\n')
+
+    assert advice in said(shell, "model")
+
+
+def test_a_port_that_is_taken_and_a_rate_of_nobody_are_notes(shell: Shell) -> None:
+    shell.write("artelier.toml", "[limits.rates.opnai]\nrequests = 5\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ran = shell("doctor", "--port", str(taken.getsockname()[1]), "--json")
+
+    found = findings(ran)
+    assert ran.code == 0
+    assert found["port"][0] == found["rates"][0] == "note"
+    assert "--port 0" in found["port"][1]
+    assert "no provider is called opnai" in found["rates"][1]

@@ -65,13 +65,15 @@ def doctor(
 def _python() -> list[Finding]:
     is_new = sys.version_info >= (3, 11)
     said = f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}"
-    return [Finding("python", OK if is_new else WRONG, said)]
+    return [Finding("python", OK if is_new else WRONG, said if is_new else f"{said}: install 3.11")]
 
 
 def _disk(call: Call) -> list[Finding]:
     free = shutil.disk_usage(existing_parent(Path(file_of(call.database)))).free
     said = f"{free / 1024**3:,.1f} GiB free"
-    return [Finding("disk", OK if free >= FREE_BYTES_MIN else NOTE, said)]
+    if free >= FREE_BYTES_MIN:
+        return [Finding("disk", OK, said)]
+    return [Finding("disk", NOTE, f"{said}: make room, a full disk stops every run")]
 
 
 def _sandbox() -> list[Finding]:

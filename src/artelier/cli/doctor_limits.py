@@ -23,13 +23,25 @@ def _allowed(call: Call) -> Finding:
     listed = ", ".join(policy.models) or "none"
     if not policy.allows_model(name):
         return Finding(
-            "models", WRONG, f"allowed: {listed}; the default {name!r} is not among them"
-        )
+            "models", WRONG,
+            f"allowed: {listed}; the default {name!r} is not among them: change `default` or `allow` under"
+            " [model]",
+        )  # fmt: skip
     return Finding("models", OK, f"allowed: {listed}")
 
 
 def _rates(call: Call) -> Finding:
+    from artelier.models.vendors import VENDORS
+    from artelier.tokens.names import BUILT_IN
+
     said = plain.speeds({name: rate.plain() for name, rate in call.settings.rates.items()})
+    known = {*VENDORS, *BUILT_IN}
+    odd = [
+        name for name in call.settings.rates if name not in known and not set(name) & set(":*?[")
+    ]
+    if odd:
+        why = f"no provider is called {', '.join(odd)}: unless a program brings it, this limits nothing"
+        return Finding("rates", NOTE, f"a minute, {said}; {why}")
     return Finding("rates", OK, f"a minute, {said}" if said else "no limit of speed")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from artelier.cli.call import Call, file_of
 from artelier.cli.finding import NOTE, OK, WRONG, Finding, existing_parent
-from artelier.errors import ArtelierError
+from artelier.errors import ArtelierError, InvalidConfig
+from artelier.log.keyring import SECRET_BYTES
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -18,28 +20,46 @@ AHEAD_US_MAX = 5_000_000
 """An event so far in the future was written under another clock."""
 
 
+class Looked(NamedTuple):
+    """What opening the database has shown."""
+
+    found: list[Finding]
+    is_sealed: bool = False
+    problem: ArtelierError | None = None
+
+
 def looks(call: Call) -> list[Finding]:
     """Of the database, if there is one, and of the key."""
     path = Path(file_of(call.database))
-    if path.exists():
-        found = _opened(call, path)
-    else:
-        near = existing_parent(path)
-        can_write = os.access(near, os.W_OK)
-        said = f"none yet at {path}" + ("" if can_write else f"; {near} cannot be written")
-        found = [Finding("database", NOTE if can_write else WRONG, said)]
-    return [*found, _vault(call)]
+    looked = _opened(call, path) if path.exists() else Looked([_not_yet(path)])
+    return [*looked.found, _vault(call, looked)]
 
 
-def _opened(call: Call, path: Path) -> list[Finding]:
-    async def look() -> list[Finding]:
+def _not_yet(path: Path) -> Finding:
+    """Whether there can be one: the rights of a folder do not tell, so a file is made and gone again."""
+    near = existing_parent(path)
+    try:
+        with tempfile.TemporaryFile(dir=near):
+            return Finding("database", NOTE, f"none yet at {path}")
+    except OSError as error:
+        why = (
+            f"{near} cannot be written ({error.strerror}): change its rights, or name another --db"
+        )
+        return Finding("database", WRONG, f"none yet at {path}; {why}")
+
+
+def _opened(call: Call, path: Path) -> Looked:
+    async def look() -> Looked:
         async with call.kernel() as kernel:
-            return [await _database(kernel, path), await _leases(kernel), await _clock(kernel)]
+            found = [await _database(kernel, path), await _leases(kernel), await _clock(kernel)]
+            sealed = "SELECT count(*) FROM keys WHERE length(secret) > ?"
+            [(count,)] = await kernel.store.query(sealed, (SECRET_BYTES,))
+            return Looked(found, is_sealed=bool(count))
 
     try:
         return asyncio.run(look())
     except ArtelierError as error:
-        return [Finding("database", WRONG, str(error))]
+        return Looked([Finding("database", WRONG, str(error))], problem=error)
 
 
 async def _database(kernel: Kernel, path: Path) -> Finding:
@@ -76,7 +96,7 @@ async def _clock(kernel: Kernel) -> Finding:
     return Finding("clock", NOTE, f"{said}: set it, or waits last longer")
 
 
-def _vault(call: Call) -> Finding:
+def _vault(call: Call, looked: Looked) -> Finding:
     """Whether the key is there and can be used; never what it is."""
     from artelier.pii.sealing import VARIABLE, sealer_from
 
@@ -85,7 +105,13 @@ def _vault(call: Call) -> Finding:
     except ArtelierError as error:
         return Finding("vault key", WRONG, str(error))
     if cipher is not None:
+        if isinstance(looked.problem, InvalidConfig):
+            said = f"{VARIABLE} is not the key that this database was written with: set that one"
+            return Finding("vault key", WRONG, said)
         return Finding("vault key", OK, f"{VARIABLE} seals what is stored")
+    if looked.is_sealed:
+        said = f"what is stored is sealed, and shown as [erased]: set the {VARIABLE} that it was written with"
+        return Finding("vault key", WRONG, said)
     if call.settings.pii:
         return Finding("vault key", WRONG, f"personal data is to be replaced: set {VARIABLE}")
     return Finding("vault key", NOTE, f"no {VARIABLE}: what is stored is not encrypted")
