@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from artelier.actions import actions_page
+from artelier.cli.kind_words import typescript
 from artelier.cli.reference import cli_page, settings_page
 from artelier.operations.describing import operations_page
 from artelier.testing.event_table import event_table
 from tests.repository.sources import ROOT
+
+KIND_WORDS = ROOT / "web/src/projection/kindWords.ts"
 
 
 def write_pages() -> None:
@@ -19,6 +22,7 @@ def write_pages() -> None:
     }
     for name, text in pages.items():
         (ROOT / "docs" / name).write_text(text, encoding="utf-8")
+    KIND_WORDS.write_text(typescript(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,22 @@ def test_compensate_undoes_a_failed_run_once_and_it_cannot_be_retried(shell: She
     assert shell("verify").code == 0
 
 
+def test_tail_tells_what_was_undone_and_has_words_for_every_event(shell: Shell) -> None:
+    (shell.folder / "trip.py").write_text(FLOW)
+    shell("run", "trip.py:main", "--run-id", "trip")
+    shell("runs", "compensate", "trip", "--tools", "trip.py", "--note", "called {off}\x1b[2J")
+
+    told = shell("runs", "tail", "trip", "--after", "0").out
+
+    assert "2 calls to be undone, asked by " in told and ": called {off}" in told
+    assert 'bob/undo  undoes bob: pay(to="bob")' in told
+    assert "\x1b" not in told
+    events = shell("runs", "tail", "trip", "--after", "0", "--json").json["items"]
+    assert not [
+        line for line in told.splitlines() if line.endswith(tuple(e["kind"] for e in events))
+    ]
+
+
 def test_an_unknown_undoing_is_settled_and_the_command_goes_on(shell: Shell) -> None:
     (shell.folder / "trip.py").write_text(FLOW)
     shell("run", "trip.py:lost", "--run-id", "trip")

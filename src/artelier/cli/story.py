@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -10,6 +10,7 @@ from artelier.cli import mission_story as _missions  # it registers its own
 from artelier.cli import plain
 from artelier.cli.telling import Line, Story, tells
 from artelier.kernel import events as ev
+from artelier.kernel.personal import PersonalReceived
 from artelier.log import Event
 from artelier.money import format_usd
 
@@ -65,7 +66,8 @@ async def _model_failed(story: Story, data: ev.ModelFailed, event: Event) -> lis
 async def _tool_requested(story: Story, data: ev.ToolRequested, event: Event) -> list[Line]:
     story.name_tool(data.key, data.name)
     given = plain.arguments(await story.json(data.arguments))
-    return [Line(f"{data.key}  {data.name}({given})", "bold")]
+    undoes = f"undoes {data.undoes}: " if data.undoes else ""
+    return [Line(f"{data.key}  {undoes}{data.name}({given})", "bold")]
 
 
 @tells(ev.ToolCompleted)
@@ -232,6 +234,48 @@ async def _run_cancelled(story: Story, data: ev.RunCancelled, event: Event) -> l
 @tells(ev.PromptDrifted)
 async def _prompt_drifted(story: Story, data: ev.PromptDrifted, event: Event) -> list[Line]:
     return [Line(f"{data.key}  the prompt drifted in {data.section}", "yellow")]
+
+
+@tells(ev.VersionRecorded)
+async def _version_recorded(story: Story, data: ev.VersionRecorded, event: Event) -> list[Line]:
+    change = plain.line(data.change)
+    return [Line(f"goes by version {data.version} of the change {change}", "yellow")]
+
+
+@tells(ev.CompensationPlanned)
+async def _compensation_planned(
+    story: Story, data: ev.CompensationPlanned, event: Event
+) -> list[Line]:
+    plan = await story.fields(data.plan)
+    note = f": {plain.line(str(plan['note']))}" if plan.get("note") else ""
+    count = plain.count(len(_objects(plan.get("items"))), "call")
+    told = [Line(f"{count} to be undone, asked by {event.actor}{note}", "bold yellow")]
+    for one in _objects(plan.get("not_undone")):
+        stays = plain.line(f"{one.get('key')} stays ({one.get('why')})")
+        told.append(Line(f"  {stays}", "yellow"))
+    return told
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a JSON list; of anything else, none."""
+    many = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", one) for one in many if isinstance(one, dict)]
+
+
+@tells(PersonalReceived)
+async def _personal_received(story: Story, data: PersonalReceived, event: Event) -> list[Line]:
+    shown = plain.line(", ".join(data.placeholders), chars_max=200)
+    return [Line(f"now knows {shown}", "dim")]
+
+
+@tells(ev.ContextCompacted)
+async def _context_compacted(story: Story, data: ev.ContextCompacted, event: Event) -> list[Line]:
+    return [Line(f"{data.key}  messages {data.start} to {data.end} become a summary", "dim")]
+
+
+@tells(ev.ContextRestored)
+async def _context_restored(story: Story, data: ev.ContextRestored, event: Event) -> list[Line]:
+    return [Line(f"{data.key}  messages from {data.start} on are shown again", "dim")]
 
 
 @tells(ev.ToolsChanged)

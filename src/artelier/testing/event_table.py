@@ -13,6 +13,8 @@ from artelier.log import EventData, registered
 _SOURCES = (
     "artelier.kernel.events",
     "artelier.kernel.erasure",
+    "artelier.kernel.personal",
+    "artelier.kernel.rates",
     "artelier.artifacts.events",
     "artelier.ledger.posting",
     "artelier.memory.events",

@@ -36,6 +36,33 @@ describe("rows of the stream", () => {
     );
   });
 
+  test("what is undone, changes and is erased has words, and every other kind the words of its table", () => {
+    const history = new History()
+      .add(
+        "run:r",
+        "compensation.planned",
+        { key: "1", plan: "b:x" },
+        {
+          texts: { plan: '{"items":[{"key":"a"}],"not_undone":[{"key":"m"}],"note":"too late"}' },
+        },
+      )
+      .add("run:r", "version.recorded", { change: "payee", version: 2 })
+      .add("run:r", "run.drifted", { fork: "r.drift-1", key: "c2/model" })
+      .add("tenant:t", "content.erased", { blobs: 7 })
+      .add("schedule:s", "schedule.added", { cron: "0 3 * * *" })
+      .add("world:w", "offer.made", { seller: "ann", artifact: "{map}", price: 5 })
+      .add("world:w", "world.paused", {});
+    expect(rowsOf(history).map((row) => [row.group, row.text])).toEqual([
+      ["action", "1 call to be undone · 1 call cannot be · too late"],
+      ["run", "version 2 of payee"],
+      ["run", "its code has changed · c2/model · goes on as r.drift-1"],
+      ["note", "content is erased · 7 pieces"],
+      ["run", "the schedule is made · 0 3 * * *"],
+      ["bookkeeping", "ann offers {map} · for 5"],
+      ["bookkeeping", "no tick begins until it is resumed"],
+    ]);
+  });
+
   test("filters by kind, agent and text, and bookkeeping only where it is wanted", () => {
     const plain = new History()
       .add("run:r", "cycle.completed", { cycle: 1 })

@@ -1,5 +1,6 @@
 import { counted as howMany } from "./counted";
-import { flag, integer, parsed, record, shortName, splitStream, text, type WireEvent } from "./event";
+import { flag, integer, parsed, record, shortName, splitStream, text, texts, type WireEvent } from "./event";
+import { KIND_WORDS } from "./kindWords";
 
 /** What a row of the console is about: its filter, and on the screen its colour. */
 export type RowGroup =
@@ -152,7 +153,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   "decision.executed": acted,
   "tool.requested": (event) => [
     "action",
-    "use_tool",
+    text(event, "undoes") === "" ? "use_tool" : "undo",
     `${text(event, "name")} ${event.texts["arguments"] ?? ""}`,
   ],
   "tool.completed": (event) => [
@@ -242,6 +243,45 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   ],
   "run.cancelled": (event) => ["run", "run", said("cancelled", event.texts["note"])],
   "run.resumed": () => ["run", "run", "goes on"],
+  "run.drifted": (event) => [
+    "run",
+    "changed",
+    said("its code has changed", text(event, "key"), `goes on as ${text(event, "fork")}`),
+  ],
+  "prompt.drifted": (event) => [
+    "run",
+    "changed",
+    said("another prompt than was recorded", text(event, "section"), text(event, "key")),
+  ],
+  "version.recorded": (event) => [
+    "run",
+    "version",
+    `version ${integer(event, "version")} of ${text(event, "change")}`,
+  ],
+  "compensation.planned": (event) => ["action", "undo", planned(event)],
+  "tool.retried": (event) => ["action", "again", said("called again with the same key", text(event, "key"))],
+  "tools.changed": () => ["bookkeeping", "tools", "its tools are others"],
+  "wait.started": (event) => [
+    "run",
+    "wait",
+    said(
+      text(event, "name") === "" ? "waits for a time" : `waits for ${text(event, "name")}`,
+      text(event, "key"),
+    ),
+  ],
+  "wait.ended": (event) => ["run", "wait", said("goes on", text(event, "outcome"), text(event, "key"))],
+  "signal.received": (event) => ["note", "signal", said(text(event, "name"), event.texts["data"])],
+  "command.refused": (event) => ["run", "refused", said("a command", text(event, "code")), true],
+  "content.erased": (event) => ["note", "erased", worded(event)],
+  "personal.received": (event) => [
+    "bookkeeping",
+    "personal",
+    said("now knows", texts(event, "placeholders").join(", ")),
+  ],
+  "schedule.added": (event) => ["run", "schedule", worded(event)],
+  "schedule.changed": (event) => ["run", "schedule", worded(event)],
+  "schedule.removed": (event) => ["run", "schedule", worded(event)],
+  "schedule.resumed": (event) => ["run", "schedule", worded(event)],
   "run.reopened": () => ["run", "run", "reopened"],
   "run.suspended": (event) => ["run", "run", said(text(event, "status"), text(event, "reason"))],
   "schedule.fired": (event) => [
@@ -280,9 +320,43 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   "group.left": (event) => ["note", "membrane", `${text(event, "principal")} leaves ${text(event, "group")}`],
 };
 
-/** What nobody here has words for: its noun, its verb and its small fields. */
+/** How many calls are to be undone, and what stays, as far as the plan is at hand. */
+function planned(event: WireEvent): string {
+  const plan = parsed(event, "plan");
+  const items = Array.isArray(plan["items"]) ? plan["items"].length : null;
+  const stays = Array.isArray(plan["not_undone"]) ? plan["not_undone"].length : 0;
+  const note = plan["note"];
+  return said(
+    items === null ? "calls are to be undone" : `${howMany(items, "call")} to be undone`,
+    stays > 0 && `${howMany(stays, "call")} cannot be`,
+    typeof note === "string" && note,
+  );
+}
+
+/** An event by the words of its kind: parts whose fields are all absent are left out. */
+function worded(event: WireEvent): string {
+  const parts = (KIND_WORDS[event.kind] ?? "").split(" · ").map((part) => {
+    let isTold = !part.includes("{");
+    const filled = part.replace(/\{([a-z_]+)\}/g, (_, field: string) => {
+      const value = shown(event.texts[field] ?? event.data[field]);
+      isTold ||= value !== "";
+      return value;
+    });
+    return isTold && filled;
+  });
+  return said(...parts);
+}
+
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return value.map(shown).filter(Boolean).join(", ");
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && !value.startsWith("b:") ? value : "";
+}
+
+/** What nobody here has words for, such as a kind of a later version: its noun, its verb and its small fields. */
 function plain(event: WireEvent): Told {
   const [noun = "", verb = ""] = event.kind.split(".");
+  if (event.kind in KIND_WORDS) return ["bookkeeping", noun, worded(event)];
   const fields = Object.entries(record(event.data)).filter(
     ([, value]) => (typeof value === "string" && !value.startsWith("b:")) || typeof value === "number",
   );

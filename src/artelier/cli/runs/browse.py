@@ -181,7 +181,11 @@ async def _print_event(call: Call, kernel: Kernel, story: Story, event: Event) -
     time = plain.moment(event.at_us)
     lines = await story.lines(event)
     if not lines:
-        call.screen.line(f"{event.seq:>6}  {time}  {event.kind}", "dim")
+        from artelier.cli.kind_words import words_of
+
+        said = words_of(event.kind, event.plain())
+        text = await kernel.for_tenant(call.tenant).restored(f"{event.kind}  {said}".rstrip())
+        call.screen.line(f"{event.seq:>6}  {time}  {text}", "dim")
     for line in lines:
         text = await kernel.for_tenant(call.tenant).restored(line.text)
         call.screen.line(f"{event.seq:>6}  {time}  {text}", line.style)
