@@ -134,10 +134,11 @@ class SubAgentFactory:
         async def delegate(prompt: str, ctx: ToolContext) -> Any:
             return await child.called(prompt, ctx)
 
-        # It may be entered again: the child's own log says what is done already.
+        # It may be entered again: the child's own log says what is done already. What the child says is read
+        # there: it has passed the child's own door, and holds no placeholder that was made up.
         return Tool(
             delegate, name=name, description=_described(description), side_effect=True,
-            idempotent=True, trust="untrusted",
+            idempotent=True, trust="untrusted", reads_store=True,
         )  # fmt: skip
 
     def _builder(

@@ -22,6 +22,7 @@ from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:
     from artelier.kernel.core import RunCore
+    from artelier.log import Store
     from artelier.pii.live import LiveText
     from artelier.pii.scrubber import Scrubber
     from artelier.ports.tool import ToolPort
@@ -143,6 +144,11 @@ _SAID = (
 )
 
 
+def is_known(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
+    """Whether a run received a placeholder, or one that it comes from: its parents, its origins."""
+    return bool(store.look(_KNOWN, (run_id, tenant, placeholder)))
+
+
 class Personal:
     """One run's door for personal data."""
 
@@ -183,10 +189,10 @@ class Personal:
         if placeholder in self._received:
             return True
         core = self._core
-        rows = core.store.look(_KNOWN, (core.run_id, core.tenant.id, placeholder))
-        if rows:
+        known = is_known(core.store, core.tenant.id, core.run_id, placeholder)
+        if known:
             self._received.add(placeholder)
-        return bool(rows)
+        return known
 
     def begun(self, *given: Any) -> list[PersonalReceived]:
         """What a new run has received by what it is asked: values that stand there, no typed look-alikes."""

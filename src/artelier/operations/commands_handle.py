@@ -10,8 +10,10 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import queries, reconcile, scopes
 from artelier.kernel.compensating import compensate_ended
 from artelier.kernel.drift import newest_drift
+from artelier.kernel.personal import is_known
 from artelier.money import parse_usd
 from artelier.operations.commanding import give
+from artelier.pii.placeholder import disarmed
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
@@ -138,7 +140,11 @@ class CommandsHandle:
         return await scopes.used_of(self.services, self.id, scope)
 
     async def inject(self: Desk, run_id: str, note: str, *, by: str = "operator") -> EventData:
-        return await _give(self, run_id, "inject", by=by, payload=note)
+        """Tell a run something. Placeholders of others in it are text.
+
+        Errors: `NotFound`, `Conflict`.
+        """
+        return await _give(self, run_id, "inject", by=by, payload=_said(self, run_id, note))
 
     async def signal(
         self: Desk, run_id: str, name: str, data: Any = None, *, by: str = "operator"
@@ -155,7 +161,7 @@ class CommandsHandle:
         note: str = "",
         by: str = "operator",
     ) -> EventData:
-        """Answer an approval. Without `step`, the run's only open one.
+        """Answer an approval. Without `step`, the run's only open one. Placeholders of others in it are text.
 
         Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several.
         """
@@ -164,7 +170,7 @@ class CommandsHandle:
         decision = "deny" if deny else "edit" if arguments is not None else "approve"
         return await _give(self, 
             run_id, "answer", by=by, key=step, choice=decision,
-            payload={"arguments": arguments, "note": note},
+            payload=_said(self, run_id, {"arguments": arguments, "note": note}),
         )  # fmt: skip
 
     async def reconcile(
@@ -219,6 +225,14 @@ def _amount(unit: str, cap: int | str | None) -> int | None:
     if not 0 <= amount < 1 << 53:
         raise InvalidRequest("a cap", expected="a number from 0", got=str(amount)[:80])
     return amount
+
+
+def _said(desk: Desk, run_id: str, value: Any) -> Any:
+    """What a person says to a run, who may repeat the placeholders that it shows, and gains no others."""
+    services = desk.services
+    if services.personal is None:
+        return value
+    return disarmed(value, lambda one: is_known(services.store, desk.id, run_id, one))
 
 
 async def _give(desk: Desk, run_id: str, verb: str, **command: Any) -> EventData:

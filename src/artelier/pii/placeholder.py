@@ -66,13 +66,20 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
     return _ANY.sub(told, text)
 
 
-def disarmed(value: Any) -> Any:
-    """JSON data that somebody typed, in which nothing is a placeholder; what is escaped stays as it is."""
-    return walked(value, lambda leaf, _: _disarmed(leaf) if isinstance(leaf, str) else leaf)
+def disarmed(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
+    """JSON data that somebody typed, in which nothing is a placeholder but for those that `keep` knows.
 
+    What is escaped stays as it is.
+    """
 
-def _disarmed(text: str) -> str:
-    return PLACEHOLDER.sub(lambda found: f"<\\{found[0][1:]}", text) if "<" in text else text
+    def text(leaf: str) -> str:
+        if "<" not in leaf:
+            return leaf
+        return PLACEHOLDER.sub(
+            lambda found: found[0] if keep(found[0]) else f"<\\{found[0][1:]}", leaf
+        )
+
+    return walked(value, lambda leaf, _: text(leaf) if isinstance(leaf, str) else leaf)
 
 
 def is_json(text: str) -> bool:

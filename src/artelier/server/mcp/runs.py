@@ -182,6 +182,7 @@ class RunDesk:
 
     async def signal_run(self, run_id: str, name: str, data: Any = None) -> dict[str, Any]:
         """Hand data to a run that waits for a signal of this name, or will."""
+        data = self._runs.services.typed(self._tenant, data)
         await self._runs.signal(run_id, name, data, by=self._principal)
         await self._go_on(run_id)
         return await self._standing(run_id)
