@@ -73,6 +73,9 @@ export function PromptInspector({ step, agent }: PromptInspectorProps) {
   );
 }
 
+/** What the server says in place of content that was erased. */
+const ERASED = "[erased]";
+
 function Sections({ manifest }: { readonly manifest: Shape<"Manifest"> }) {
   const params = Object.entries(manifest.params).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
   const scrubbed = Object.entries(manifest.scrubbed).map(([sort, count]) => `${count} ${sort}`);
@@ -81,8 +84,10 @@ function Sections({ manifest }: { readonly manifest: Shape<"Manifest"> }) {
       <SectionBar sections={manifest.sections} />
       <SectionRows manifest={manifest} />
       <p className="mt-1 text-11 text-ink-3">
-        Sent to {manifest.model}
-        {params.length > 0 && ` with ${params.join(", ")}`}. Tokens are estimates of each part.
+        {manifest.model === ERASED
+          ? "What was sent is erased; what it took and where it came from is still known"
+          : `Sent to ${manifest.model}${params.length > 0 ? ` with ${params.join(", ")}` : ""}`}
+        . Tokens are estimates of each part.
         {scrubbed.length > 0 && ` Personal data was replaced: ${scrubbed.join(", ")}.`}
       </p>
     </>

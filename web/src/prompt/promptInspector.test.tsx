@@ -8,8 +8,8 @@ import { PromptInspector } from "./PromptInspector";
 
 const MANIFEST = { tokens: 300, sections: [], dropped: [], params: {}, scrubbed: {}, model: "m" };
 
-function show(history: History) {
-  vi.stubGlobal("fetch", () => Promise.resolve(new Response(JSON.stringify(MANIFEST))));
+function show(history: History, manifest: object = MANIFEST) {
+  vi.stubGlobal("fetch", () => Promise.resolve(new Response(JSON.stringify(manifest))));
   queryClient.clear();
   const step = promptSteps(history.events).at(-1);
   if (step === undefined) throw new Error("no step");
@@ -34,4 +34,14 @@ test("one count of tokens is shown: our estimate until the provider has counted"
   show(asked().add("run:r", "model.completed", { key: "c1/decision", input_tokens: 420, output_tokens: 9 }));
   expect(await screen.findByText(/420 tokens in/)).toBeTruthy();
   expect(screen.queryByText("300")).toBeNull();
+});
+
+test("of an erased prompt it says that it is erased, not to whom it went", async () => {
+  const history = new History()
+    .add("run:r", "run.started", {})
+    .add("run:r", "context.assembled", { key: "c1/decision" })
+    .add("run:r", "model.requested", { key: "c1/decision", model: "m" });
+  show(history, { ...MANIFEST, model: "[erased]" });
+  expect(await screen.findByText(/What was sent is erased/)).toBeTruthy();
+  expect(screen.queryByText(/Sent to/)).toBeNull();
 });
