@@ -3514,6 +3514,12 @@ export interface components {
              * @default 0
              */
             expected_version: number;
+            /**
+             * Subject
+             * @description Whom it is about: it is erased with that.
+             * @default
+             */
+            subject: string;
         };
         /**
          * ArtifactsPage
@@ -3732,6 +3738,12 @@ export interface components {
              * @description With which the character may begin; the first is shown.
              */
             greetings?: string[] | null;
+            /**
+             * Subject
+             * @description Whom it is about: all that it stores is erased with that.
+             * @default
+             */
+            subject: string;
         };
         /**
          * ChatSettings
@@ -5636,6 +5648,12 @@ export interface components {
              * @description Without it one is made from the goal.
              */
             mission_id?: string | null;
+            /**
+             * Subject
+             * @description Whom it is about: what its runs store and write is erased with that.
+             * @default
+             */
+            subject: string;
         };
         /**
          * Planned
@@ -12265,6 +12283,8 @@ export interface operations {
                      * @enum {string}
                      */
                     kind?: "document" | "dataset";
+                    /** @description Whom they are about: they are erased with that. */
+                    subject?: string;
                 };
             };
         };
