@@ -105,3 +105,81 @@ def test_each_shell_has_its_script_and_can_install_it(
 
 def test_another_shell_is_refused(shell: Shell) -> None:
     assert shell("--show-completion", "tcsh").code == 2
+
+
+def asked(shell: Shell, name: str, line: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """What `artelier` answers when the script of a shell asks about a line."""
+    environ = {
+        **os.environ, "_ARTELIER_COMPLETE": f"complete_{name}", "_TYPER_COMPLETE_ARGS": line, **more,
+    }  # fmt: skip
+    return subprocess.run(
+        [BIN / "artelier"], env=environ, cwd=shell.folder, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_zsh_is_told_commands_and_what_is_in_the_database(shell: Shell) -> None:
+    worked(shell)
+    script = shell("--show-completion", "zsh").out
+    assert '_TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" _ARTELIER_COMPLETE=complete_zsh' in script
+
+    commands = asked(shell, "zsh", "artelier runs re").stdout
+    runs = asked(shell, "zsh", "artelier runs show q3:").stdout
+
+    assert commands.startswith('_arguments \'*: :(("resume":')
+    assert '"reconcile":' in commands and '"list"' not in commands
+    assert "report" in runs
+
+
+def test_fish_is_told_commands_and_what_is_in_the_database(shell: Shell) -> None:
+    worked(shell)
+    script = shell("--show-completion", "fish").out
+    assert "_TYPER_COMPLETE_FISH_ACTION=get-args" in script
+
+    def told(line: str) -> list[str]:
+        lines = asked(shell, "fish", line, _TYPER_COMPLETE_FISH_ACTION="get-args").stdout
+        return [one.split("\t")[0] for one in lines.splitlines()]
+
+    assert set(told("artelier runs re")) == {"resume", "retry", "reconcile", "replay"}
+    assert told("artelier runs show q3:") == ["q3:report"]
+    there = asked(shell, "fish", "artelier ru", _TYPER_COMPLETE_FISH_ACTION="is-args")
+    assert there.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["zsh", "fish"])
+@pytest.mark.parametrize(
+    "line",
+    ["artelier runs show '", 'artelier runs show "', "artelier runs show $(touch pwned)",
+     "artelier runs show `touch pwned`", "artelier runs show \\", "artelier nothing like this", "",
+     "artelier runs show \N{SNOWMAN}\x1b[2J", "artelier --db"],
+)  # fmt: skip
+def test_a_half_written_line_proposes_something_or_nothing_and_does_nothing(
+    shell: Shell, name: str, line: str
+) -> None:
+    ran = asked(shell, name, line, _TYPER_COMPLETE_FISH_ACTION="get-args")
+
+    assert "Traceback" not in ran.stderr
+    assert not list(shell.folder.rglob("pwned"))
+
+
+@needs_bash
+def test_bash_itself_loads_what_was_installed(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the file that a new terminal reads to the word under the cursor."""
+    monkeypatch.setenv("HOME", str(shell.folder))
+    worked(shell)
+    assert shell("--install-completion", "bash").code == 0
+    code = (
+        'source "$HOME/.bashrc"; complete -p artelier >/dev/null || exit 9\n'
+        "COMP_WORDS=(artelier runs show q3:); COMP_CWORD=3\n"
+        'f=$(complete -p artelier | sed "s/.*-F \\([^ ]*\\).*/\\1/"); $f artelier\n'
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(shell.folder)}
+    ran = subprocess.run(
+        ["bash", "--norc", "-c", code], env=environ, cwd=shell.folder, capture_output=True,
+        text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert (ran.returncode, ran.stdout.split(), ran.stderr) == (0, ["q3:report"], "")
