@@ -28,6 +28,10 @@ JSON_FORMS = [
     b"q=1&mail=ana.lopez@example.org&" + b"k=v&" * 800,
     "Straße;ana.lopez@example.org".encode("latin-1"),
     "mail ana.lopez@example.org".encode("utf-16"),
+    "größe;mail\nAna;ana.lopez@example.org\n".encode("utf-16-le"),
+    "name;mail\nAna;ana.lopez@example.org\n".encode("utf-16-be"),
+    b"<p>ana.lopez&#64;example.org, ana.lopez&commat;example&#x2e;org</p>",
+    b'{"html": "<a href=\\"mailto:ana.lopez&#64;example.org\\">"}',
 ]
 
 
@@ -40,7 +44,8 @@ def test_a_hidden_value_is_found_and_nothing_else_is_changed(
             await kernel.for_tenant(ACME).state()
             key = await kernel.store.data_key("acme")
             stored = make_blob("acme", key, content)[1].content
-            encoding = "utf-16" if content[:1] == b"\xff" else "latin-1"
+            encoding = {255: "utf-16", 0: "utf-16-be"}.get(content[0], "latin-1")
+            encoding = "utf-16-le" if content[1:2] == b"\0" else encoding
             text, done = content.decode(encoding), stored.decode(encoding)
 
             assert "ana.lopez" not in done

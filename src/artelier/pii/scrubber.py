@@ -190,7 +190,10 @@ class Scrubber:
         content = self.content(content)
         if b"<" not in content:
             return content, ()
-        return content, self.vault.unstored(placeholders_in(content.decode(errors="replace")))
+        encoding = _encoding_of(content)
+        if encoding is None:
+            return content, ()
+        return content, self.vault.unstored(placeholders_in(content.decode(encoding)))
 
     def escaped(self, value: Any, keep: Callable[[str], bool]) -> Any:
         """JSON data in which what only looks like a placeholder is none, but for those that `keep` knows."""
@@ -225,11 +228,21 @@ def _is_bare(text: str, start: int, end: int) -> bool:
 
 def _encoding_of(content: bytes) -> str | None:
     """How to read content as text; None for what is none: a picture, numbers of a vector."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16" if _is_text(content, "utf-16") else None
+    if b"\0" in content[:64]:  # UTF-16 without its mark, of which every other byte is mostly zero
+        head = content[:4096]
+        for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
+            if zeros.count(0) * 2 > len(zeros) and _is_text(content, encoding):
+                return encoding
+    if _is_text(content, "utf-8", controls=True):
+        return "utf-8"
+    return "latin-1" if _is_text(content, "latin-1") else None
+
+
+def _is_text(content: bytes, encoding: str, *, controls: bool = False) -> bool:
     try:
-        content.decode()
+        text = content.decode(encoding)
     except UnicodeDecodeError:
-        if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            return "utf-16" if len(content) % 2 == 0 else None
-        controls = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in content[:4096])
-        return None if controls else "latin-1"
-    return "utf-8"
+        return False
+    return controls or not any(sign < " " and sign not in "\t\n\r\f" for sign in text[:4096])

@@ -1,19 +1,28 @@
-"""Text as a person would read it, with the way back: escapes of JSON and code must hide no value.
+"""Text as a person would read it, with the way back: escapes of JSON, code and HTML must hide no value.
 
-`ana\\u0040example.org` is an address, and the `n` of a line's end is no letter of the next one. Detectors
-read the view; what they find is replaced in the text itself, so that nothing else of it changes.
+`ana\\u0040example.org` and `ana&#64;example.org` are addresses, and the `n` of a line's end is no letter of
+the next one. Detectors read the view; what they find is replaced in the text itself, so that nothing else
+of it changes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 LEVELS_MAX = 3
 """JSON within JSON within JSON."""
 
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_ENTITY = re.compile(
+    r"&(?:#([0-9]{1,7})|#[xX]([0-9a-fA-F]{1,6})"
+    r"|(commat|period|nbsp|amp|quot|apos|plus|ndash|hyphen|lpar|rpar|colon|sol|lowbar));"
+)
+_NAMED = {
+    "commat": "@", "period": ".", "nbsp": " ", "amp": "&", "quot": '"', "apos": "'", "plus": "+",
+    "ndash": "-", "hyphen": "-", "lpar": "(", "rpar": ")", "colon": ":", "sol": "/", "lowbar": "_",
+}  # fmt: skip
 _PLAIN = {'"': '"', "\\": "\\", "/": "/", "b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 _DATA = re.compile(r"[A-Za-z0-9+/_=-]{1000,}")
 """A picture or a file in some encoding: no words, and long enough to look like anything somewhere."""
@@ -37,11 +46,24 @@ def view_of(text: str) -> View:
     for _ in range(LEVELS_MAX):
         if "\\" not in view.text:
             break
-        further = _read(view)
+        further = _read(view, _ESCAPE, _escaped)
         if further is view:
             break
         view = further
+    if "&" in view.text:
+        view = _read(view, _ENTITY, _entity)
     return view
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else _PLAIN[found[2]]
+
+
+def _entity(found: re.Match[str]) -> str:
+    if found[3]:
+        return _NAMED[found[3]]
+    code = int(found[1]) if found[1] else int(found[2], 16)
+    return chr(code) if code < 0x110000 else "?"
 
 
 def _without_data(text: str) -> str:
@@ -50,15 +72,14 @@ def _without_data(text: str) -> str:
     return _DATA.sub(lambda found: " " * len(found[0]), text)
 
 
-def _read(view: View) -> View:
+def _read(view: View, pattern: re.Pattern[str], char_of: Callable[[re.Match[str]], str]) -> View:
     """One level of escapes less; the same view if there is none."""
     pieces: list[str] = []
     places: list[int] = []
     at, text = 0, view.text
     before = range(len(text) + 1) if view.places is None else view.places
-    for found in _ESCAPE.finditer(text):
-        char = chr(int(found[1], 16)) if found[1] else _PLAIN[found[2]]
-        pieces += (text[at : found.start()], char)
+    for found in pattern.finditer(text):
+        pieces += (text[at : found.start()], char_of(found))
         places.extend(before[at : found.start() + 1])
         at = found.end()
     if not pieces:
