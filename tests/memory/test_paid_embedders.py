@@ -317,3 +317,31 @@ def test_what_an_agent_of_a_world_embeds_in_a_tick_is_paid_for_by_its_tenant(
                 assert spent == 2, "a micro-dollar for each, rounded up"
 
     play(scenario())
+
+
+@pytest.mark.parametrize("in_a_run", [True, False])
+def test_personal_data_does_not_leave_with_a_query(tmp_path: Path, in_a_run: bool) -> None:
+    async def scenario() -> None:
+        policy = Policy(pii=True, backoff_s=0.0)
+        environ = {"ARTELIER_VAULT_KEY": "a vault key for tests only"}
+        with (
+            OpenAIServer([]) as server,
+            Kernel.open(
+                tmp_path / "state.db", environ=environ, policy=policy, prices={MODEL: PRICE}
+            ) as kernel,
+        ):
+            memory = memory_of(kernel, server)
+            text = "write to kim.lee@example.com about the locker"
+            await used(kernel, memory, ("remember", {"text": text}))
+            if in_a_run:
+                look = ("recall", {"query": "kim.lee@example.com locker"})
+                [found] = await used(kernel, memory, look, run_id="r2")
+                assert len(found.value) == 1
+            else:
+                with paid_by_person(kernel.for_tenant("acme")):
+                    assert len(await memory.search("kim.lee@example.com locker")) == 1
+
+            assert len(server.requests) == 2
+            assert "kim.lee" not in str([one.body for one in server.requests])
+
+    play(scenario())

@@ -273,6 +273,7 @@ async def consolidate(
     from artelier.cli.exits import COMPLETED, FAILED
     from artelier.memory.consolidation import consolidate as tidy
     from artelier.memory.losses import losses_of
+    from artelier.memory.paying import paid_by_person
 
     texts = [_read(name) for name in boot or ()]
     async with call.kernel() as kernel, _runs(call, runs_db) as runs:
@@ -280,10 +281,11 @@ async def consolidate(
         if not anyway:
             await _check_runs(memory, runs)
         losses = await losses_of(memory, runs=runs)
-        done = await tidy(
-            memory, losses=losses, boot_texts=texts, target=target, runs=runs, anyway=anyway,
-            by=call.person,
-        )  # fmt: skip
+        with paid_by_person(kernel.for_tenant(call.tenant)):
+            done = await tidy(
+                memory, losses=losses, boot_texts=texts, target=target, runs=runs, anyway=anyway,
+                by=call.person,
+            )  # fmt: skip
     if call.as_json:
         call.screen.json(_plain(done))
     elif done.skipped:
