@@ -18,7 +18,7 @@ import pytest
 from artelier import AutonomousAgent, Kernel, Policy, Run, Session, Tenant, tool
 from artelier.app import TenantKernel
 from artelier.artifacts import Provenance
-from artelier.errors import ArtelierError, InvalidRequest, RunStopped, RunSuspended
+from artelier.errors import ArtelierError, Conflict, InvalidRequest, RunStopped, RunSuspended
 from artelier.kernel import Limits
 from artelier.pii.placeholder import placeholders_in
 from artelier.ports.model import ToolCall
@@ -286,6 +286,25 @@ def test_a_subject_is_a_keyed_name_that_erase_finds_in_another_process(tmp_path:
         assert play(kernel.for_tenant(ACME).erase(subject=EMAIL)).again
     assert_nowhere(tmp_path)
     assert b"said in private" not in (tmp_path / "s.db").read_bytes()
+
+
+def test_subjects_of_before_there_was_a_vault_key_are_named_anew(tmp_path: Path) -> None:
+    async def served(kernel: Kernel, *, subject: str = EMAIL) -> None:
+        async with kernel.for_tenant("acme").run("r", subject=subject) as run:
+            run.finish(await run.step("one", lambda: "said in private"))
+
+    with Kernel.open(tmp_path / "s.db", environ={}) as kernel:
+        play(served(kernel))
+    assert EMAIL.encode() in (tmp_path / "s.db").read_bytes()
+    with opened(tmp_path) as kernel:
+        play(served(kernel))  # found by its text
+        play(kernel.collect())
+        assert_nowhere(tmp_path)
+        play(served(kernel))
+        with pytest.raises(Conflict):
+            play(served(kernel, subject="bo@example.net"))
+        assert play(kernel.for_tenant("acme").erase(subject=EMAIL)).runs == ("r",)
+        assert kernel.verify().ok
 
 
 def test_words_of_failures_reach_neither_file_nor_log_nor_span(

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from artelier.errors import Erased, MissingKey
 from artelier.log.blobs import ERASED, SEALED
-from artelier.log.keyring import SECRET_BYTES, Keyring
+from artelier.log.erasing import IMPORTED
+from artelier.log.keyring import SECRET_BYTES, Keyring, is_subject_name, subject_name
 from artelier.log.rates import WINDOW_US
 
 _REF = re.compile(rb"b:([A-Za-z0-9_-]{43})")
@@ -189,6 +190,26 @@ def reseal(db: sqlite3.Connection, keyring: Keyring) -> int:
         ],
     )  # fmt: skip
     return len(rows)
+
+
+def name_subjects(db: sqlite3.Connection, keyring: Keyring) -> None:
+    """Call subjects from before there was a vault key by their keyed hashes."""
+    if not keyring.is_sealing:
+        return
+    rows = db.execute(
+        "SELECT k.tenant, k.key_id, k.subject, o.secret FROM keys k JOIN keys o ON o.key_id ="
+        " (SELECT min(key_id) FROM keys WHERE tenant = k.tenant AND subject IS NULL)"
+        " WHERE k.subject <> ?",
+        (IMPORTED,),
+    ).fetchall()
+    db.executemany(
+        "UPDATE keys SET subject = ? WHERE key_id = ?",
+        [
+            (subject_name(keyring.secret_of(tenant, secret), subject), key_id)
+            for tenant, key_id, subject, secret in rows
+            if not is_subject_name(subject)
+        ],
+    )
 
 
 def drop_rates(db: sqlite3.Connection, *, now_us: int, dry: bool) -> int:

@@ -6,7 +6,6 @@ Events, names, sizes and hashes stay, so every chain verifies. `wipe` runs in th
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TypeVar
 
 from artelier.errors import InvalidRequest, StoreLocked
 from artelier.log.blobs import ERASED
+from artelier.log.keyring import is_subject_name
 
 T = TypeVar("T")
 
@@ -22,8 +22,6 @@ IMPORTED = "import"
 """In `keys`, the subject of keys that came with exports; nobody else may be called so."""
 
 SUBJECT_CHARS_MAX = 200
-
-_KEYED = re.compile("s:[A-Za-z0-9_-]{43}")
 
 KEYS_A_STATEMENT = 500
 """Below SQLite's bound of parameters."""
@@ -37,7 +35,7 @@ def check_subject(subject: object) -> str:
         or not subject.isprintable()
         or subject.strip() != subject
         or subject == IMPORTED
-        or _KEYED.fullmatch(subject)
+        or is_subject_name(subject)
     ):
         raise InvalidRequest(
             "this is no subject",

@@ -39,6 +39,11 @@ def subject_name(secret: bytes, subject: str) -> str:
     return SUBJECT + base64.urlsafe_b64encode(name).decode().rstrip("=")
 
 
+def is_subject_name(text: str) -> bool:
+    """Whether a text has the form of `subject_name`: nobody is called so."""
+    return text.startswith(SUBJECT) and len(text) == len(SUBJECT) + 43
+
+
 class Sealer(Protocol):
     """A cipher under the vault key. Equal input gives equal output."""
 

@@ -510,6 +510,7 @@ class SqliteStore:
         resealed = 0
         while some := await self._writer.call(lambda db: collecting.reseal(db, keyring)):
             resealed += some
+        await self._writer.call(lambda db: collecting.name_subjects(db, keyring))
         rates = await self._writer.call(
             lambda db: collecting.drop_rates(db, now_us=now_us, dry=False)
         )
