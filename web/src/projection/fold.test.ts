@@ -53,6 +53,21 @@ describe("a goal, from plan to a passed evaluation", () => {
     });
   });
 
+  test("an agent with tasks side by side shows one that goes on", () => {
+    const history = churn();
+    for (const task of ["churn/a", "churn/b"]) {
+      history.add(`artifact:${task}`, "task.created", { task, agent: "churn/analyst", max_iterations: 4 });
+      history.add(`run:${task}`, "run.started", { agent: "churn/analyst", loop: "task" });
+      history.add(`run:${task}`, "task.begun", { agent: "churn/analyst", max_iterations: 4 });
+    }
+    history.add("run:churn/b", "task.ended", { status: "blocked", reason: "missing_input", iterations: 1 });
+    const shown = () => foldAll(history.events).agents.get("churn/analyst");
+
+    expect(shown()).toMatchObject({ runId: "churn/a", task: "churn/a", iteration: 0, iterationsMax: 4 });
+    history.add("run:churn/a", "task.ended", { status: "done", iterations: 2 });
+    expect(shown()).toMatchObject({ runId: "churn/a" });
+  });
+
   test("edges come from real events", () => {
     const edges = [...graph.edges.values()].map((edge) => `${edge.kind} ${edge.source} > ${edge.target}`);
 

@@ -1,7 +1,8 @@
 import type { Draft } from "./draft";
 import { flag, idOf, integer, missionOf, parsed, splitStream, text, texts, type WireEvent } from "./event";
 import { settle } from "./foldDepending";
-import type { Iteration, RunStatus, Task, TaskStatus } from "./graph";
+import { isFinal } from "./foldRuns";
+import type { Iteration, Run, RunStatus, Task, TaskStatus } from "./graph";
 
 type Fold = (draft: Draft, event: WireEvent, id: string) => void;
 
@@ -169,6 +170,21 @@ function ended(draft: Draft, event: WireEvent, id: string): void {
     outputs: texts(event, "outputs"),
     iteration: integer(event, "iterations"),
   });
+  handOver(draft, id);
+}
+
+/** Tasks of one agent go on side by side: what it shows is one that it works on, as long as there is one. */
+function handOver(draft: Draft, id: string): void {
+  const agent = draft.get("agents", draft.get("tasks", id)?.agent ?? "");
+  if (agent === undefined || agent.runId !== id) return;
+  const isOpen = (run: Run | undefined) => run !== undefined && !isFinal(run.status);
+  const next = [...draft.all("tasks")].find(
+    (one) => one.agent === agent.id && one.ended === "" && isOpen(draft.get("runs", one.id)),
+  );
+  if (next === undefined) return;
+  const { iteration, iterationsMax } = next;
+  const action = next.iterations.at(-1)?.action ?? "";
+  draft.put("agents", agent.id, { ...agent, runId: next.id, task: next.id, action, iteration, iterationsMax });
 }
 
 function blocked(draft: Draft, event: WireEvent): void {
