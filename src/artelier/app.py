@@ -516,8 +516,8 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
         As it is, if the tenant has no grant `pii:restore`; `[erased]` for what was erased.
         """
-        state, personal = await self.state(), self._services.personal
-        if personal is None or not granted(state.grants, RESTORE):
+        personal = self._services.personal
+        if personal is None or not granted((await self.state()).grants, RESTORE):
             return value
         return personal(self.id).restored(value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from artelier.cli.call import Call
-from artelier.errors import PriceUnknown
+from artelier.errors import Erased, PriceUnknown
 from artelier.kernel.events import RunExhausted
 from artelier.log import run_stream
 from artelier.operations.job import LOOP as TURN
@@ -55,7 +55,10 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
         return []
     if run["loop"] == TURN and (run["status"] == "failed" or run["origin"] is not None):
         return _of_turn(call, run)
-    way = await way_on(call, kernel, run)
+    try:
+        way = await way_on(call, kernel, run)
+    except Erased:
+        return ["what it stored was erased, so nobody goes on with it"]
     if run["status"] == "budget_exhausted":
         return _raising(call, run, await _limit_reached(kernel, run), way)
     return _advice(call, run, way)

@@ -11,7 +11,7 @@ import typer
 from artelier.cli import exits, plain
 from artelier.cli.call import Call, file_of
 from artelier.cli.command import command, group
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import Erased, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.operations.definition import Operation, OperationProfile, PromptInclusion
@@ -80,27 +80,27 @@ async def list_profiles(
     from artelier.operations.profiles import shipped_profile
 
     items = [] if after else [_item(shipped_profile(name), SHIPPED) for name in NAMES]
-    broken: list[str] = []
+    broken: dict[str, str] = {}
     following: str | None = None
     if _has_database(call):
         async with call.kernel() as kernel:
             desk = kernel.for_tenant(call.tenant)
             following = await _add_stored(call, desk, items, broken, after=after)
     if call.as_json:
-        call.screen.json({"items": items, "next": following, "invalid": broken})
+        call.screen.json({"items": items, "next": following, "invalid": [*broken]})
         return
     rows = [(one["profile_id"], one["from"], one["operations"], one["name"]) for one in items]
     call.screen.table(("profile", "from", ">operations", "name"), rows, empty="no profiles")
-    for ref in broken:
-        call.screen.note(f"{ref} is not valid under today's rules", "yellow")
+    for ref, why in broken.items():
+        call.screen.note(f"{ref} {why}", "yellow")
     if following is not None:
         call.screen.note(f"more: --after {following}")
 
 
 async def _add_stored(
-    call: Call, desk: Any, items: list[dict[str, Any]], broken: list[str], *, after: str | None
+    call: Call, desk: Any, items: list[dict[str, Any]], broken: dict[str, str], *, after: str | None
 ) -> str | None:
-    """One page of stored profiles; the id after which the next one begins."""
+    """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
     from artelier.operations.saving import KIND, load_profile
     from artelier.operations.validation import InvalidProfile
 
@@ -112,7 +112,9 @@ async def _add_stored(
             profile, _ = await load_profile(desk, ref, by=call.person)
             items.append(_item(profile, ref))
         except InvalidProfile:
-            broken.append(ref)
+            broken[ref] = "is not valid under today's rules"
+        except Erased:
+            broken[ref] = "was erased"
     return stored[-1].id if len(stored) == PAGE_MAX else None
 
 

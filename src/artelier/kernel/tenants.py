@@ -24,7 +24,15 @@ from artelier.kernel.policy import check_grants
 from artelier.kernel.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.services import Services
 from artelier.ledger import Posting
-from artelier.log import Batch, Draft, EventData, StreamAppend, decode_stored, tenant_stream
+from artelier.log import (
+    Batch,
+    DataKey,
+    Draft,
+    EventData,
+    StreamAppend,
+    decode_stored,
+    tenant_stream,
+)
 from artelier.money import USD, format_usd, parse_usd
 from artelier.pii.vault import PATTERNS_SQL
 
@@ -123,7 +131,8 @@ class Tenants:
                     hint="Open it by its id alone, or change it with kernel.tenants.update(...).",
                 )
 
-    async def _load(self, tenant: str) -> TenantState | None:
+    async def _load(self, tenant: str, *, key: DataKey | None = None) -> TenantState | None:
+        """What is stored of a tenant; `key` stands for its own, for who needs none."""
         rows = await self._services.store.query(
             "SELECT grants, budget, allow_unknown_price FROM tenants WHERE tenant = ?", (tenant,)
         )
@@ -132,7 +141,8 @@ class Tenants:
         grants, budget, unknown = rows[0]
         return TenantState(
             id=tenant, grants=decode_stored(grants, type=tuple[str, ...]), budget=budget,
-            allow_unknown_price=bool(unknown), key=await self._services.store.data_key(tenant),
+            allow_unknown_price=bool(unknown),
+            key=key or await self._services.store.data_key(tenant),
             rates=stored_rates(await self._services.store.query(RATES_SQL, (tenant,))),
         )  # fmt: skip
 
@@ -212,7 +222,7 @@ class Tenants:
     async def show(self, tenant: str) -> dict[str, Any]:
         """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price, rates,
         patterns}`."""
-        state = await self._load(check_tenant(tenant))
+        state = await self._load(check_tenant(tenant), key=DataKey(None, b""))
         if state is None:
             raise NotFound(f"no tenant {tenant!r}")
         rows = await self._services.store.query(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from artelier.errors import NotFound
+from artelier.errors import Erased, NotFound
 from artelier.operations.definition import OperationProfile
 from artelier.operations.profiles import SHIPPED, shipped_profile
 from artelier.operations.saving import KIND, load_profile, read_profile, save_profile
@@ -34,7 +34,7 @@ async def list_(
         ref = f"{one.id}@{one.version}"
         try:
             items.append(_line((await load_profile(desk, ref))[0], ref))
-        except InvalidProfile:
+        except (Erased, InvalidProfile):
             broken.append(ref)
     following = stored[limit - 1].id if len(stored) > limit else None
     return wire.ProfilesPage.model_validate({"items": items, "next": following, "invalid": broken})
