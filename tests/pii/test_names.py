@@ -506,3 +506,24 @@ def test_nothing_that_a_person_may_do_under_a_value_leaves_it_behind(
     assert_nowhere(tmp_path)
     assert_clean("\n".join(span.to_json() for span in watch.spans), "spans")
     assert_clean(caplog.text, "log lines")
+
+
+def test_an_agent_of_a_world_that_calls_something_by_a_value_is_rejected_alone(
+    tmp_path: Path,
+) -> None:
+    def writes(facts: Any) -> dict[str, Any]:
+        id = f"of/{IBAN}" if facts["agent_id"] == "ann" else "memo"
+        return {"action": "write", "artifact_id": id, "kind": "document", "content": "x"}
+
+    setup = {"agents": [{"id": name, "policy": "writes"} for name in ("ann", "bob")]}
+
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            desk = kernel.for_tenant(ACME)
+            async with await found(desk, "w", setup, policies={"writes": writes}) as world:
+                (passed,) = await world.run(ticks=1)
+                assert (passed.acted, passed.rejected) == (2, 1)
+            assert kernel.verify().ok
+
+    play(scenario())
+    assert_nowhere(tmp_path)

@@ -29,6 +29,7 @@ from artelier.artifacts import (
 )
 from artelier.artifacts.content import canonical_json
 from artelier.log import Blob, BlobRef, DataKey, EventData, make_blob
+from artelier.log.contract import Names
 from artelier.money import SCRIP
 from artelier.world.agent import AgentRow
 from artelier.world.changed import Changed
@@ -53,6 +54,7 @@ class Scene:
         services: Mapping[str, Service],
         search_memory: MemorySearch | None = None,
         main: Artifacts | None = None,
+        names: Names | None = None,
     ) -> None:
         """`agents` are those that act, in the order of their joining; `key` names the tenant's blobs.
 
@@ -68,6 +70,8 @@ class Scene:
         self.services = services
         self.search_memory = search_memory
         self.main = main
+        self.names = names
+        """Looks for personal data in what actions call things, if somebody does."""
         self.working = Working(stage)
         self.working.at_us = tick
         self.decisions = Decisions(facts={"tick": tick})

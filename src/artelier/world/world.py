@@ -385,6 +385,7 @@ class World:
             key=await self._stage.key(), agents=await self.agents(),
             interpreter=self.host.sandbox, services=self._services or shipped_services(),
             search_memory=search_memory, main=self.host.as_principal(ev.reader_of(self.id)).artifacts,
+            names=store.names,
         )  # fmt: skip
 
     async def _append(

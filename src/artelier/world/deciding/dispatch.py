@@ -11,7 +11,7 @@ from artelier.artifacts import Act, InvocationFailed, Working
 from artelier.artifacts.events import ArtifactInvoked, ArtifactWritten
 from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments
 from artelier.world.deciding import artifacts, minds, money
-from artelier.world.events import ActionRejected
+from artelier.world.events import ActionRejected, world_stream
 from artelier.world.market import bidding, trading
 from artelier.world.resources import check_storage
 from artelier.world.scene import Scene, Step
@@ -62,7 +62,7 @@ async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
                 f"{action.name} is no action of this world", expected=", ".join(allowed)
             )
         await DECIDE[type(action)](step, action)
-        check_ids(step.working)
+        check_ids(scene, step.working)
         await check_storage(scene, step.working)
     except InvocationFailed as failed:
         await _record_failure(scene, thought, action, failed, n=n)
@@ -76,11 +76,14 @@ async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
     return True
 
 
-def check_ids(working: Working) -> None:
-    """Whether an action made no artifact that would look like one of the world's own.
+def check_ids(scene: Scene, working: Working) -> None:
+    """Whether an action made no artifact that looks like one of the world's own, or whose id is a value.
 
-    Programs are asked too: what they write is somebody's. Errors: `AccessDenied`.
+    Programs are asked too: what they write is somebody's. Errors: `AccessDenied`; `InvalidRequest`.
     """
+    if scene.names is not None:
+        stream = world_stream(scene.tenant, scene.world)
+        scene.names.check(stream, [change.data for change in working.changes])
     for data, _ in working.changes:
         if isinstance(data, ArtifactWritten) and data.version == 1 and data.id.startswith(GENESIS):
             raise AccessDenied(
