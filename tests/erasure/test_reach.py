@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from artelier import AutonomousAgent, ContextBuilder, Kernel
+from artelier.agents import Worker
 from artelier.artifacts import Provenance
 from artelier.errors import Conflict, Erased, InvalidRequest
 from artelier.memory import SQLiteMemoryStore
 from artelier.operations import Session
-from artelier.testing import ScriptedModel, tool_call
+from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.erasure.test_subjects import KEY, SEALED, assert_nowhere
 from tests.kernel.stage import play
 
@@ -23,9 +24,9 @@ OTHERS = "quartz-hollow"
 """What is said of nobody, or of another."""
 
 
-def opened(path: Path, environ: dict[str, str], *steps: Any) -> Kernel:
+def opened(path: Path, environ: dict[str, str], *steps: Any, **more: Any) -> Kernel:
     model = ScriptedModel(list(steps) or (lambda request: f"re: {request.messages[-1].text}"))
-    return Kernel.open(path / "s.db", models=model, environ=environ)
+    return Kernel.open(path / "s.db", models=model, environ=environ, **more)
 
 
 def assistant(kernel: Kernel, **more: Any) -> AutonomousAgent:
@@ -199,3 +200,40 @@ def test_a_subject_is_not_remembered_where_no_erasure_comes(tmp_path: Path) -> N
                 assert (await agent.run(run_id="r0", model="m", prompt="hello")).text == "done"
 
     play(scenario())
+
+
+def test_a_schedule_goes_with_its_subject_and_fires_in_vain(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        with opened(tmp_path, KEY, clock=clock) as kernel:
+            desk = kernel.for_tenant()
+            worker = Worker(kernel, kernel.services)
+            await desk.schedules.add(
+                "daily", every="1d", goal=f"look after {WORDS[0]}", model="m", solo=True,
+                subject=SUBJECT,
+            )  # fmt: skip
+            changed = await desk.schedules.change("daily", goal=f"look after {WORDS[1]}")
+            assert WORDS[1] in str(changed)
+            clock.advance(24 * 3600 + 1)
+            await worker.once(until_us=clock.now_us())
+            (run,) = (await desk.runs())["items"]
+            assert WORDS[1] in str(await desk.show(run["id"]))
+
+            done = await desk.erase(subject=SUBJECT)
+
+            assert done.runs == (run["id"],)
+            assert WORDS[1] not in str(await desk.schedules.get("daily"))
+            for _ in range(2):
+                clock.advance(24 * 3600)
+                await worker.once(until_us=clock.now_us())
+            assert len((await desk.runs())["items"]) == 1
+            failed = [
+                event.plain() for event in await kernel.store.read_all()
+                if event.kind == "schedule.failed"
+            ]  # fmt: skip
+            assert {one["code"] for one in failed} == {"erased"}
+            assert (await desk.schedules.remove("daily")) is None
+            assert kernel.verify().ok
+        assert_nowhere(tmp_path, WORDS)
+
+    play(scenario(), within_s=120)

@@ -115,7 +115,7 @@ def test_a_program_can_bring_a_loop_that_schedules_start(tmp_path: Path) -> None
         return {**settings, "checked": True}
 
     async def start(
-        kernel: Any, tenant: Any, run_id: str, settings: Any, limits: Any, on_wait: str
+        kernel: Any, tenant: Any, run_id: str, settings: Any, limits: Any, on_wait: str, key_id: Any
     ) -> AgentResult:
         began.append((run_id, settings))
         async with kernel.for_tenant(tenant).run(run_id, loop="mine", limits=limits) as run:

@@ -332,7 +332,7 @@ class Wanted:
     replay: str = "strict"
     subject: str = ""
     key_id: int | None = None
-    """The subject's key of the turn before."""
+    """The subject's key of the turn before, or of the schedule."""
     must_be_new: bool = False
     """A turn of a chat: a run of that name that another process made is not ours."""
 

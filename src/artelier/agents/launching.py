@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from os.path import realpath
 from typing import Any, cast
 
-from artelier.agents.autonomous import LOOP, Kernels, TenantRuns
+from artelier.agents.autonomous import LOOP, Kernels, TenantRuns, Wanted
 from artelier.errors import InvalidRequest
 from artelier.kernel import AgentResult, Limits
 
@@ -25,9 +25,13 @@ class Launch:
 
     check: Callable[[TenantRuns, dict[str, Any]], dict[str, Any]]
     """`(desk, settings)`: them, complete, as JSON data. Errors: what would keep a run from starting."""
-    start: Callable[[Kernels, Any, str, dict[str, Any], Limits | None, str], Awaitable[AgentResult]]
-    """`(kernel, tenant, run_id, settings, limits, on_wait)`: start the run, or go on with it. Settings are as
-    somebody gave them: with values, and look-alikes of placeholders as they were typed."""
+    start: Callable[
+        [Kernels, Any, str, dict[str, Any], Limits | None, str, int | None], Awaitable[AgentResult]
+    ]
+    """`(kernel, tenant, run_id, settings, limits, on_wait, key_id)`: start the run, or go on with it.
+
+    Settings are as somebody gave them: with values, and look-alikes of placeholders as they were typed.
+    `key_id` is the subject's key that they are stored under, which the run shares."""
 
 
 _LAUNCHES: dict[str, Launch] = {}
@@ -102,16 +106,18 @@ def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
 
 async def _start_agent(
     kernel: Kernels, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
-    on_wait: str,
+    on_wait: str, key_id: int | None,
 ) -> AgentResult:  # fmt: skip
     from artelier.agents.loops import workspace_agent
 
     workspace = cast(str, settings.get("workspace", ""))
     agent = workspace_agent(kernel, workspace, max_iterations=settings.get("max_iterations", 20))
-    return await agent.run(
+    wanted = Wanted(
         run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
         on_wait=on_wait, limits=limits, artifact=f"reports/{run_id}", workspace=workspace,
+        key_id=key_id,
     )  # fmt: skip
+    return await agent.start(wanted)
 
 
 register_launch(LOOP, Launch(check=_check_agent, start=_start_agent))

@@ -9,7 +9,7 @@ import typer
 
 from artelier.cli import plain
 from artelier.cli.call import Call
-from artelier.cli.command import ModelName, command, group
+from artelier.cli.command import ModelName, Subject, command, group
 
 if TYPE_CHECKING:
     from artelier.agents.schedules.door import Schedules
@@ -83,6 +83,7 @@ async def add(
         int,
         typer.Option("--max-failures", metavar="N", help="So many in a row pause it; 0: none do."),
     ] = 0,
+    subject: Subject = "",
 ) -> None:
     """Work on a goal at each time of a cron line, or at an interval.
 
@@ -95,7 +96,7 @@ async def add(
             name, cron=cron, every=every, timezone=timezone, goal=goal,
             model=model or call.settings.model, workspace=workspace, solo=solo,
             limits=call.settings.limits(usd=budget_usd), overlap=overlap, catch_up=catch_up,
-            max_failures=max_failures, by=call.person,
+            max_failures=max_failures, by=call.person, subject=subject,
         )  # fmt: skip
         found = await _seen(call, kernel, made)
     _print(call, found)

@@ -41,11 +41,13 @@ def check_mission_id(value: str) -> str:
 async def conduct(
     desk: Any, mission: str, job: MissionJob | None = None, *, on_wait: str = "await",
     limits: Limits | None = None, until_launch: bool = False, by: str = "", subject: str = "",
+    key_id: int | None = None,
 ) -> AgentResult:  # fmt: skip
     """Start a mission's run, or go on where it stopped; one that has ended just gives its result.
 
     `job` is for a run that may not have begun; what is recorded comes first. With `until_launch`, a drive
-    ends as soon as a person is asked. `by` asked for it, and it is about `subject`, if it begins now.
+    ends as soon as a person is asked. `by` asked for it, and it is about `subject`, if it begins now;
+    `key_id` is the subject's key of what it goes on from.
     Errors: `LeaseHeld` if another process drives it, `NotFound`, `StoreUnavailable`; `InvalidRequest` where
     code is needed; what goes wrong in the mission is the result's `reason`.
     """
@@ -58,7 +60,7 @@ async def conduct(
             raise needed
         on_wait = "suspend" if on_wait == "return" or until_launch else on_wait
         work = _driven(desk, mission, job, limits=limits, on_wait=on_wait, by=by,
-                       subject=subject)  # fmt: skip
+                       subject=subject, key_id=key_id)  # fmt: skip
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
             message = await go(desk.services, desk.id, mission, work)
     return await agent_result(desk.services, desk.id, mission, message=message)
@@ -66,14 +68,14 @@ async def conduct(
 
 async def _driven(
     desk: Any, mission: str, job: MissionJob, *, limits: Limits | None, on_wait: str, by: str,
-    subject: str,
+    subject: str, key_id: int | None,
 ) -> None:  # fmt: skip
     if await recorded_job(desk, mission) is None:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
     opened = desk.run(
         mission, loop=LOOP, model=job.model, goal=job.goal, settings=job.settings(), limits=limits,
         tools=kit(desk, job.workspace), on_wait=on_wait, principal=f"mission:{mission}",
-        by=by, subject=subject,
+        by=by, subject=subject, key_id=key_id,
     )  # fmt: skip
     async with opened as run:
         if is_final(run.status):

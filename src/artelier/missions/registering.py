@@ -109,13 +109,13 @@ def _check_mission(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
 
 async def _start_mission(
     kernel: Any, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
-    on_wait: str,
+    on_wait: str, key_id: int | None,
 ) -> AgentResult:  # fmt: skip
     from artelier.missions.conduct import conduct
 
     desk = kernel.for_tenant(tenant)
     job = _job_of(desk, desk.services.typed(desk.id, settings))
-    return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits)
+    return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits, key_id=key_id)
 
 
 def _job_of(desk: Any, settings: dict[str, Any]) -> MissionJob:

@@ -6570,6 +6570,12 @@ export interface components {
              * @default 0
              */
             max_failures: number;
+            /**
+             * Subject
+             * @description Whom it is about: its goal and what its runs store is erased with that.
+             * @default
+             */
+            subject: string;
         };
         /**
          * ScheduleShown

@@ -17,7 +17,17 @@ from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
 from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import blob_json
-from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, make_blob
+from artelier.log import (
+    Batch,
+    Blob,
+    BlobRef,
+    Draft,
+    EventData,
+    StreamAppend,
+    check_subject,
+    make_blob,
+)
+from artelier.log.stored import stored_name
 from artelier.money import parse_usd
 from artelier.pii.placeholder import disarmed
 
@@ -59,6 +69,7 @@ class Schedules:
         catch_up: str = "one",
         max_failures: int = 0,
         by: str = "operator",
+        subject: str = "",
     ) -> dict[str, Any]:
         """Start a run at each time from now on; what `get` says of the schedule.
 
@@ -67,7 +78,8 @@ class Schedules:
         one agent; else `loop` and its `settings` say what is started. `budget_usd` and `limits` cap each run.
         `overlap`, while an earlier run has not ended: `skip`, `queue` (one waits), `cancel_running`, `allow`.
         `catch_up`, of times that passed while nobody drove runs: `one` run for all of them, or `none`.
-        `max_failures` in a row pause the schedule; 0 for never.
+        `max_failures` in a row pause the schedule; 0 for never. `subject`: whom it is about; its goal and
+        what its runs store is erased with that, and its firings fail from then on.
         Errors: `InvalidRequest` for what cannot work; `UnknownModel`, `MissingKey`; `NotFound` for a folder
         that is not there; `Conflict` if there is such a schedule.
         """
@@ -79,8 +91,10 @@ class Schedules:
         )
         job = self._job(loop, self._typed(wanted), _limits(limits, budget_usd))
         policy = _policy(overlap=overlap, catch_up=catch_up, max_failures=max_failures)
-        state = await self._desk.state()
-        ref, blob = make_blob(self._desk.id, state.key, encoded(job))
+        key = (await self._desk.state()).key
+        if subject:
+            key = await self._services.store.data_key(self._desk.id, check_subject(subject))
+        ref, blob = make_blob(self._desk.id, key, encoded(job))
         event = ev.ScheduleAdded(
             **asdict(timing), job=ref, next_due_us=timing.after(now_us), **policy
         )
@@ -135,7 +149,9 @@ class Schedules:
             job = await self._changed_job(row, _given(asked))
             have = {name: getattr(row, name) for name in ways}
             policy = _policy(**{**have, **_given(ways)})
-            ref, blob = make_blob(self._desk.id, state.key, encoded(job))
+            store = self._services.store
+            held = await store.subject_key_of(self._desk.id, stored_name(row.job))
+            ref, blob = make_blob(self._desk.id, held or state.key, encoded(job))
             next_us = row.next_due_us if timing == row.timing else None
             if next_us is None and row.status == "active":
                 next_us = timing.after(self._services.clock.now_us())

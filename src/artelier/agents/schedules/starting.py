@@ -28,6 +28,7 @@ from artelier.kernel import AgentResult, Limits, Services, run_row
 from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import blob_json
 from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
+from artelier.log.stored import stored_name
 
 _WAITING = (
     "SELECT schedule, job, cancels, fired_us FROM schedule_firings"
@@ -58,7 +59,9 @@ async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Agen
         launch = launch_of(job["loop"])
         limits = Limits(**job["limits"]) if job["limits"] else None
         settings = _as_given(desk, job["settings"])
-        return await launch.start(kernel, tenant, run_id, settings, limits, on_wait)
+        key = await desk.services.store.subject_key_of(desk.id, stored_name(job_ref))
+        key_id = None if key is None else key.key_id
+        return await launch.start(kernel, tenant, run_id, settings, limits, on_wait, key_id)
     except PASSING:
         raise
     except ArtelierError as error:

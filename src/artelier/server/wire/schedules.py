@@ -129,6 +129,8 @@ class ScheduleNew(Asked):
     overlap: Overlap = "skip"
     catch_up: CatchUp = "one"
     max_failures: int = Field(default=0, ge=0, le=1_000_000)
+    subject: str = Field(default="", max_length=200)
+    """Whom it is about: its goal and what its runs store is erased with that."""
 
 
 class ScheduleChange(Asked):

@@ -40,7 +40,7 @@ CRONS = ("* * * * *", "*/2 * * * *")
 
 async def _start(
     kernel: Any, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
-    on_wait: str,
+    on_wait: str, key_id: int | None,
 ) -> AgentResult:  # fmt: skip
     """Compute, sleep, compute, end: each computation is entered in the books of the outside."""
 
@@ -68,7 +68,7 @@ async def _resume(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentR
     from artelier.agents.loops import settings_of
 
     settings = await settings_of(kernel, tenant, run_id)
-    return await _start(kernel, tenant, run_id, settings, None, on_wait)
+    return await _start(kernel, tenant, run_id, settings, None, on_wait, None)
 
 
 async def _needs(kernel: Any, tenant: Any, run_id: str) -> None:
