@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
-from artelier import AutonomousAgent, Kernel, Policy, Run, SubAgentFactory, tool
+from artelier import AutonomousAgent, Kernel, Policy, Run, Session, SubAgentFactory, tool
+from artelier.operations.casting import cast_character
 from artelier.pii.placeholder import placeholders_in
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import drive, play, result_of, user
 from tests.pii.test_systems import ACME, EMAIL, KEY, PHONE, assert_nowhere, letters, opened, seen
 
 BO = "bo@example.net"
+
+CARD_FIELDS: dict[str, Any] = {
+    "mes_example": "", "creator_notes": "", "post_history_instructions": "", "creator": "",
+    "alternate_greetings": [], "tags": [], "character_version": "", "extensions": {},
+}  # fmt: skip
 
 
 def unasked(folder: Path, models: Any, *tools: Any) -> Kernel:
@@ -157,6 +164,51 @@ def test_who_approves_may_repeat_the_placeholders_of_the_question(tmp_path: Path
 
     asyncio.run(scenario())
     assert_nowhere(tmp_path)
+
+
+def test_cards_and_chats_of_elsewhere_gain_nothing_by_naming_a_placeholder(tmp_path: Path) -> None:
+    model = ScriptedModel(lambda request: "noted")
+
+    def card(named: str) -> Path:
+        texts = dict.fromkeys(
+            ("description", "personality", "scenario", "first_mes", "system_prompt"),
+            f"Write to {named}",
+        )
+        data = {**CARD_FIELDS, **texts, "name": "Eve"}
+        file = tmp_path / "eve.json"
+        file.write_text(json.dumps({"spec": "chara_card_v2", "spec_version": "2.0", "data": data}))
+        return file
+
+    async def scenario() -> None:
+        with unasked(tmp_path, {"m": model}) as kernel:
+            chats = {"model": "m", "tenant": ACME, "principal": "user:kim"}
+            first = await Session.open(kernel, "a", user="Kim", **chats)
+            await first.generate(f"I am {EMAIL}")
+            (stolen,) = {*placeholders_in(seen(model.requests[0]))}
+            cast = await cast_character(kernel.for_tenant(ACME), card(stolen), by="user:kim")
+            chat = await Session.open(
+                kernel, "b", char=dict(cast.char), greetings=list(cast.greetings),
+                user={"name": "Kim", "description": f"I am {stolen}"}, system=f"Mail {stolen}",
+                profile="rp-basic", **chats,
+            )  # fmt: skip
+            await chat.import_turns([{"user": stolen, "variants": [stolen], "selected": 0}])
+            before = len(model.requests)
+            turn = await chat.generate("go")
+            asked = [seen(request) for request in model.requests[before:]]
+            assert any(stolen[1:] in text for text in asked)
+            assert not any(placeholders_in(text) for text in asked)
+            rows = kernel.store.look(
+                "SELECT p.placeholder FROM received p JOIN runs r ON r.id = p.run WHERE r.run = ?",
+                (turn.run_id,),
+            )
+            assert rows == []
+            shown = await kernel.for_tenant(ACME).restored(
+                [one.text for one in await chat.turns(limit=5)]
+            )
+            assert f"Write to {stolen}" in shown  # as it was written
+            assert stolen in shown
+
+    asyncio.run(scenario())
 
 
 def test_a_fork_may_use_what_its_origin_was_told_and_a_stranger_may_not(tmp_path: Path) -> None:

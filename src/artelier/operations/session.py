@@ -33,6 +33,7 @@ from artelier.operations.lore import read_book
 from artelier.operations.nodes import Node
 from artelier.operations.reader import Reader
 from artelier.operations.tree import chat_key
+from artelier.pii.placeholder import disarmed
 from artelier.tokens import estimate_tokens
 
 ATTEMPTS_MAX = 50
@@ -121,7 +122,7 @@ class Session(Reader):
         if subject:
             session._own = await session.store.data_key(desk.id, check_subject(subject))
         if not await session.exists():
-            await session._begin(wished, cs.checked_greetings(greetings))
+            await session._begin(wished, tuple(session._said(cs.checked_greetings(greetings))))
         else:
             await tree.branch_of(session.store, await session.row(), branch)
             await session._check_subject()
@@ -162,6 +163,9 @@ class Session(Reader):
             wished["profile"] = await cs.profile_setting(
                 self.desk, wished["profile"], by=settings.principal
             )
+        for name in ("user", "char", "system"):
+            if wished.get(name, UNSET) is not UNSET:
+                wished[name] = self._said(wished[name])
         changed = cs.changed(settings, wished)
         for ref in changed.lorebooks:
             if ref not in settings.lorebooks:
@@ -519,12 +523,18 @@ class Session(Reader):
     async def _imported(self, turn: Any, blobs: list[Blob]) -> ev.ImportedTurn:
         texts = [turn.user or "", turn.variants[turn.selected] if turn.variants else ""]
         return ev.ImportedTurn(
-            user=None if turn.user is None else await self._keep_json(turn.user, blobs),
-            variants=tuple([await self._keep_json(text, blobs) for text in turn.variants]),
+            user=None if turn.user is None else await self._keep_json(self._said(turn.user), blobs),
+            variants=tuple(
+                [await self._keep_json(text, blobs) for text in self._said(turn.variants)]
+            ),
             selected=turn.selected, tokens=sum(map(estimate_tokens, texts)),
         )  # fmt: skip
 
     # Writing
+
+    def _said(self, value: Any) -> Any:
+        """What a person or a file of elsewhere says: a placeholder in it is text."""
+        return value if self.desk.services.personal is None else disarmed(value)
 
     async def seq(self) -> int:
         return (await self.store.head(session_stream(self.desk.id, self.chat_id)))[0]
