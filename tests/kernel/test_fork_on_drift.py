@@ -290,6 +290,37 @@ def test_the_fork_undoes_what_the_run_it_goes_on_for_has_done(tmp_path: Path) ->
     play(scenario())
 
 
+def test_the_fork_goes_back_to_a_step_that_it_shares_and_no_further(tmp_path: Path) -> None:
+    world = World()
+
+    def code(said: str) -> Code:
+        async def spend(run: Run) -> Any:
+            for name in ("ann", "bob"):
+                await run.step_tool("pay", {"to": name}, key=name)
+            await ask(run, said)
+            await run.step_tool("pay", {"to": "cid"}, key="cid")
+            if said == "old":
+                await run.wait_for("go")
+            return list((await run.compensate(upto="bob")).undone)
+
+        return spend
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=bank(world)) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, code("old"), on_wait="suspend")
+            async with runs.run("r", **DRIFT) as run:
+                run.finish(await code("new")(run))
+
+            assert await result_of(runs, "r.drift-1") == ["cid", "r:cid", "r:bob"]
+            undone = [line.split()[1] for line in world.done if line.startswith("undo")]
+            assert undone == ["cid", "cid", "bob"]
+            replayed = await runs.replay("r.drift-1", code("new"))
+            assert replayed.result == ["cid", "r:cid", "r:bob"]
+
+    play(scenario())
+
+
 def test_steps_side_by_side_and_children_do_not_fork(tmp_path: Path) -> None:
     def beside(text: str) -> Code:
         async def code(run: Run) -> Any:

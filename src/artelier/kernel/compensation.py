@@ -171,7 +171,7 @@ async def planned(
     row = await run_row(services, tenant, run_id)
     runs = await _owned(services, tenant, row)
     if upto is not None:
-        since = await _position_of(services, run_id, row["id"], upto)
+        since = await _position_of(services, tenant, run_id, upto)
     calls: list[_Call] = []
     for stream in runs:
         calls += await _calls(services, stream)
@@ -237,15 +237,17 @@ async def _owned(services: Services, tenant: str, row: Mapping[str, Any]) -> dic
     return found
 
 
-async def _position_of(services: Services, run_id: str, stream: int, key: str) -> int:
-    rows = await services.store.query(
-        "SELECT e.position FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
-        " WHERE s.run = ? AND s.key = ?",
-        (stream, key),
-    )
-    if not rows:
-        raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
-    return rows[0][0]
+async def _position_of(services: Services, tenant: str, run_id: str, key: str) -> int:
+    """Where in the log a step was asked for, by the run or by one that it was forked from."""
+    for place in await lineage(services, tenant, run_id):
+        rows = await services.store.query(
+            "SELECT e.position FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
+            " WHERE s.run = ? AND s.key = ? AND s.requested <= ?",
+            (place.stream_id, key, place.upto),
+        )
+        if rows:
+            return rows[0][0]
+    raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
 
 
 async def _calls(services: Services, stream: int) -> list[_Call]:
@@ -498,8 +500,7 @@ async def _undo_child(
             core.writer.note(failed, blobs)
         raise
     # All that was undone since the plan, before a crash as well.
-    row = await run_row(core.services, core.tenant.id, core.run_id)
-    since = await _position_of(core.services, core.run_id, row["id"], plan_key)
+    since = await _position_of(core.services, core.tenant.id, core.run_id, plan_key)
     undone = sorted(await _undone_since(core.services, core.tenant.id, item.child, since))
     below = replace(below, undone=tuple(name for _, name in undone))
     if not asked:
