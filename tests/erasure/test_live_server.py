@@ -9,6 +9,7 @@ from urllib.parse import quote
 from artelier import AutonomousAgent, ContextBuilder, Kernel
 from artelier.server.events import Encoder, WireEvent
 from artelier.testing import tool_call
+from artelier.world import World
 from tests.erasure.test_reach import OTHERS, SUBJECT, WORDS
 from tests.erasure.test_subjects import SEALED, assert_nowhere
 from tests.kernel.stage import play
@@ -54,6 +55,47 @@ def test_a_server_answers_nothing_that_another_process_has_erased(
         assert_nowhere(tmp_path, WORDS)
 
     play(scenario(), within_s=180)
+
+
+@SEALED
+def test_a_server_goes_on_after_its_tenant_was_erased(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    async def scenario() -> None:
+        (tmp_path / "work").mkdir()
+        async with house(tmp_path, *REPLIES, lambda request: "anew", environ=environ) as made:
+            await filled(made)
+            world = await World.new(made.kernel, "w17")
+            await world.as_principal("operator").artifacts.write(
+                "letter", kind="document", content=WORDS[4]
+            )
+            await world.tick()
+            with Kernel.open(tmp_path / "state.db", environ=environ) as other:
+                await other.for_tenant().plan(
+                    f"Find out about {WORDS[0]}", model="offline", auto_launch=True,
+                    mission_id="m17", workspace=str(tmp_path / "work"),
+                )  # fmt: skip
+            agents = [one["id"] for one in await made.desk.agents_of("m17")]
+            tasks = [one["id"] for one in (await made.desk.tasks.list(mission="m17"))["items"]]
+            ids = {"runs": ["r17", "m17", *tasks], "memory": ["helper"], "sessions": ["s17"],
+                   "artifacts": ["reports/17", "notes/0", *agents, *tasks], "agents": agents,
+                   "missions": ["m17"], "tasks": tasks, "steering": agents, "worlds": ["w17"],
+                   "membranes": ["m17/shared"]}  # fmt: skip
+            assert any(WORDS[0] in text for text in (await answers(made, ids)).values())
+
+            with Kernel.open(tmp_path / "state.db", environ=environ) as other:
+                assert (await other.for_tenant().erase()).cleaned
+
+            for place, text in (await answers(made, ids)).items():
+                assert not [word for word in WORDS if word in text], place
+            await sent(made, "/sessions", id="anew", model="m")
+            turn = await (await made.desk.chat("anew")).generate("hello")
+            assert turn.text == "anew"
+            await sent(made, "/artifacts", id="notes/0", kind="document", content="anew",
+                       expected_version=1)  # fmt: skip
+            assert made.kernel.verify().ok
+
+    play(scenario(), within_s=300)
 
 
 async def filled(made: House) -> None:

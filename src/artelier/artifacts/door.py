@@ -216,6 +216,16 @@ class Door(NamedTuple):
             interface=await self.extra(at.interface), metadata=await self.extra(at.metadata) or {},
         )  # fmt: skip
 
+    async def without_erased(self, standing: Standing | None) -> Standing | None:
+        """What stands, to write the next version: metadata and interface that were erased are none."""
+        if standing is None or standing.at is None:
+            return standing
+        at, gone = standing.at, dict[str, None]()
+        for name, ref in (("metadata", at.metadata), ("interface", at.interface)):
+            if ref is not None and await self.store.key_of(self.tenant, blob_name(ref)) is None:
+                gone[name] = None
+        return standing._replace(at=at._replace(**gone)) if gone else standing
+
     async def without_content(self, ref: Ref, *, price_max: int | None) -> Artifact:
         """A version that may be read, with `[erased]` where its content was. Nobody pays for that."""
         standing = (await self.access(ref, "read", price_max=price_max)).granted()

@@ -486,7 +486,12 @@ class Artifacts:
             gate = door.gate(stage)
             decision = await gate.decide(asked_right(wish), door.principal, standing)
         event, blobs = decide_write(
-            wish, standing, decision, tenant=door.tenant, principal=door.principal, key=key
+            wish,
+            await door.without_erased(standing),
+            decision,
+            tenant=door.tenant,
+            principal=door.principal,
+            key=key,
         )
         at_us = door.clock.now_us()
         draft = Draft(event, at_us, actor or door.actor, cause)
