@@ -430,13 +430,45 @@ async def _is_there(desk: TenantKernel) -> bool:
     return True
 
 
+def doings_of(
+    desk: TenantKernel, world: Any, memory: Any, chat: Session, folder: Path
+) -> dict[str, Doing]:
+    """What a person may do, under a value."""
+    who, account = f"user:{EMAIL}", f"user:{IBAN}"
+    return {
+        "world": lambda: world.run(ticks=1),
+        "injected": lambda: world.inject(EMAIL, by=who),
+        "told": lambda: world.inject("x", to=[IBAN]),
+        "world paused": lambda: world.pause(by=who),
+        "world resumed": lambda: world.resume(by=who),
+        "left": lambda: world.leave("ann", by=who),
+        "world forked": lambda: world.fork(new_id="w2"),
+        "world's fork": lambda: world.fork(new_id=IBAN),
+        "world exported": lambda: world.export(folder / "w.artelier"),
+        "run exported": lambda: desk.export("r", folder / "r.artelier"),
+        "chat": lambda: chat.generate(f"I am {EMAIL}"),
+        "chat exported": lambda: desk.export_chat("talk", folder / "t.artelier"),
+        "remembered": lambda: memory.append(EMAIL, key="k", by=who),
+        "kept": lambda: memory.remember(EMAIL, key=IBAN),
+        "task": lambda: desk.tasks.create(goal=EMAIL, success_criteria=EMAIL, id="t", by=account),
+        "task's agent": lambda: desk.tasks.change("t", assigned_agent_id=IBAN, by=account),
+        "task cancelled": lambda: desk.tasks.cancel("t", by="user:kim", note=EMAIL),
+        "group": lambda: desk.membranes.create("g", name=EMAIL, by=account),
+        "joined": lambda: desk.membranes.join("g", f"user:{IBAN}"),
+        "agent": lambda: desk.create_agent("a", name=EMAIL, role=EMAIL, model="m"),
+        "forked": lambda: desk.fork("r", new_id="r-b", by=who),
+        "scheduled": lambda: desk.schedules.add("n", every=60, goal=EMAIL, model="m", by=who),
+        "fired": lambda: desk.schedules.fire("n", by=who),
+        "unscheduled": lambda: desk.schedules.remove("n", by=who),
+    }
+
+
 def test_nothing_that_a_person_may_do_under_a_value_leaves_it_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Refused or replaced, whichever it is: worlds, tasks, membranes, memories, chats, forks, files."""
     caplog.set_level(logging.DEBUG)
     watch = Watch()
-    who, account = f"user:{EMAIL}", f"user:{IBAN}"
 
     async def tried(doing: Doing) -> bool:
         try:
@@ -454,50 +486,13 @@ def test_nothing_that_a_person_may_do_under_a_value_leaves_it_behind(
             await opened_once(desk.run("r", goal=EMAIL, settings={EMAIL: IBAN}))
             mine = desk.as_principal("user:kim").artifacts
             await mine.write("note", content=EMAIL, kind="document", metadata={EMAIL: IBAN})
-            world = await found(desk, "w", {"agents": [{"id": "ann", "policy": "noop"}]}, by=who)
+            world = await found(
+                desk, "w", {"agents": [{"id": "ann", "policy": "noop"}]}, by=f"user:{EMAIL}"
+            )
             memory = kernel.memory.for_agent("acme", "clerk")
             chat = await Session.open(kernel, "talk", model="m", tenant=ACME, user=EMAIL)
-            done = {
-                "world": await tried(lambda: world.run(ticks=1)),
-                "injected": await tried(lambda: world.inject(EMAIL, by=who)),
-                "told": await tried(lambda: world.inject("x", to=[IBAN])),
-                "world paused": await tried(lambda: world.pause(by=who)),
-                "world resumed": await tried(lambda: world.resume(by=who)),
-                "left": await tried(lambda: world.leave("ann", by=who)),
-                "world forked": await tried(lambda: world.fork(new_id="w2")),
-                "world's fork": await tried(lambda: world.fork(new_id=IBAN)),
-                "world exported": await tried(lambda: world.export(tmp_path / "w.artelier")),
-                "run exported": await tried(lambda: desk.export("r", tmp_path / "r.artelier")),
-                "chat": await tried(lambda: chat.generate(f"I am {EMAIL}")),
-                "chat exported": await tried(
-                    lambda: desk.export_chat("talk", tmp_path / "t.artelier")
-                ),
-                "remembered": await tried(lambda: memory.append(EMAIL, key="k", by=who)),
-                "kept": await tried(lambda: memory.remember(EMAIL, key=IBAN)),
-                "task": await tried(
-                    lambda: desk.tasks.create(
-                        goal=EMAIL, success_criteria=EMAIL, id="t", by=account
-                    )
-                ),
-                "task's agent": await tried(
-                    lambda: desk.tasks.change("t", assigned_agent_id=IBAN, by=account)
-                ),
-                "task cancelled": await tried(
-                    lambda: desk.tasks.cancel("t", by="user:kim", note=EMAIL)
-                ),
-                "group": await tried(lambda: desk.membranes.create("g", name=EMAIL, by=account)),
-                "joined": await tried(lambda: desk.membranes.join("g", f"user:{IBAN}")),
-                "agent": await tried(
-                    lambda: desk.create_agent("a", name=EMAIL, role=EMAIL, model="m")
-                ),
-                "forked": await tried(lambda: desk.fork("r", new_id="r-b", by=who)),
-                "scheduled": await tried(
-                    lambda: desk.schedules.add("n", every=60, goal=EMAIL, model="m", by=who)
-                ),
-                "fired": await tried(lambda: desk.schedules.fire("n", by=who)),
-                "unscheduled": await tried(lambda: desk.schedules.remove("n", by=who)),
-            }
-            refused = [name for name, is_done in done.items() if not is_done]
+            doings = doings_of(desk, world, memory, chat, tmp_path)
+            refused = [name for name, do in doings.items() if not await tried(do)]
             assert refused == ["told", "world's fork", "kept", "task's agent", "joined"]
             await kernel.collect()
             assert kernel.verify().ok
