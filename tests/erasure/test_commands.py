@@ -104,3 +104,48 @@ def test_a_reader_elsewhere_is_waited_for_and_a_second_call_finishes(folder: Pat
         assert_nowhere(folder, WORDS[:2])
 
     play(scenario())
+
+
+def test_what_commands_began_about_a_subject_is_erased_with_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "work").mkdir()
+    (folder / "work" / "sales.csv").write_text(f"who,amount\n{WORDS[1]},3\nothers,4\n")
+    (folder / "own.py").write_text(
+        "async def mine(run):\n    return await run.step('said', lambda: 'scarlet-meadow')\n"
+    )
+    about = ("--subject", "customer-17")
+    chat = ("chat", "c17", *about, "--model", "offline", "--message", f"Remember {WORDS[0]}.")
+    do = (
+        "do",
+        f"What is the amount of {WORDS[1]}?",
+        "--workspace",
+        "work",
+        "--run-id",
+        "g17",
+        "--solo",
+        *about,
+    )
+    for words in (chat, do, ("run", "own.py:mine", "--run-id", "r17", *about)):
+        assert main([*words, "--db", "db/s.db"]) == 0, capsys.readouterr().err
+    later = ("schedule", "add", "daily", "--goal", f"find {WORDS[2]}", "--every", "1d", *about)
+    assert main([*later, "--db", "db/s.db"]) == 0
+    # A run that is there has the subject that it was made for.
+    assert main([*do[:-1], "customer-18", "--db", "db/s.db"]) == 1
+    assert "another subject" in capsys.readouterr().err
+
+    erase = ("erase", "--tenant", "default", *about, "--yes", "--json", "--db", "db/s.db")
+    assert main([*erase]) == 0
+
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert {"c17/r000001", "g17", "r17"} <= set(runs)
+    assert main(["verify", "--db", "db/s.db"]) == 0
+    assert main(["chat", "--list", "--db", "db/s.db"]) == 0
+    assert main([*chat, "--db", "db/s.db"]) != 0
+    assert "erased" in capsys.readouterr().err
+    assert main(["artifacts", "list", "--db", "db/s.db"]) == 0
+    assert main(["artifacts", "show", "reports/g17", "--db", "db/s.db"]) == 0
+    assert "[erased]" in capsys.readouterr().out
+    assert main(["schedule", "list", "--db", "db/s.db"]) == 0
+    assert WORDS[2] not in capsys.readouterr().out
+    assert_nowhere(folder / "db", WORDS)

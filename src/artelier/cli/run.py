@@ -15,7 +15,7 @@ import typer
 
 from artelier.cli import exits, plain
 from artelier.cli.call import Call
-from artelier.cli.command import alone, command
+from artelier.cli.command import Subject, alone, command
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -59,6 +59,7 @@ async def run(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
     replay: Replay = "strict",
+    subject: Subject = "",
 ) -> int:
     """Drive a run of your own code.
 
@@ -84,7 +85,15 @@ async def run(
             call.screen.note(f"{what}, database {call.database}", "bold")
             end_on_sigterm()
             run_id = await _drive(
-                call, kernel, run_id, function, label=label, usd=usd, yes=yes, replay=replay
+                call,
+                kernel,
+                run_id,
+                function,
+                label=label,
+                usd=usd,
+                yes=yes,
+                replay=replay,
+                subject=subject,
             )
         return await _conclude(call, kernel, run_id, told=not has_ended)
 
@@ -105,7 +114,7 @@ async def _standing(call: Call, kernel: Kernel, run_id: str) -> dict[str, Any] |
 
 async def _drive(
     call: Call, kernel: Kernel, run_id: str, function: Function, *, label: str, usd: str | None,
-    yes: bool, replay: str,
+    yes: bool, replay: str, subject: str,
 ) -> str:  # fmt: skip
     """Run the function once through; the run that it was in the end. One that ends badly says so by its
     status."""
@@ -119,7 +128,12 @@ async def _drive(
     async with Desk(call, kernel, run_id, yes=yes):
         try:
             async with runs.run(
-                run_id, agent=label, limits=limits, principal=call.person, replay=replay
+                run_id,
+                agent=label,
+                limits=limits,
+                principal=call.person,
+                replay=replay,
+                subject=subject,
             ) as run:
                 try:
                     result = await function(run)
