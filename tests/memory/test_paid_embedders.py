@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Policy, Price, Rate, RunSuspended, Tenant
-from artelier.errors import InsufficientFunds
+from artelier.errors import InsufficientFunds, RunStopped
+from artelier.kernel import Limits
 from artelier.kernel.bookkeeping import spending
 from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.embedders.hashing import HashingEmbedder
@@ -343,5 +345,93 @@ def test_personal_data_does_not_leave_with_a_query(tmp_path: Path, in_a_run: boo
 
             assert len(server.requests) == 2
             assert "kim.lee" not in str([one.body for one in server.requests])
+
+    play(scenario())
+
+
+# Commands, and calls side by side
+
+
+def test_a_cancel_cuts_off_the_embedder_and_gives_back_what_it_held(tmp_path: Path) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def hangs(body: dict[str, Any]) -> dict[str, Any]:
+        asked.set()
+        over.wait(30)
+        return embeddings(body)
+
+    async def scenario() -> None:
+        with OpenAIServer([], embed=hangs) as server, opened(tmp_path) as kernel:
+            try:
+                work = asyncio.ensure_future(used(kernel, memory_of(kernel, server), KEEP))
+                assert await asyncio.to_thread(asked.wait, 30)
+                assert (await balances(kernel, "acme")).get("hold:r", 0) > 0
+
+                await kernel.for_tenant("acme").cancel("r")
+
+                with pytest.raises(RunStopped):
+                    await work
+                assert (await kernel.for_tenant("acme").show("r"))["status"] == "cancelled"
+                await assert_conserved(kernel, "acme")
+            finally:
+                over.set()
+
+    play(scenario())
+
+
+def test_tools_that_embed_side_by_side_pay_each_for_itself(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with OpenAIServer([]) as server, opened(tmp_path) as kernel:
+            memory = memory_of(kernel, server)
+            tools = {one.name: one for one in memory.tools()}
+            async with kernel.run("r", tenant=ACME, agent="ana", tools=tools) as run:
+                kept = await run.gather(
+                    *(
+                        lambda branch, n=n: branch.step_tool("remember", {"text": f"fact {n}"})
+                        for n in range(8)
+                    )
+                )
+                run.finish("done")
+
+            assert not any(one.is_error for one in kept)
+            tokens = sum(embeddings(one.body)["usage"]["prompt_tokens"] for one in server.requests)
+            assert len(server.requests) == 8
+            assert (await balances(kernel, "acme"))["spent"] == tokens
+            await assert_conserved(kernel, "acme")
+
+    play(scenario())
+
+
+def test_the_limits_of_a_run_count_what_it_embeds(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with OpenAIServer([]) as server, opened(tmp_path) as kernel:
+            memory = memory_of(kernel, server)
+            tools = {one.name: one for one in memory.tools()}
+            with pytest.raises(RunSuspended) as suspended:
+                async with kernel.run(
+                    "r", tenant=ACME, tools=tools, limits=Limits(tokens=60), on_wait="suspend"
+                ) as run:
+                    await run.step_tool(*KEEP)
+            assert suspended.value.status == "budget_exhausted"
+            assert server.requests == []
+
+    play(scenario())
+
+
+def test_a_fork_with_another_model_keeps_its_embedder(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with OpenAIServer([]) as server, opened(tmp_path) as kernel:
+            memory = memory_of(kernel, server)
+            await used(kernel, memory, KEEP)
+            await kernel.for_tenant("acme").fork("r", new_id="r2", at=1, with_={"model": "offline"})
+
+            await used(kernel, memory, FIND, run_id="r2")
+
+            assert {one.body["model"] for one in server.requests} == {"small"}
+            [(models,)] = await kernel.store.query(
+                "SELECT group_concat(DISTINCT json_extract(data, '$.model')) FROM events"
+                " WHERE kind = 'model.requested'"
+            )
+            assert models == MODEL
 
     play(scenario())
