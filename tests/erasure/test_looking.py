@@ -48,3 +48,6 @@ def test_every_look_goes_on_without_content(
     assert {look for look, code in codes.items() if code} == set()
     assert main(["runs", "show", "song"]) == 0
     assert "goal         [erased]" in capsys.readouterr().out
+    if gone == "content":
+        assert main(["chat", "tale", "--message", "/turns"]) == 0
+        assert "[erased]" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artelier.errors import Erased, NotFound
+from artelier.kernel.erasure import ERASED
 from artelier.log import BlobRef, DataKey, Store, blob_name, decode_stored, stored_blob
 from artelier.operations.events import Part, Seen
 from artelier.operations.nodes import COLUMNS, SELECT, Node, node_of
@@ -393,13 +394,28 @@ def _parts_of(node: Node, asked: str) -> tuple[Part, ...]:
 # Texts
 
 
-async def texts(store: Store, tenant: str, parts: Iterable[Part]) -> list[str]:
-    return [decode_stored(await stored_blob(store, tenant, part.text), type=str) for part in parts]
+async def texts(
+    store: Store, tenant: str, parts: Iterable[Part], *, forgiving: bool = False
+) -> list[str]:
+    """One for each part; if it is `forgiving`, `[erased]` for what was. Errors: `Erased`, else."""
+    found: list[str] = []
+    for part in parts:
+        try:
+            found.append(decode_stored(await stored_blob(store, tenant, part.text), type=str))
+        except Erased:
+            if not forgiving:
+                raise
+            found.append(ERASED)
+    return found
 
 
 async def shown_text(store: Store, tenant: str, parts: Iterable[Part], *, prompt: bool) -> str:
-    """Parts as one text: for a later prompt those that prompts show, for people the text that they see."""
+    """Parts as one text: for a later prompt those that prompts show, for people the text that they see.
+
+    People see `[erased]` where content was. Errors: `Erased` for a prompt.
+    """
     chosen = [
         part for part in parts if (part.prompt if prompt else part.ui and part.channel == "text")
     ]
-    return "\n\n".join(text for text in await texts(store, tenant, chosen) if text)
+    found = await texts(store, tenant, chosen, forgiving=not prompt)
+    return "\n\n".join(text for text in found if text)

@@ -110,7 +110,7 @@ async def _people(
     store: Store, chat: ChatRow, parts: Iterable[Part]
 ) -> tuple[Mapping[str, str], ...]:
     visible = [part for part in parts if part.ui]
-    said = await texts(store, chat.tenant, visible)
+    said = await texts(store, chat.tenant, visible, forgiving=True)
     return tuple(
         {"channel": part.channel, "text": text, "operation": part.operation}
         for part, text in zip(visible, said, strict=True)
