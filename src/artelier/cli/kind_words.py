@@ -1,8 +1,8 @@
 """What each kind of event says in a line that needs nothing but its own fields.
 
 A `{field}` is replaced by the field's value. Parts are separated by ` · `; one whose fields are all absent is
-left out. Kinds that deserve more have a teller: in `story.py`, and in Mission Control in `rows.ts`, beside
-which this table stands as `kindWords.ts` (`make docs` writes it).
+left out. Kinds that deserve more have a teller: in `story.py`, and in Mission Control in `rowsTold.ts`,
+beside which this table stands as `kindWords.ts` (`make docs` writes it).
 """
 
 from __future__ import annotations

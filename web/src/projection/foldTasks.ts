@@ -184,7 +184,14 @@ function handOver(draft: Draft, id: string): void {
   if (next === undefined) return;
   const { iteration, iterationsMax } = next;
   const action = next.iterations.at(-1)?.action ?? "";
-  draft.put("agents", agent.id, { ...agent, runId: next.id, task: next.id, action, iteration, iterationsMax });
+  draft.put("agents", agent.id, {
+    ...agent,
+    runId: next.id,
+    task: next.id,
+    action,
+    iteration,
+    iterationsMax,
+  });
 }
 
 function blocked(draft: Draft, event: WireEvent): void {

@@ -1,5 +1,5 @@
 import { flag, integer, splitStream, text, type WireEvent } from "./event";
-import { countsOf } from "./rows";
+import { countsOf } from "./rowsTold";
 
 /** `posting`: money moved between two accounts. The others are counters of a scope with a limit. */
 export type LedgerSort = "posting" | "hold" | "settle" | "release";
