@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from artelier import Kernel
-from artelier.memory import SQLiteMemoryStore
+from artelier.memory import LogMemoryStore, SQLiteMemoryStore
 from artelier.memory.consolidation import consolidate
+from artelier.memory.embedders.provider import ProviderEmbedder
+from artelier.testing.openai_server import OpenAIServer
 from tests.cli.conftest import Ran, Shell
 
 
@@ -223,3 +225,30 @@ def test_an_unknown_model_is_not_installed(shell: Shell) -> None:
 
     assert ran.code == 2
     assert "minilm" in ran.error["expected"]
+
+
+def test_a_search_that_asks_a_provider_is_paid_for_and_may_be_refused(shell: Shell) -> None:
+    """The memory keeps vectors of a provider: each search of a person costs."""
+
+    async def write(url: str) -> None:
+        embedder = ProviderEmbedder("text-embedding-3-small", base_url=url, api_key="k")
+        with Kernel.open(".artelier/state.db") as kernel:
+            store = LogMemoryStore(kernel.store, kernel.services.clock, embedder=embedder)
+            await store.for_agent("default", "ana").remember("The locker opens with 4471", key="1")
+
+    with OpenAIServer([]) as server:
+        asyncio.run(write(server.base_url))
+        shell.set("OPENAI_BASE_URL", server.base_url)
+        shell.set("OPENAI_API_KEY", "k")
+        found = shell("memory", "search", "locker", "--agent", "ana", "--json").json["items"]
+        tenant = shell("tenants", "show", "default", "--json").json
+        [run] = shell("runs", "list", "--json").json["items"]
+        asked = len(server.requests)
+        shell.write("artelier.toml", '[model]\nallow = ["offline"]\n')
+        refused = shell("memory", "search", "locker", "--agent", "ana", "--json")
+
+        assert len(server.requests) == asked == 2
+    assert [hit["text"] for hit in found] == ["The locker opens with 4471"]
+    assert tenant["spent_usd"] == "0.000001"
+    assert (run["id"].startswith("embedding:"), run["status"]) == (True, "completed")
+    assert refused.error["code"] == "not_granted"
