@@ -237,3 +237,28 @@ def test_a_schedule_goes_with_its_subject_and_fires_in_vain(tmp_path: Path) -> N
         assert_nowhere(tmp_path, WORDS)
 
     play(scenario(), within_s=120)
+
+
+def test_an_agent_is_carried_away_without_what_was_erased(tmp_path: Path) -> None:
+    steps = (tool_call("remember", {"text": WORDS[0]}), "noted", "nothing", "anew")
+
+    async def scenario() -> None:
+        with opened(tmp_path, {}, *steps) as kernel:
+            desk, agent, file = kernel.for_tenant(), assistant(kernel), tmp_path / "a.artelier"
+            await agent.run(run_id="r17", model="m", prompt="who?", subject=SUBJECT)
+            await agent.run(run_id="plain", model="m", prompt=OTHERS)
+            await desk.erase(subject=SUBJECT)
+
+            with pytest.raises(Erased, match="without-memory"):
+                await desk.export_agent("helper", file)
+            assert not file.exists()
+            done = await desk.export_agent("helper", file, without_memory=True)
+
+            assert done.runs == ("plain",)
+            with Kernel.open(tmp_path / "other" / "s.db", environ={}) as other:
+                await other.for_tenant().import_agent(file)
+                assert OTHERS in str(await other.for_tenant().show("plain"))
+                assert other.verify().ok
+        assert_nowhere(tmp_path, WORDS)
+
+    play(scenario(), within_s=60)

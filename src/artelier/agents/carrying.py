@@ -146,10 +146,17 @@ async def _check_known(services: Services, tenant: str, agent: str, memory: Stor
 
 
 async def _runs(services: Services, tenant: str, agent: str, position: int) -> Sequence[str]:
-    """Those that had begun at a position. Errors: `InvalidRequest` for more than one file takes."""
+    """Those that had begun at a position, but for what was erased.
+
+    Errors: `InvalidRequest` for more than one file takes.
+    """
     rows = await services.store.query(
         "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
-        f" WHERE r.tenant = ? AND {KIN} AND e.position <= ? ORDER BY r.id LIMIT ?",
+        f" WHERE r.tenant = ? AND {KIN} AND e.position <= ?"
+        " AND NOT EXISTS (SELECT 1 FROM keyed k WHERE k.run = r.id"
+        "  AND k.key_id NOT IN (SELECT key_id FROM keys)"
+        "  AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run))"
+        " ORDER BY r.id LIMIT ?",
         (tenant, *kin_of(agent), position, RUNS_MAX + 1),
     )
     if len(rows) > RUNS_MAX:

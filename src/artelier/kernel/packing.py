@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from artelier.errors import CorruptStore
+from artelier.errors import CorruptStore, Erased
 from artelier.kernel import events as ev
 from artelier.kernel.archive import ArchiveWriter, EventLine, KeyLine
 from artelier.kernel.belongings import Belongings
@@ -145,11 +145,13 @@ class Packer:
 
     async def _blob(self, name: bytes) -> bytes:
         key = await self._services.store.key_of(self._tenant, name)
-        if key is None:
-            raise CorruptStore(
-                "content that the run needs is gone, or its key is", got=blob_ref(name),
-                hint="What was erased cannot be exported.",
+        if key is None and await self._has(name):
+            raise Erased(
+                "something that belongs into the file was erased", got=blob_ref(name),
+                hint="What was erased is not exported; an agent is, without its memory: --without-memory.",
             )  # fmt: skip
+        if key is None:
+            raise CorruptStore("content that the run needs is gone", got=blob_ref(name))
         content = await self._services.store.blob(self._tenant, name)
         if name_blob(key, content) != name:
             raise CorruptStore(
