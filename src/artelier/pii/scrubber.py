@@ -228,6 +228,8 @@ def _is_bare(text: str, start: int, end: int) -> bool:
 
 def _encoding_of(content: bytes) -> str | None:
     """How to read content as text; None for what is none: a picture, numbers of a vector."""
+    if content.startswith(b"%PDF-"):
+        return None  # it names places in itself, and has its texts packed
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16" if _is_text(content, "utf-16") else None
     if b"\0" in content[:64]:  # UTF-16 without its mark, of which every other byte is mostly zero

@@ -33,16 +33,21 @@ _PARTS = bytes(code if chr(code) in "a0_" else ord(" ") for code in range(256))
 _TABLE_DIGITS_PART = 3
 """Where one character of so many is a digit, lines are looked at one by one."""
 
+_LINES_TRIED = 50
+"""If the last of so many lines is no line of figures alone, none is looked for further on."""
+
 _REF = re.compile(r"b:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 # Starts at a digit so that the search can jump to it. A plain decimal and a plain date are passed over here,
 # because tables are full of them.
 _RUN = re.compile(
     rb"0(?<![0a]0)(?:(?<=\+0)|(?!0*\.0+(?![0 .\-/()]))(?!000-00-00(?![0\-])))[0 .\-/()]{5,}0"
 )
-# On lines without a word or a plus: without the bare numbers that nothing there can give a meaning.
+_LONG_RUN = rb"[0-9][0-9 .\-/()]{5,}[0-9]"
+# For lines without a word or a plus: what stands before the next run goes by in one step, with bare numbers,
+# which nothing there can give a meaning.
 _DULL_RUN = re.compile(
-    rb"[0-9](?<![0-9][0-9])(?![0-9]*\.[0-9]+(?![0-9 .\-/()]))(?![0-9]{3}-[0-9]{2}-[0-9]{2}(?![0-9\-]))"
-    rb"(?:(?<=0)(?=0)|(?![0-9]{0,12}(?! {0,3}[0-9.\-/()])))[0-9 .\-/()]{5,}[0-9]"
+    rb"(?:[^0-9]++|(?!00)[0-9]{1,13}+(?! {0,3}[0-9.\-/()])|[0-9]++\.[0-9]++(?![0-9 .\-/()])"
+    rb"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9\-])|(?!%b)[0-9]++)*+(%b)" % (_LONG_RUN, _LONG_RUN)
 )
 _DATE = re.compile(
     r"(?<![0-9])(?:(?:19|20)[0-9]{2}([-./])[01]?[0-9]\1[0-3]?[0-9]"
@@ -141,8 +146,10 @@ class Reading:
         for start, end in self._dull_lines():
             for match in _RUN.finditer(self.shape, at, start):
                 yield match.span()
-            for match in _DULL_RUN.finditer(self.bytes, start, end):
-                yield match.span()
+            at = start
+            while match := _DULL_RUN.match(self.bytes, at, end):
+                yield match.span(1)
+                at = match.end()
             at = end
         for match in _RUN.finditer(self.shape, at):
             yield match.span()
@@ -152,8 +159,13 @@ class Reading:
         shape = self.shape
         if shape.count(b"0") * _TABLE_DIGITS_PART < len(shape):
             return
+        if not (b"a" in shape or b"+" in shape or b"?" in shape):
+            yield 0, len(shape)
+            return
         start = at = 0
-        for line in shape.splitlines(keepends=True):
+        for number, line in enumerate(shape.splitlines(keepends=True)):
+            if number == _LINES_TRIED and start == at:
+                return  # each line has its words
             end = at + len(line)
             if b"a" in line or b"+" in line or b"?" in line:
                 if at > start:
