@@ -42,7 +42,10 @@ async def list_(call: Call, name: Name, closed: Closed = False, limit: Limit = 5
 
 @command(app, name="show", example="artelier market show village")
 async def show(call: Call, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
-    """Show prices by kind over the last 200 ticks, and the newest offers and sales."""
+    """Show prices by kind, and the newest offers and sales.
+
+    Prices are those of the last 200 ticks.
+    """
     import msgspec
 
     from artelier.world.prices import market
