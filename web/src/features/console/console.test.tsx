@@ -1,5 +1,5 @@
 import { QueryClientProvider } from "@tanstack/react-query";
-import { act, render, screen, waitFor, within } from "@testing-library/react";
+import { act, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { queryClient } from "@/client/queries";
@@ -140,6 +140,36 @@ describe("the live stream", () => {
 
     await user.click(screen.getByRole("button", { name: "Follow" }));
     expect(await screen.findByText("look here")).toBeDefined();
+  });
+
+  test("what comes moves the list on at its end; that somebody scrolls near it does not", async () => {
+    const scrolled = vi.fn();
+    Object.defineProperty(Element.prototype, "scrollTo", { value: scrolled, configurable: true });
+    const size = (name: "scrollHeight" | "clientHeight", px: number) =>
+      vi.spyOn(Element.prototype, name, "get").mockReturnValue(px);
+    size("scrollHeight", 1_000);
+    size("clientHeight", 200);
+    await open("Live stream");
+    const list = screen.getByRole("listbox", { name: "Events" });
+    const scrollTo = (top: number) => {
+      list.scrollTop = top;
+      fireEvent.scroll(list);
+      scrolled.mockClear();
+    };
+    const comes = (history: History) =>
+      act(() => eventLog.append(history.add("run:churn", "note.injected", {}).events));
+    const history = churn();
+
+    scrollTo(300);
+    list.scrollTop = 780; // twenty pixels above its end
+    fireEvent.scroll(list);
+    expect(scrolled).not.toHaveBeenCalled();
+    comes(history);
+    await waitFor(() => expect(scrolled).toHaveBeenCalled());
+    scrollTo(300);
+    comes(history);
+    await screen.findByRole("button", { name: "Newest" });
+    expect(scrolled).not.toHaveBeenCalled();
   });
 
   test("an event that is chosen by keyboard shows what was seen before it", async () => {
