@@ -31,7 +31,7 @@ _DOMAINS = (
 )
 """The whole of what looks like a domain; else its longest beginning that is one."""
 
-_SPELT_SHAPES = (b"(aa)", b"[aa]", b"{aa}", b"( aa )", b"[ aa ]")
+_SPELT_HINTS = (b"(at)", b"[at]", b" dot ")
 _SPELT_SIGN = re.compile(
     r"(?i) ?(?:[(\[{] ?at ?[)\]}]) ?| at (?=[\w-]{1,63}(?: [\w-]{1,63}){0,3} dot )"
 )
@@ -60,7 +60,7 @@ class Emails(Shipped):
 
     def read(self, reading: Reading) -> Iterator[Found]:
         yield from self._signed(reading)
-        if b" dot " in reading.lower or any(shape in reading.shape for shape in _SPELT_SHAPES):
+        if any(hint in reading.lower for hint in _SPELT_HINTS):
             yield from self._spelt(reading)
 
     def _spelt(self, reading: Reading) -> Iterator[Found]:
