@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from artelier.log.blobs import Blob, DataKey, Secret
 from artelier.log.collecting import Collected
-from artelier.log.erasing import Erased, Erasing
+from artelier.log.erasing import Erasing, Wiped
 from artelier.log.event import Draft, Event, EventData, RawDraft, Stream
 from artelier.log.rates import Asked, Change, Taken
 
@@ -250,11 +250,11 @@ class Store(Protocol):
         """Correct what was taken; queued now, nobody need wait for it."""
         ...
 
-    async def measure(self, wanted: Erasing) -> Erased:
+    async def measure(self, wanted: Erasing) -> Wiped:
         """How much `erase` would take away."""
         ...
 
-    async def erase(self, wanted: Erasing, *, record: Batch) -> Erased:
+    async def erase(self, wanted: Erasing, *, record: Batch) -> Wiped:
         """Append `record`, and take away keys, the content under them, and what placeholders stand for.
 
         If the batch is refused, nothing is taken away. Afterwards reading that content is `Erased`, and so

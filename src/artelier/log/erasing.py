@@ -58,7 +58,7 @@ class Erasing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erased:
+class Wiped:
     """How much was taken away."""
 
     keys: int = 0
@@ -69,7 +69,7 @@ class Erased:
     """Placeholders that stand for nothing any more."""
 
 
-def measure(db: sqlite3.Connection, wanted: Erasing) -> Erased:
+def measure(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
     """What `wipe` would take away."""
     keys = _keys(db, wanted)
     blobs = size_bytes = 0
@@ -84,10 +84,10 @@ def measure(db: sqlite3.Connection, wanted: Erasing) -> Erased:
             f"SELECT count(*) FROM vault WHERE {condition}", parameters
         ).fetchone()
         values += count
-    return Erased(keys=len(keys), blobs=blobs, size_bytes=size_bytes, values=values)
+    return Wiped(keys=len(keys), blobs=blobs, size_bytes=size_bytes, values=values)
 
 
-def wipe(db: sqlite3.Connection, wanted: Erasing) -> Erased:
+def wipe(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
     """Take it away, in the transaction that is open. Cost: one scan of `blobs`, and what is overwritten."""
     db.execute("PRAGMA secure_delete = ON")
     done = measure(db, wanted)

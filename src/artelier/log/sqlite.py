@@ -452,10 +452,10 @@ class SqliteStore:
     def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
         return self._writer.call(lambda db: change_turns(db, changes))
 
-    async def measure(self, wanted: erasing.Erasing) -> erasing.Erased:
+    async def measure(self, wanted: erasing.Erasing) -> erasing.Wiped:
         return await self._writer.call(lambda db: erasing.measure(db, wanted))
 
-    async def erase(self, wanted: erasing.Erasing, *, record: Batch) -> erasing.Erased:
+    async def erase(self, wanted: erasing.Erasing, *, record: Batch) -> erasing.Wiped:
         if self.names is not None:
             record = self.names.admit(record)
         done = await self._writer.submit_with(record, lambda db: erasing.wipe(db, wanted))
