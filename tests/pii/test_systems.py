@@ -419,3 +419,28 @@ def test_a_placeholder_typed_at_the_command_line_is_text(shell: Shell) -> None:
     assert ran.code == 0, ran.err
     assert EMAIL not in ran.out
     assert stolen[1:] in ran.out
+
+
+def test_memories_at_the_terminal_show_values_to_who_may_see_them(shell: Shell) -> None:
+    shell.set("ARTELIER_VAULT_KEY", KEY["ARTELIER_VAULT_KEY"])
+    shell.set("ARTELIER_PII", "1")
+
+    async def remember() -> None:
+        with Kernel.open(
+            shell.folder / ".artelier/state.db", environ=KEY, policy=Policy(pii=True)
+        ) as kernel:
+            await kernel.tenants.open("default")
+            memory = kernel.memory.for_agent("default", "ana")
+            await memory.remember(f"Ana is at {EMAIL}", key="a")
+            await memory.append(f"call {PHONE}", key="b")
+
+    asyncio.run(remember())
+    for words in (("list",), ("search", EMAIL), ("blocks",)):
+        told = shell("memory", *words, "--agent", "ana")
+        assert told.code == 0, told.err
+        assert_clean(told.out, "what others see")
+    shell("tenants", "update", "--grant", "*")
+    assert EMAIL in shell("memory", "list", "--agent", "ana").out
+    assert EMAIL in shell("memory", "search", EMAIL, "--agent", "ana").out
+    assert PHONE in shell("memory", "blocks", "--agent", "ana", "--json").out
+    assert_nowhere(shell.folder)

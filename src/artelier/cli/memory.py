@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Generator
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import AsyncGenerator, Generator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,9 +14,12 @@ from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from artelier.app import Kernel
+    from artelier.app import Kernel, TenantKernel
     from artelier.log import Store
     from artelier.memory import LogMemory
+    from artelier.ports.memory import Block, Change, Entry, Found
+
+S = TypeVar("S", "Block", "Change", "Entry", "Found")
 
 OWN_FILE = (
     "A SQLiteMemoryStore has a file of its own: name it with --db, such as --db agent_memory.db."
@@ -71,6 +74,35 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
+async def _replaced(call: Call, kernel: Kernel) -> TenantKernel | None:
+    """Where personal data is replaced in these memories; None for a file that knows of no tenant, too."""
+    if kernel.services.personal is None:
+        return None
+    known = await kernel.store.query("SELECT 1 FROM tenants WHERE tenant = ?", (call.tenant,))
+    return kernel.for_tenant(call.tenant) if known else None
+
+
+async def _asked(call: Call, kernel: Kernel, query: str) -> str:
+    """A query as memories hold what it asks for: a value in it is its placeholder."""
+    desk = await _replaced(call, kernel)
+    if desk is None or desk.services.personal is None:
+        return query
+    await desk.state()
+    return desk.services.personal(desk.id).text(query)
+
+
+async def _seen(call: Call, kernel: Kernel, found: Sequence[S], *, text: str = "text") -> list[S]:
+    """What was found, its texts as whoever sits here may see them: with values, under the grant."""
+    import msgspec
+
+    if (desk := await _replaced(call, kernel)) is None:
+        return list(found)
+    shown = await desk.restored([getattr(one, text) for one in found])
+    return [
+        msgspec.structs.replace(one, **{text: told}) for one, told in zip(found, shown, strict=True)
+    ]
+
+
 @command(app, name="list", example="artelier memory list --agent ana")
 async def list_memories(
     call: Call,
@@ -94,6 +126,7 @@ async def list_memories(
             return
         memory = await _of(call, kernel, agent)
         entries = await memory.entries.entries(limit=limit, after=after)
+        entries = await _seen(call, kernel, entries)
     following = entries[-1].id if len(entries) == limit else None
     if call.as_json:
         call.screen.json({"items": _plain(entries), "next": following})
@@ -137,6 +170,7 @@ async def show(
         listing = call.command_line("memory", "list", "--agent", agent)
         with _hinting(f"`{listing}` shows the ids."):
             found = await memory.entries.entry(entry, with_embedding=embedding)
+        (found,) = await _seen(call, kernel, [found])
     if call.as_json:
         call.screen.json(_plain(found))
         return
@@ -166,7 +200,8 @@ async def search(
     async with call.kernel() as kernel:
         memory = await _of(call, kernel, agent)
         with paid_by_person(kernel.for_tenant(call.tenant)):
-            found = await memory.search(query, limit)
+            found = await memory.search(await _asked(call, kernel, query), limit)
+        found = await _seen(call, kernel, found)
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": None})
         return
@@ -180,7 +215,7 @@ async def search(
 async def blocks(call: Call, agent: Agent) -> None:
     """Print the blocks of an agent's core memory."""
     async with call.kernel() as kernel:
-        found = await (await _of(call, kernel, agent)).blocks()
+        found = await _seen(call, kernel, await (await _of(call, kernel, agent)).blocks())
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": None})
         return
@@ -203,6 +238,7 @@ async def history(
     """List the changes of an agent's memory, newest first."""
     async with call.kernel() as kernel:
         found = await (await _of(call, kernel, agent)).changes(limit, before=before)
+        found = await _seen(call, kernel, found, text="summary")
     following = found[-1].id if len(found) == limit else None
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": following})
