@@ -21,6 +21,9 @@ from artelier.ports.tool import ToolContext, ToolPort
 from tests.kernel.stage import EAGER, echo, play
 from tests.processes import PATIENCE_S
 
+HALVES = (1, 2)
+"""Where the deaths of a test begin, of which it takes every second: two tests, of half the length each."""
+
 STORE, OUTSIDE = "s.db", "outside.txt"
 
 

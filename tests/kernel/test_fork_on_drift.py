@@ -248,7 +248,7 @@ def test_an_unknown_side_effect_is_settled_before_the_run_goes_on_elsewhere(tmp_
             for _ in range(2):
                 assert await drive(runs, new, **DRIFT) == "unknown_outcome"
             assert len((await runs.runs())["items"]) == 1
-            # Nobody asks for the step any more: that it is to be entered again settles nothing.
+            # It is entered again, though its code does not ask for it, and is unknown again.
             await runs.reconcile("r", "pay", retry=True)
             assert await drive(runs, new, **DRIFT) == "unknown_outcome"
             await runs.reconcile("r", "pay", failed="nothing was paid")

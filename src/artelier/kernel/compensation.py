@@ -404,6 +404,22 @@ class Undoing:
         return await self._undo(arguments, self._result, context)
 
 
+async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | None:
+    """What a recorded undoing would enter; None if its tool, or what it undoes, is not at hand."""
+    tool = core.tools.get(request.name)
+    undo = compensate_of(tool) if tool is not None else None
+    row = await run_row(core.services, core.tenant.id, request.undoes_in or core.run_id)
+    for call in await _calls(core.services, row["id"]):
+        if tool is not None and undo is not None and call.key == request.undoes:
+            result = await core.load_json(call.result)
+            if core.pii is not None and wants_values(tool.grant or ""):
+                if core.pii.forgotten(result):
+                    return None
+                result = core.pii.restored(result)
+            return Undoing(tool, undo, result)
+    return None
+
+
 async def _carry_out(
     core: RunCore, key: str, plan: Plan, *, inherited: bool, asked: bool
 ) -> Compensated:

@@ -101,10 +101,6 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
         raise mismatch
     place, at = await _place_of(core, str(key), mismatch)
     if core.actor is not None:
-        await core.quiet()
-        core.ending = False
-        if core.cancelled_reason is not None:
-            raise RunStopped(core.run_id, reason=core.cancelled_reason)
         await core.writer.commit()
     for key_, request in await _unsettled(core, place, at):
         if core.actor is None:
@@ -114,6 +110,12 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
             )
             raise mismatch
         await _settle(core, key_, request)
+    if core.actor is not None:
+        await core.quiet()
+        core.ending = False
+        if core.cancelled_reason is not None:
+            raise RunStopped(core.run_id, reason=core.cancelled_reason)
+        await core.writer.commit()
     newest = await newest_drift(services, tenant, core.run_id)
     base, number = _numbered(newest)
     name = check_run_id(f"{base}.drift-{number + 1}")
@@ -173,7 +175,10 @@ async def _unsettled(core: RunCore, place: Place, at: int) -> list[tuple[str, ev
 
 
 async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
-    """Have it known what a step did that is left behind. Errors: `RunSuspended` if only a person can say."""
+    """Have it known what a step did that is left behind; it is entered again if a person has said so.
+
+    Errors: `RunSuspended` if only a person can say; those of `boundary`.
+    """
     from artelier.kernel.tool_step import settle_left
 
     own = await core.store.query(
@@ -186,7 +191,7 @@ async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
     core.owners[key] = await dispatcher_of(core.services, core.tenant.id, core.run_id, key)
     if not own:  # the origin has dispatched it, and here it can be settled
         core.writer.note(msgspec.structs.replace(request, counts=()))
-    await settle_left(core, key, request)
+    await settle_left(core, key, request, again=bool(own) and own[0][0] == "retry")
 
 
 async def _beginning(

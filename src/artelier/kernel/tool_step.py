@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -246,22 +247,32 @@ async def _settle_unknown(
     raise core.suspend("unknown_outcome", key)
 
 
-async def settle_left(core: RunCore, key: str, request: ev.ToolRequested) -> None:
+async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, again: bool) -> None:
     """Have it known what a dispatched call did that the code does not ask for any more.
 
-    Errors: `RunSuspended` with `unknown_outcome`, unless the tool's probe tells.
+    `again`: a person has decided that it be entered once more, with the same idempotency key.
+    Errors: `RunSuspended` with `unknown_outcome`, unless the tool's probe or the repetition tells; those of
+    `boundary`.
     """
-    undo = Undo(step=request.undoes, port=None, run_id=request.undoes_in)
+    from artelier.kernel.compensation import undoing_of
+
+    port = await undoing_of(core, request) if request.undoes else None
+    undo = Undo(step=request.undoes, port=port, run_id=request.undoes_in)
     ask = ToolAsk(
         name=request.name, arguments=await core.load_json(request.arguments),
         undo=undo if request.undoes else None,
     )  # fmt: skip
-    found = None if request.undoes else core.tools.get(request.name)
-    try:
+    tool: ToolPort | None = None
+    arguments: dict[str, Any] = {}
+    with suppress(ArtelierError):
+        found = port if request.undoes else core.tools.get(request.name)
         tool, arguments = _checked(core, ask, found)
-    except ArtelierError:
-        tool, arguments = None, {}
-    await _settle_unknown(core, tool, arguments, ask, key, "crash")
+    if tool is None or not again:
+        await _settle_unknown(core, tool, arguments, ask, key, "crash")
+        return
+    await core.boundary()
+    await core.writer.commit(ev.ToolRetried(key=key))
+    await _dispatch(core, tool, arguments, ask, key)
 
 
 # The call

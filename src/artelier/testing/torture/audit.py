@@ -20,6 +20,11 @@ class Ended:
     result: Any
 
 
+def drift_of(name: str) -> int:
+    """The number of a fork in which a run goes on whose code has changed."""
+    return int(name.rpartition("-")[2])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """A finished simulation, with a kernel to ask and the file to read."""
@@ -31,6 +36,11 @@ class Audit:
     """By run, children included."""
     expected: dict[str, Ended]
     """How the same runs end without faults."""
+
+    def newest(self, run_id: str) -> Ended | None:
+        """How a run has ended, or the newest fork in which it went on."""
+        forks = [name for name in self.ended if name.startswith(f"{run_id}.drift-")]
+        return self.ended.get(max(forks, key=drift_of, default=run_id))
 
     def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         return self.db.execute(sql, parameters).fetchall()

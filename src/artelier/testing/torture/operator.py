@@ -13,7 +13,7 @@ from typing import Any, cast
 from artelier.app import TenantKernel
 from artelier.errors import Conflict, LeaseHeld, NotFound, StoreUnavailable
 from artelier.testing.torture.outside import Outside
-from artelier.testing.torture.perform import CAUGHT, TENANT
+from artelier.testing.torture.perform import CAUGHT, TENANT, of
 from artelier.testing.torture.plan import Plan
 from artelier.testing.torture.process import Process
 from artelier.testing.torture.script import Program
@@ -22,6 +22,12 @@ RETRIES_MAX = 12
 """How often a person retries a run whose failure may pass, before giving it up."""
 
 FINAL = ("completed", "failed", "cancelled")
+
+
+def asked_of(run: str, step: str) -> str:
+    """The idempotency key of a step: what a fork undoes for the run that it goes on for has that run's."""
+    owner, _, _ = step.rpartition(":")
+    return f"{TENANT}/{owner if owner.startswith(of(run)) else run}:{step}"
 
 
 class Operator:
@@ -34,6 +40,7 @@ class Operator:
         self._plan = plan
         self._outside = outside
         self._names = [name for program in programs for name in program.names]
+        self._changing = {program.run_id for program in programs if program.changes_s}
         self._top = [program.run_id for program in programs]
         self._raised = 1
         self.retries: dict[str, int] = {}
@@ -46,10 +53,17 @@ class Operator:
 
     async def round(self, desk: Process) -> None:
         """One look at everything."""
-        for name in self._names:
+        for name in [*self._names, *await self._forks(desk)]:
             await self._met(self._look_after(desk, name))
         if self._plan.calm:
             await self._clear_orphans(desk)
+
+    async def _forks(self, desk: Process) -> list[str]:
+        """Runs in which others go on."""
+        if not self._changing:
+            return []
+        rows = await desk.kernel.store.query("SELECT run FROM runs WHERE run LIKE '%.drift-%'")
+        return [run for (run,) in rows]
 
     async def _met(self, command: Awaitable[Any]) -> None:
         """Do something; what it meets (locks, leases, other people, runs not begun) is no trouble."""
@@ -107,7 +121,7 @@ class Operator:
 
     async def _settle(self, runs: TenantKernel, name: str, step: str) -> None:
         """Look at the books and say what they say."""
-        key = f"{TENANT}/{name}:{step}"
+        key = asked_of(name, step)
         found = self._outside.transfers.get(key)
         if found is not None and found.in_flight:
             return  # nobody can say yet

@@ -55,6 +55,10 @@ class Outside:
     """Step key of each question that was answered, by tag."""
     denied: set[str] = field(default_factory=set[str])
     """Runs in which the bank was asked and said that a transfer did not happen: their tools have failed."""
+    releases: dict[str, int] = field(default_factory=dict[str, int])
+    """By program: the newest code that it may be driven with, where a newer one did not fit the record."""
+    code: dict[str, int] = field(default_factory=dict[str, int])
+    """By run: the code that brought it to its end."""
     replaying: bool = False
     """Nothing may be called now."""
 

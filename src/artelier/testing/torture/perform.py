@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from artelier.app import TenantKernel
-from artelier.errors import ArtelierError, ToolFailed
+from artelier.errors import ArtelierError, ReplayMismatch, ToolFailed
 from artelier.kernel import Limits, ModelResult, Run, ToolResult
 from artelier.kernel.failures import RecordedError
 from artelier.testing.torture.process import Process
@@ -36,6 +36,17 @@ class Performer:
         self._program = program
         self._limited = limited
         self._lists: dict[str, list[dict[str, Any]]] = {}
+        self._code = self._release()
+        """Which version of its code this drive runs."""
+
+    def _release(self) -> int:
+        """The code that was deployed last; a replay takes the code that brought the run to its end."""
+        outside, run_id = self._process.outside, self._program.run_id
+        if outside.replaying:
+            return max((outside.code[run] for run in outside.code if of(run) == run_id), default=0)
+        now_s = self._process.loop.time()
+        newest = sum(at_s <= now_s for at_s in self._program.changes_s) if self._limited else 0
+        return min(newest, outside.releases.get(run_id, newest))
 
     def runs(self) -> TenantKernel:
         return self._process.kernel.for_tenant(TENANT)
@@ -44,12 +55,19 @@ class Performer:
         """Open the run and do all of it; its value. Errors: whatever ends the run otherwise."""
         program = self._program
         opened = self.runs().run(
-            program.run_id, on_wait=program.on_wait, limits=self._limits(program.limits), **opening
-        )
-        async with opened as run:
-            value = await self._ops(run, program.ops, program.run_id)
-            if run.core.actor is not None:
-                run.finish(value)
+            program.run_id, on_wait=program.on_wait, limits=self._limits(program.limits),
+            replay=program.replay, **opening,
+        )  # fmt: skip
+        try:
+            async with opened as run:
+                value = await self._ops(run, program.ops, program.run_id)
+                if run.core.actor is not None:
+                    self._process.outside.code[run.id] = self._code
+                    run.finish(value)
+        except ReplayMismatch:
+            if self._code:  # whoever sees this goes back to the code before
+                self._process.outside.releases[program.run_id] = self._code - 1
+            raise
         return value
 
     def _limits(self, limits: dict[str, Any]) -> Limits | None:
@@ -157,6 +175,23 @@ class Performer:
 
     # Undoing, and code that changes
 
+    async def changed(self, run: Run, op: Op, scope: str) -> Any:
+        """An order that some versions of the code place for another amount."""
+        amount = op.options["amount"] + sum(self._code >= one for one in op.options["changed_in"])
+        arguments = {"op": op.path, "amount": amount}
+        done = await run.step_tool(op.options["tool"], arguments, key=op.options["key"])
+        # What a fork shares with its origin is not compared again.
+        if self._program.replay == "strict" and not done.is_error and done.value["paid"] != amount:
+            self._process.outside.violations.append(
+                f"{run.id} asked for an order of {amount} and was given {done.value}"
+            )
+        return "ordered"
+
+    async def taken_back(self, run: Run, op: Op, scope: str) -> Any:
+        """Undo all, of whatever run this is or goes on for; that is the same under any code."""
+        back = await run.compensate(note="taken back", upto=op.options["upto"], key=op.path)
+        return {"stays": list(back.not_undone)}
+
     async def compensate(self, run: Run, op: Op, scope: str) -> Any:
         back = await run.compensate(note="taken back", upto=op.options["upto"], key=op.path)
         return {"undone": list(back.undone), "not_undone": list(back.not_undone)}
@@ -222,6 +257,8 @@ _KINDS: dict[str, Callable[[Performer, Run, Op, str], Any]] = {
     "ask": Performer.ask,
     "use": Performer.use,
     "compute": Performer.compute,
+    "changed": Performer.changed,
+    "taken_back": Performer.taken_back,
     "compensate": Performer.compensate,
     "version": Performer.version,
     "approve": Performer.approve,
@@ -233,6 +270,11 @@ _KINDS: dict[str, Callable[[Performer, Run, Op, str], Any]] = {
     "branch": Performer.branch,
     "child": Performer.child,
 }
+
+
+def of(run_id: str) -> str:
+    """The program of a run: forks in which it goes on are named after it."""
+    return run_id.partition(".drift-")[0]
 
 
 def _offered(op: Op) -> list[str] | None:

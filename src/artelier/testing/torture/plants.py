@@ -15,7 +15,9 @@ import msgspec
 import artelier.kernel.compensation
 import artelier.kernel.model_call
 import artelier.kernel.tool_entry
+import artelier.kernel.tool_outcome
 import artelier.kernel.tool_step
+import artelier.kernel.versions
 import artelier.ledger.view
 import artelier.log.writer
 from artelier.errors import InvalidRequest
@@ -144,8 +146,47 @@ def _twice_undone() -> AbstractContextManager[None]:
     return _wrapped(artelier.kernel.compensation, "_has_undone", wrap)
 
 
+def _left_standing() -> AbstractContextManager[None]:
+    """A run that goes on as a fork forgets what it did as the run that it left."""
+
+    def wrap(owned: Any) -> Any:
+        async def only_own(services: Any, tenant: str, row: Any) -> Any:
+            return {row["id"]: row["run"]}
+
+        return only_own
+
+    return _wrapped(artelier.kernel.compensation, "_owned", wrap)
+
+
+def _forgotten_version() -> AbstractContextManager[None]:
+    """Whoever resumes a run goes by the newest version, whatever it began with."""
+
+    def wrap(version: Any) -> Any:
+        async def newest(core: Any, change: str, *, latest: int, default: int) -> int:
+            return latest
+
+        return newest
+
+    return _wrapped(artelier.kernel.versions, "version", wrap)
+
+
+def _tolerated_drift() -> AbstractContextManager[None]:
+    """Changed code is given what was recorded for another call."""
+
+    def wrap(check: Any) -> Any:
+        def check_nothing(core: Any, recorded: Any, ask: Any) -> None:
+            return None
+
+        return check_nothing
+
+    return _wrapped(artelier.kernel.tool_outcome, "check_arguments", wrap)
+
+
 SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "twice-undone": _twice_undone,
+    "left-standing": _left_standing,
+    "forgotten-version": _forgotten_version,
+    "tolerated-drift": _tolerated_drift,
 }
 
 PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {

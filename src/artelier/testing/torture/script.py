@@ -43,6 +43,10 @@ class Program:
     on_wait: str
     limits: dict[str, Any]
     """Caps of the run while there are faults; an operator lifts them."""
+    changes_s: tuple[float, ...] = ()
+    """Virtual seconds at which its code changes, while there are faults."""
+    replay: str = "strict"
+    """What is done where changed code meets what was recorded."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -170,7 +170,8 @@ class Simulation:
         """Drive one run whenever it has not ended, until the process dies."""
         rng = self.plan.rng
         await asyncio.sleep(rng.uniform(0.0, 3.0))
-        first = True  # who restarts a program starts its run again, whatever became of it
+        # Who restarts a program starts its run again, whatever became of it; changed code would begin anew.
+        first = not program.changes_s
         while process.alive:
             if first or not await self._has_ended(process, program.run_id):
                 first = False
@@ -200,7 +201,8 @@ class Simulation:
 
     async def _has_ended(self, process: Process, run_id: str) -> bool:
         try:
-            shown = await process.kernel.for_tenant(TENANT).show(run_id)
+            runs = process.kernel.for_tenant(TENANT)
+            shown = await runs.show(await runs.goes_on_as(run_id))
         except (NotFound, ArtelierError):
             return False
         # What a cancelled run holds comes back when it is opened, once its dead process' lease is over.
