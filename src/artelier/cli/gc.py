@@ -41,7 +41,8 @@ async def gc(
     if dry_run:
         call.screen.line("nothing was removed: this was a dry run", "bold")
     elif found.cleaned:
-        call.screen.line("removed", "bold")
+        something = found.blobs or found.resealed or found.rates
+        call.screen.line("removed" if something else "there was nothing to remove", "bold")
     else:
         call.screen.line("removed; another process still reads an older state of the file", "bold")
         call.screen.note("Call it again when that process is done, to give the bytes back.")

@@ -147,7 +147,8 @@ def seconds_of(every: object) -> int:
         seconds = sum(int(number) * _UNITS_S[unit] for number, unit in _PART.findall(every))
     if not 1 <= seconds <= EVERY_S_MAX:
         raise InvalidRequest(
-            "not an interval", expected="whole seconds, or 30s, 5m, 2h, 1d, 1w or 1h30m; at most ten years",
+            "not an interval",
+            expected="a time with its unit, such as 30s, 5m, 2h, 1d, 1w or 1h30m; at most ten years",
             got=repr(every)[:80],
         )  # fmt: skip
     return seconds
