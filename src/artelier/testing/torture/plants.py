@@ -170,7 +170,8 @@ def _forgotten_version() -> AbstractContextManager[None]:
     return _wrapped(artelier.kernel.versions, "version", wrap)
 
 
-def _tolerated_drift() -> AbstractContextManager[None]:
+@contextmanager
+def _tolerated_drift() -> Generator[None]:
     """Changed code is given what was recorded for another call."""
 
     def wrap(check: Any) -> Any:
@@ -179,7 +180,11 @@ def _tolerated_drift() -> AbstractContextManager[None]:
 
         return check_nothing
 
-    return _wrapped(artelier.kernel.tool_outcome, "check_arguments", wrap)
+    with (
+        _wrapped(artelier.kernel.tool_outcome, "check_arguments", wrap),
+        _wrapped(artelier.kernel.tool_step, "check_arguments", wrap),
+    ):
+        yield
 
 
 SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {

@@ -36,7 +36,7 @@ def _changing(rng: random.Random) -> Program:
     return Program(
         run_id="changing", ops=tuple(ops), on_wait=rng.choice(("await", "suspend")), limits={},
         changes_s=tuple(sorted(rng.uniform(1.0, 40.0) for _ in range(rng.randint(1, 2)))),
-        replay=rng.choice(("strict", "fork_on_drift", "fork_on_drift")),
+        replay=rng.choice(("strict", "fork_on_drift")),
     )  # fmt: skip
 
 
