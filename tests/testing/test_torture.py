@@ -93,7 +93,7 @@ def test_a_plant_with_real_processes_is_refused() -> None:
 
 @pytest.mark.slow
 def test_many_seeds_hold_every_promise(tmp_path: Path) -> None:
-    report = run_torture(12, start=2_000, directory=tmp_path)
+    report = run_torture(8, start=2_000, directory=tmp_path)
 
     assert report["failures"] == []
 
