@@ -7,11 +7,15 @@ from typing import Any, cast
 
 import msgspec
 
+PRIMES_MAX = 3
+"""Of keys that became equal; more of them are numbered."""
+
 
 def walked(value: Any, change: Callable[[Any, str], Any]) -> Any:
     """JSON data with `change(leaf, name of its field)` for each leaf, `change(key, "")` for each text key.
 
-    Keys that become equal are told apart by primes, so that no field is lost. Tuples become lists.
+    Keys that become equal are told apart by primes, many of them by numbers, so that no field is lost.
+    Tuples become lists. Cost: O(size), however many keys become equal.
     """
     whole: list[Any] = [None]
     waiting: list[tuple[Any, str, Any, Any]] = [(value, "", whole, 0)]
@@ -20,10 +24,11 @@ def walked(value: Any, change: Callable[[Any, str], Any]) -> Any:
         if isinstance(one, dict):
             made: dict[Any, Any] = {}
             into[at] = made
+            times: dict[Any, int] = {}
             for key, item in cast("dict[Any, Any]", one).items():
                 named = change(key, "") if isinstance(key, str) else key
-                while named in made:
-                    named = f"{named}'"
+                if named in made:
+                    named = _apart(named, made, times)
                 made[named] = None
                 waiting.append((item, str(key), made, named))
         elif isinstance(one, list | tuple):
@@ -33,6 +38,15 @@ def walked(value: Any, change: Callable[[Any, str], Any]) -> Any:
         else:
             into[at] = change(one, label)
     return whole[0]
+
+
+def _apart(named: Any, taken: dict[Any, Any], times: dict[Any, int]) -> str:
+    """A name beside one that is taken. `times` holds the last mark of each, so that no search begins anew."""
+    while True:
+        times[named] = count = times.get(named, 0) + 1
+        marked = named + "'" * count if count <= PRIMES_MAX else f"{named}'{count}"
+        if marked not in taken:
+            return marked
 
 
 def fields_in(value: Any) -> int:
