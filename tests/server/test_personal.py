@@ -17,7 +17,7 @@ from artelier.server.routes.hand import artifacts_of
 from artelier.server.settings import ServerSettings
 from artelier.server.users import Users, token_hash
 from artelier.testing import ScriptedModel
-from tests.server.house import House, frames_of, house
+from tests.server.house import House, asking, frames_of, house
 
 KEY = {"ARTELIER_VAULT_KEY": "a vault key for tests"}
 ANA, PHONE = "ana.lopez@example.org", "+49 151 12345678"
@@ -166,6 +166,50 @@ def test_a_person_who_types_a_placeholder_gains_nothing(tmp_path: Path) -> None:
             assert placeholders_in(str((await artifacts.read(id)).content)) == []
             shown = await made.client.get(f"/api/v1/artifacts/{id.replace('/', '%2F')}")
             assert shown.json()["content"] == f"mine: {stolen}"  # as it was typed
+
+    asyncio.run(scenario())
+
+
+async def texts_of(made: House, part: str) -> list[str]:
+    """Texts of events in which something stands."""
+    page = (await made.client.get("/api/v1/events", params={"limit": 1000})).json()["items"]
+    return [text for one in page for text in one["texts"].values() if part in text]
+
+
+def test_a_typed_placeholder_is_text_however_the_request_is_written(tmp_path: Path) -> None:
+    ways: dict[str, tuple[str, str, str]] = {
+        "a JSON of its own": ("application/vnd.api+json", "utf-8", "note"),
+        "a mark before it": ("application/json", "utf-8-sig", "note"),
+        "UTF-16": ("application/json", "utf-16", "note"),
+        "half of a character": ("application/json", "utf-8", "\ud800 note"),
+        "half of a character in JSON": ("application/json", "utf-8", '["\ud800", "note"]'),
+    }
+
+    async def scenario() -> None:
+        async with guarded(tmp_path, grants={"tools:*"}) as made:
+            artifacts = artifacts_of(made.desk, "operator")
+            await artifacts.write("memo", kind="document", content=f"call {ANA}")
+            stolen = placeholders_in((await artifacts.read("memo")).content)[0]
+            for number, (media, encoding, note) in enumerate(ways.values()):
+                await asking(made.kernel, f"r{number}")
+                body = json.dumps({"note": note.replace("note", f"{number} {stolen}")})
+                said = await made.client.post(
+                    f"/api/v1/runs/r{number}/cancel",
+                    content=body.encode(encoding), headers={"content-type": media},
+                )  # fmt: skip
+                assert said.status_code in (200, 422), said.text
+            assert len(await texts_of(made, "EMAIL_")) >= 3  # half of a character may be refused
+            assert await texts_of(made, stolen) == []
+
+            ask = {
+                "threadId": "t", "runId": "x", "state": {}, "tools": [], "context": [],
+                "forwardedProps": {}, "messages": [{"id": "1", "role": "user", "content": stolen}],
+            }  # fmt: skip
+            await made.client.post(
+                "/api/v1/agui", content=json.dumps(ask), headers={"content-type": "text/plain"}
+            )
+            assert len(await texts_of(made, "EMAIL_")) >= 4
+            assert await texts_of(made, stolen) == []
 
     asyncio.run(scenario())
 

@@ -88,7 +88,7 @@ def is_json(text: str) -> bool:
         return False
     try:
         msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False
     return True
 

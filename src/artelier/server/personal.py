@@ -7,6 +7,7 @@ and so do files that are exported.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from artelier.app import TenantKernel
+from artelier.server.guard import LARGE, SAFE
 from artelier.server.stream import EventStream
 
 AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "agents_next_prompt"))
@@ -38,18 +40,16 @@ def cleaned(desk: TenantKernel, content: bytes) -> bytes:
 
 
 async def received(request: Request, desk: TenantKernel) -> Request:
-    """A request as routes may read it: JSON that was `typed`. Other bodies are read by their routes."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+    """A request as routes may read it: JSON that was `typed`, whatever the request calls it. Files are read
+    by their routes.
+    """
+    if request.method in SAFE or request.url.path in LARGE or not (body := await request.body()):
         return request
-    body = await request.body()
-    try:
-        value = msgspec.json.decode(body)
-        clean = typed(desk, value)
-    except (msgspec.MsgspecError, RecursionError):
-        return request  # the route says what is wrong with it
+    value = _read(body)
+    clean = typed(desk, value)
     if clean == value:
         return request
-    left = [msgspec.json.encode(clean)]
+    left = [json.dumps(clean).encode()]
     rest = request.receive
 
     async def receive() -> Message:
@@ -58,6 +58,16 @@ async def received(request: Request, desk: TenantKernel) -> Request:
         return await rest()
 
     return Request(request.scope, receive)
+
+
+def _read(body: bytes) -> Any:
+    """JSON as the parsers of routes read it, which take more than that: UTF-16, NaN, half of a character."""
+    for read in (json.loads, msgspec.json.decode):
+        try:
+            return read(body)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            pass
+    return None  # the route says what is wrong with it
 
 
 async def shown(response: Response, desk: TenantKernel) -> Response:
