@@ -117,6 +117,25 @@ def test_viewers_see_placeholders_and_operators_values(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_who_sees_values_finds_by_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with guarded(tmp_path) as made:
+            artifacts = made.desk.as_principal("operator").artifacts
+            await artifacts.write("letter", kind="document", content=f"dear {ANA}")
+            memory = made.kernel.memory.for_agent("default", "bob")
+            await memory.remember(f"{ANA} likes tea", key="1")
+            await memory.remember("the weather in May was fine", key="2")
+            best = await made.client.get("/api/v1/memory/bob/search", params={"q": ANA})
+            assert best.json()["items"][0]["text"] == f"{ANA} likes tea"
+            for grants, names in ((SEES, ["letter"]), ({"tools:*"}, [])):
+                await made.kernel.tenants.update("default", grants=grants)
+                found = await made.client.get("/api/v1/artifacts", params={"q": ANA})
+                assert [one["id"] for one in found.json()["items"]] == names
+
+    asyncio.run(scenario())
+    assert_nowhere(tmp_path, ANA)
+
+
 def test_live_events_are_restored_and_encoded_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with guarded(tmp_path) as made:

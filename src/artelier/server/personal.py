@@ -18,7 +18,10 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from artelier.app import TenantKernel
+from artelier.kernel.personal import RESTORE
+from artelier.kernel.policy import granted
 from artelier.server.guard import LARGE, SAFE
+from artelier.server.identity import Identity
 from artelier.server.stream import EventStream
 
 AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "agents_next_prompt"))
@@ -37,6 +40,14 @@ def cleaned(desk: TenantKernel, content: bytes) -> bytes:
     """Content as it is stored, to compare it with what is there."""
     personal = desk.services.personal
     return content if personal is None else personal(desk.id).content(content)
+
+
+async def sought(desk: TenantKernel, who: Identity, words: str) -> str:
+    """What a person looks for, as it is stored; who sees no values finds none by them either."""
+    personal = desk.services.personal
+    if personal is None or not who.may("operator"):
+        return words
+    return personal(desk.id).text(words) if granted((await desk.state()).grants, RESTORE) else words
 
 
 async def received(request: Request, desk: TenantKernel) -> Request:

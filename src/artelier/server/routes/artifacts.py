@@ -15,7 +15,8 @@ from artelier.artifacts import Access, Artifacts, Prices, Provenance
 from artelier.artifacts.content import encode_content
 from artelier.artifacts.kinds import known_kinds
 from artelier.errors import InvalidRequest
-from artelier.server.deps import Actor, Desk
+from artelier.server.deps import Actor, Desk, Who
+from artelier.server.personal import sought
 from artelier.server.routes import resource
 from artelier.server.routes.hand import artifacts_of
 from artelier.server.wire import artifacts as wire
@@ -47,6 +48,7 @@ async def _of(desk: Any, actor: str, world: str | None = None) -> Artifacts:
 @router.get("", operation_id="artifacts_list")
 async def list_(
     desk: Desk,
+    who: Who,
     actor: Actor,
     kind: Annotated[str | None, Query(max_length=64)] = None,
     owner: Annotated[str | None, Query(max_length=512)] = None,
@@ -62,7 +64,8 @@ async def list_(
     if q is not None:
         if after is not None:
             raise InvalidRequest("a search has one page", expected="q without after")
-        found = await artifacts.search(q, kind=kind, owner=owner, limit=limit)
+        words = await sought(desk, who, q)
+        found = await artifacts.search(words, kind=kind, owner=owner, limit=limit)
         return wire.ArtifactsPage.model_validate({"items": found, "kinds": known_kinds()})
     found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit + 1)
     following = found[limit - 1].id if len(found) > limit else None

@@ -9,7 +9,8 @@ from fastapi import Query
 from artelier.ids import fresh_secret
 from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.paying import paid_by_person
-from artelier.server.deps import Actor, Desk
+from artelier.server.deps import Actor, Desk, Who
+from artelier.server.personal import sought
 from artelier.server.routes import resource
 from artelier.server.wire import memory as wire
 from artelier.server.wire.forms import After, Limit, Nothing, Page
@@ -64,6 +65,7 @@ async def show(desk: Desk, agent: str, after: After = None, limit: Limit = 100) 
 @router.get("/{agent}/search", operation_id="memory_search")
 async def search(
     desk: Desk,
+    who: Who,
     agent: str,
     q: Annotated[str, Query(min_length=1, max_length=2_000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
@@ -71,7 +73,7 @@ async def search(
     """The best hits in blocks and entries, best first."""
     memory = await _of(desk, agent)
     with paid_by_person(desk):
-        found = await memory.search(q, limit)
+        found = await memory.search(await sought(desk, who, q), limit)
     return Page[wire.Hit].model_validate({"items": found})
 
 
