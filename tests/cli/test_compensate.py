@@ -56,6 +56,8 @@ def test_compensate_undoes_a_failed_run_once_and_it_cannot_be_retried(shell: She
     assert shell("run", "trip.py:main", "--run-id", "trip").code == 1
 
     blind = shell("runs", "compensate", "trip", "--json")
+    told = shell("runs", "compensate", "trip")
+    assert "nothing" not in told.err and "compensate trip --tools trip.py" in told.err
     assert blind.json == {"run_id": "trip", "undone": [], "not_undone": ["bob", "ann"]}
     done = shell("runs", "compensate", "trip", "--tools", "trip.py", "--note", "called off")
     again = shell("runs", "compensate", "trip", "--tools", "trip.py", "--json")
@@ -67,6 +69,8 @@ def test_compensate_undoes_a_failed_run_once_and_it_cannot_be_retried(shell: She
         "undo ann receipt of ann default/trip:ann/undo",
     ]
     assert shell("runs", "show", "trip", "--json").json["status"] == "failed"
+    advised = shell("runs", "show", "trip").err
+    assert "retry" not in advised and "undone" in advised
     refused = shell("retry", "trip")
     assert refused.code == 1 and "undone" in refused.err
     assert shell("verify").code == 0
@@ -96,6 +100,7 @@ def test_an_unknown_undoing_is_settled_and_the_command_goes_on(shell: Shell) -> 
     assert held.code == 5
     assert held.json == {"run_id": "trip", "status": "unknown_outcome", "reason": "lost/undo"}
     assert "reconcile" in held.err
+    assert "compensate trip --tools trip.py" in held.err
     assert shell("reconcile", "trip", "lost/undo", "--failed", "they kept it").code == 0
     failed = shell("runs", "compensate", "trip", "--tools", "trip.py")
     assert failed.code == 5  # a new attempt, whose outcome is unknown as well
@@ -105,6 +110,23 @@ def test_an_unknown_undoing_is_settled_and_the_command_goes_on(shell: Shell) -> 
     assert done.json["undone"] == ["ann"]
     assert shell("runs", "compensate", "nothing").code == 6
     assert shell("runs", "compensate", "trip", "--tools", "none.py").code == 6
+
+
+REFUSING = FLOW.replace(
+    'raise ConnectionError("the line went dead")',
+    'raise __import__("artelier.errors").errors.ToolFailed("they kept it")',
+)
+
+
+def test_a_failed_undoing_names_the_command_that_tries_it_again(shell: Shell) -> None:
+    (shell.folder / "trip.py").write_text(REFUSING)
+    shell("run", "trip.py:lost", "--run-id", "trip")
+
+    failed = shell("runs", "compensate", "trip", "--tools", "trip.py")
+
+    assert failed.code == 1
+    assert "step lost of trip was not undone: they kept it" in failed.err
+    assert "artelier runs compensate trip --tools trip.py" in failed.err
 
 
 def test_a_changed_run_goes_on_in_a_fork_under_its_first_name(shell: Shell) -> None:

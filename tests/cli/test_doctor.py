@@ -31,10 +31,22 @@ def test_it_says_who_may_be_called_and_how_fast(shell: Shell) -> None:
 
     found = looked(shell)
 
+    assert found["personal data"][0] == "note"
     assert found["models"] == ("ok", "allowed: offline, openai:*")
     assert found["rates"] == ("ok", "a minute, openai: 60 requests")
     assert found["approvals"][1].startswith("tools of risk high")
     assert found["http_json"] == ("ok", "https://api.example.com/v1/")
+
+
+def test_it_says_whether_personal_data_is_replaced_and_what_else_is_looked_for(
+    shell: Shell,
+) -> None:
+    shell.write("artelier.toml", "[pii]\nenabled = true\n[pii.patterns]\nCASE = 'AZ [0-9]+'\n")
+    shell.set("ARTELIER_VAULT_KEY", "0" * 64)
+
+    status, said = looked(shell)["personal data"]
+
+    assert status == "ok" and "replaced" in said and said.endswith("CASE")
 
 
 def test_a_default_model_that_is_not_allowed_is_wrong(shell: Shell) -> None:

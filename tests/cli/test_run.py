@@ -24,12 +24,14 @@ def test_run_stops_for_a_person_says_what_to_type_and_goes_on_after_the_answer(
     shell: Shell,
 ) -> None:
     first = shell("run", "flows.py:pays", "--run-id", "r1")
+    shown = shell("runs", "show", "r1")
     answered = shell("approve", "r1", "--note", "fine")
     second = shell("run", "flows.py:pays", "--run-id", "r1", "--json")
 
     assert first.code == 3
     assert first.out == ""
     assert "artelier approve r1 2" in first.err
+    assert "pay Ana?" in shown.out and "  amount: " in shown.out
     assert answered.code == 0
     assert "artelier run flows.py:pays --run-id r1" in answered.err
     assert second.code == 0

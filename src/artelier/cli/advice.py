@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.errors import Erased, PriceUnknown
+from artelier.kernel.commands import undone_since_end
+from artelier.kernel.core import run_row
 from artelier.kernel.events import RunExhausted
 from artelier.log import run_stream
 from artelier.operations.job import LOOP as TURN
@@ -61,6 +64,10 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
         return ["what it stored was erased, so nobody goes on with it"]
     if run["status"] == "budget_exhausted":
         return _raising(call, run, await _limit_reached(kernel, run), way)
+    if run["status"] == "failed":
+        row = await run_row(kernel.services, run["tenant"], run["id"])
+        if await undone_since_end(kernel.services, row["id"]):
+            return ["what it did has been undone, so it is not tried again: start a new run"]
     return _advice(call, run, way)
 
 
@@ -145,6 +152,18 @@ def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str], way: str) 
         return [f"raise its cap and go on: {way} {option}"]
     raising = call.command_line("resume", run["id"])
     return [f"raise its cap: {raising} {option}", f"then go on: {way}"]
+
+
+def question_lines(asked: dict[str, Any]) -> list[str]:
+    """A question to a person, and what it is about: a tool's arguments, say."""
+    lines = [plain.line(str(asked.get("question", "")), chars_max=400)]
+    about = asked.get("details")
+    details = cast("dict[str, Any]", about) if isinstance(about, dict) else {"details": about}
+    for name, value in details.items():
+        if value is not None:
+            shown = value if isinstance(value, str) else plain.arguments(value, chars_max=1_000)
+            lines.append(f"  {plain.line(name)}: {plain.line(shown, chars_max=1_000)}")
+    return lines
 
 
 def _approval(call: Call, run_id: str, item: dict[str, Any]) -> str:

@@ -9,8 +9,17 @@ from artelier.errors import ArtelierError
 
 
 def looks(call: Call) -> list[Finding]:
-    """Allowed models, rates, approvals and the servers of `http_json`."""
-    return [_allowed(call), _rates(call), _approvals(call), _http(call)]
+    """Personal data, allowed models, rates, approvals and the servers of `http_json`."""
+    return [_personal(call), _allowed(call), _rates(call), _approvals(call), _http(call)]
+
+
+def _personal(call: Call) -> Finding:
+    if not call.settings.pii:
+        said = "off: models and the store get it as it is (enabled under [pii] in artelier.toml)"
+        return Finding("personal data", NOTE, said)
+    more = ", ".join(sorted(call.settings.patterns))
+    said = "replaced before a model or the store gets it"
+    return Finding("personal data", OK, f"{said}; also looked for: {more}" if more else said)
 
 
 def _allowed(call: Call) -> Finding:

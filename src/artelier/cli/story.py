@@ -129,7 +129,10 @@ def _complaint(result: Any) -> str:
 async def _approval_requested(story: Story, data: ev.ApprovalRequested, event: Event) -> list[Line]:
     asked = await story.fields(data.question)
     question = plain.line(str(asked.get("question", "")), chars_max=300)
-    return [Line(f"{data.key}  asks a person: {question}", "bold yellow")]
+    [details] = _objects([asked.get("details")]) or [{}]
+    given = details.get("arguments")
+    about = f"({plain.arguments(given)})" if isinstance(given, dict) else ""
+    return [Line(f"{data.key}  asks a person: {question}{about}", "bold yellow")]
 
 
 @tells(ev.ApprovalGiven)

@@ -271,11 +271,11 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
         failed=await _fatal_steps(services, row["id"]) if row["status"] == "failed" else (),
-        compensated=row["status"] == "failed" and await _compensated(services, row["id"]),
+        compensated=row["status"] == "failed" and await undone_since_end(services, row["id"]),
     )  # fmt: skip
 
 
-async def _compensated(services: Services, run: int) -> bool:
+async def undone_since_end(services: Services, run: int) -> bool:
     """Whether a person had something undone since the run ended; what its own code undid, it knows of."""
     rows = await services.store.query(
         "SELECT 1 FROM steps WHERE run = ?1 AND kind = 'undo' AND requested >"

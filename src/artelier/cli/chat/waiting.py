@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from artelier.cli import plain
 from artelier.errors import NotFound
 
 if TYPE_CHECKING:
@@ -48,16 +47,16 @@ async def tell(talk: Talk, run_id: str) -> None:
 
 async def advise(talk: Talk, run_id: str) -> None:
     """How a run stands, what it asks, and what to do next."""
-    from artelier.cli.advice import next_steps, standing
+    from artelier.cli.advice import next_steps, question_lines, standing
     from artelier.operations.needing import tools_missing
 
     screen, run = talk.screen, await talk.seen(await talk.session.desk.show(run_id))
     screen.note(f"{run_id} is {standing(run)}", "bold yellow")
     for asked in run["approvals"]:
-        screen.note(f"? {plain.line(str(asked['question']), chars_max=400)}", "yellow")
-        for name, value in dict(asked.get("details") or {}).items():
-            shown = plain.arguments(value, chars_max=1_000) if isinstance(value, dict) else value
-            screen.note(f"  {name}: {plain.line(str(shown), chars_max=1_000)}")
+        question, *about = question_lines(asked)
+        screen.note(f"? {question}", "yellow")
+        for line in about:
+            screen.note(line)
     missing = await tools_missing(talk.session.desk, run_id)
     if not missing or run["approvals"]:
         for step in await next_steps(talk.call, talk.kernel, run):

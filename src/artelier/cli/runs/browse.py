@@ -79,7 +79,7 @@ async def show(call: Call, run: RunId) -> None:
 
 
 def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
-    from artelier.cli.advice import standing
+    from artelier.cli.advice import question_lines, standing
 
     usage = run["usage"]
     cached = f" ({usage['cached_input_tokens']:,} cached)" if usage["cached_input_tokens"] else ""
@@ -98,6 +98,7 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
                 "waits for",
                 "\n".join(f"{one['run_id']} at {one['step']}" for one in run["waits_for"]),
             ),
+            ("asks", "\n".join(line for one in run["approvals"] for line in question_lines(one))),
             ("forked from", run["origin"] and f"{run['origin']} at {run['origin_seq']}"),
             ("started", plain.moment(run["started_us"]) + took),
             ("model calls", run["steps"]),

@@ -39,16 +39,26 @@ async def compensate(
     Its tools say how, with `compensate`. The run must have ended, and stays what it is. What is undone is
     undone once: after a failure, a question or an unknown outcome the same command goes on.
     """
+    from artelier.kernel.compensation import CompensationFailed
+
     found = [] if tools is None else _tools_of(tools)
     async with call.kernel(tools=found) as kernel:
         runs = kernel.for_tenant(call.tenant)
+        again = _again(call, run, tools, upto)
         try:
             done = await runs.compensate(
                 run, upto=upto, note=note, by=call.person, on_wait="suspend"
             )
         except RunSuspended as flow:
-            return _held(call, run, flow)
+            return _held(call, again, flow)
+        except CompensationFailed as error:
+            error.hint = f"What came after it is undone. Try again: {again}"
+            raise
+        shown = await runs.show(run)
         _show(call, done)
+        if done.not_undone and tools is None:
+            file = "FILE" if shown["loop"] else (shown["agent"] or "").partition(":")[0] or "FILE"
+            call.screen.note(f"with the tools that made them: {_again(call, run, file, upto)}")
     return exits.COMPLETED
 
 
@@ -61,7 +71,13 @@ def _tools_of(file: str) -> list[ToolPort]:
     return [*tools_in(imported(Path(file)))]
 
 
-def _held(call: Call, run: str, flow: RunSuspended) -> int:
+def _again(call: Call, run: str, tools: str | None, upto: str | None) -> str:
+    """The same command once more."""
+    options = [*(("--tools", tools) if tools else ()), *(("--upto", upto) if upto else ())]
+    return call.command_line("runs", "compensate", run, *options)
+
+
+def _held(call: Call, again: str, flow: RunSuspended) -> int:
     """Something must be settled first."""
     told: dict[str, Any] = {"run_id": flow.run_id, "status": flow.status, "reason": flow.reason}
     if call.as_json:
@@ -70,7 +86,7 @@ def _held(call: Call, run: str, flow: RunSuspended) -> int:
     step = flow.reason or "STEP"
     verb = "approve" if flow.status == "waiting_approval" else "reconcile"
     call.screen.note(f"settle it: {call.command_line(verb, flow.run_id, step)}")
-    call.screen.note(f"then: {call.command_line('runs', 'compensate', run)}")
+    call.screen.note(f"then: {again}")
     return exits.of_status(flow.status)
 
 
@@ -84,5 +100,5 @@ def _show(call: Call, done: Compensated) -> None:
         call.screen.line(f"undone {step}")
     for step in done.not_undone:
         call.screen.note(f"stays {step}", "yellow")
-    if not done.undone:
+    if not done.undone and not done.not_undone:
         call.screen.note(f"nothing of {done.run_id} was left to undo")
