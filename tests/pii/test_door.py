@@ -16,8 +16,9 @@ import pytest
 from artelier import Kernel, Policy, Run, Tenant, tool
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.pii.placeholder import PLACEHOLDER, placeholders_in
-from artelier.testing import ScriptedModel, tool_call
-from tests.kernel.stage import drive, play, result_of, user
+from artelier.testing import ManualClock, ScriptedModel, tool_call
+from tests.kernel.crashes import Deaths
+from tests.kernel.stage import World, drive, play, result_of, user
 
 KEY = {"ARTELIER_VAULT_KEY": "a vault key for tests"}
 ANA, BO = "ana.lopez@example.org", "bo@example.net"
@@ -165,6 +166,56 @@ def test_a_tool_without_the_grant_gets_the_placeholder(tmp_path: Path) -> None:
             assert PLACEHOLDER.fullmatch(mail.sent[0][0])
 
     play(scenario())
+
+
+def test_what_code_passes_is_what_a_tool_gets_again_after_a_crash(tmp_path: Path) -> None:
+    got: dict[str, list[str]] = {"pay": [], "mail": []}
+    asked: dict[str, list[str]] = {"pay": [], "mail": []}
+
+    async def paid(key: str, arguments: dict[str, Any]) -> str:
+        asked["pay"].append(arguments["to"])
+        return "done"
+
+    async def mailed(key: str, arguments: dict[str, Any]) -> str:
+        asked["mail"].append(arguments["to"])
+        return "done"
+
+    @tool(side_effect=True, probe=paid)
+    async def pay(to: str) -> str:
+        """Pay somebody."""
+        got["pay"].append(to)
+        return "done"
+
+    @tool(side_effect=True, probe=mailed, grant="pii:restore")
+    async def mail(to: str) -> str:
+        """Write to somebody."""
+        got["mail"].append(to)
+        return "done"
+
+    async def code(run: Run) -> None:
+        await run.step_tool("pay", {"to": ANA}, key="pay")
+        await run.step_tool("mail", {"to": BO}, key="mail")
+
+    async def scenario() -> None:
+        with opened(tmp_path, ScriptedModel([])) as kernel:
+            await kernel.for_tenant(ACME).state()  # its key, and so its placeholders
+        deaths = Deaths(tmp_path / "s.db", World())
+        more: dict[str, Any] = {"fault": deaths, "clock": ManualClock()}
+        with opened(tmp_path, ScriptedModel([]), pay, mail, **more) as kernel:
+            assert await drive(kernel.for_tenant(ACME), code) == "completed"
+        for death in deaths.found:
+            later = ManualClock()
+            later.advance(3600)  # the dead process's lease has expired
+            with Kernel.open(
+                death.path, tools=(pay, mail), environ=KEY, policy=Policy(pii=True), clock=later
+            ) as kernel:
+                assert await drive(kernel.for_tenant(ACME), code) == "completed"
+
+    play(scenario())
+    assert asked["pay"] and set(got["pay"]) == set(asked["pay"])
+    assert PLACEHOLDER.fullmatch(got["pay"][0])  # it may not see values, whoever passes them
+    assert asked["mail"] and set(got["mail"]) == set(asked["mail"]) == {BO}
+    assert_nowhere(tmp_path, ANA, BO)
 
 
 def test_a_run_without_the_grant_may_not_use_such_a_tool(tmp_path: Path) -> None:

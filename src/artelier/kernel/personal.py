@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 import msgspec
 
 from artelier.errors import InvalidRequest
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.portable import KINDS
 from artelier.log import Applied, EventData, Tx, View, event
 from artelier.pii.placeholder import counted, placeholders_in
@@ -183,6 +183,23 @@ class Personal:
     def cleaned(self, value: Any) -> Any:
         """JSON data as the run and its log see it."""
         return self._scrubber.value(value)
+
+    def passed(self, arguments: Any) -> Any:
+        """What the run's code passes to a tool, as it is stored; so the run has received the values in it.
+
+        A call that is made again after a crash gets what is stored, and so must the first.
+        Errors: those of the detectors.
+        """
+        try:
+            content = canonical(arguments)
+        except UNENCODABLE:
+            return arguments  # who checks them says so
+        clean = self._scrubber.content(content)
+        if clean == content:
+            return arguments
+        before = content.decode()
+        self.receive([one for one in placeholders_in(clean.decode()) if one not in before])
+        return msgspec.json.decode(clean)
 
     def knows(self, placeholder: str) -> bool:
         """Whether this run received it, or one that it comes from: its parents, its origins."""

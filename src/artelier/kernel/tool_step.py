@@ -106,6 +106,8 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         check_arguments(core, recorded, ask)
         arguments = msgspec.json.decode(await core.load(request.arguments))
         ask = replace(ask, name=request.name, arguments=arguments)
+    elif core.pii is not None:
+        ask = replace(ask, arguments=core.pii.passed(ask.arguments))
     tool = core.tools.get(ask.name) if ask.undo is None else ask.undo.port
     try:
         tool, arguments = _checked(core, ask, tool)
