@@ -30,6 +30,11 @@ JSON_FORMS = [
     "mail ana.lopez@example.org".encode("utf-16"),
     "größe;mail\nAna;ana.lopez@example.org\n".encode("utf-16-le"),
     "name;mail\nAna;ana.lopez@example.org\n".encode("utf-16-be"),
+    "größe;mail\nAna;ana.lopez@example.org\x0b\n\x1a".encode("latin-1"),
+    "name;mail\nAna;ana.lopez@example.org\n".encode("utf-32"),
+    b"ana.lopez\\x40example.org and ana\\.lopez\\@example\\.org",
+    b"<p>ana.lopez&amp;#64;example.org ana.lopez&#0064;example.org ana.lopez&#64example.org</p>",
+    b"write to _ana.lopez@example.org_, or __ana.lopez@example.org__",
     b"<p>ana.lopez&#64;example.org, ana.lopez&commat;example&#x2e;org</p>",
     b'{"html": "<a href=\\"mailto:ana.lopez&#64;example.org\\">"}',
 ]
@@ -46,6 +51,7 @@ def test_a_hidden_value_is_found_and_nothing_else_is_changed(
             stored = make_blob("acme", key, content)[1].content
             encoding = {255: "utf-16", 0: "utf-16-be"}.get(content[0], "latin-1")
             encoding = "utf-16-le" if content[1:2] == b"\0" else encoding
+            encoding = "utf-32" if content[2:4] == b"\0\0" else encoding
             text, done = content.decode(encoding), stored.decode(encoding)
 
             assert "ana.lopez" not in done

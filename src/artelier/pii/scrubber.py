@@ -33,6 +33,10 @@ CONTENTS_MAX = 256
 NAMES_MAX = 50_000
 """Names that were looked at are remembered."""
 
+_CONTROLS_FEW, _CONTROLS_PART = 2, 50
+"""Control signs that a text may have in an encoding that takes all bytes: so many, or one of so many signs.
+Of what is no text one byte of nine is such a sign; of a table that an old program wrote, the last one."""
+
 _APART = "\n\n\n"
 """Between names that are read at once: no shipped detector looks, or reaches, across it."""
 
@@ -230,6 +234,8 @@ def _encoding_of(content: bytes) -> str | None:
     """How to read content as text; None for what is none: a picture, numbers of a vector."""
     if content.startswith(b"%PDF-"):
         return None  # it names places in itself, and has its texts packed
+    if content[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
+        return "utf-32" if _is_text(content, "utf-32") else None
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16" if _is_text(content, "utf-16") else None
     if b"\0" in content[:64]:  # UTF-16 without its mark, of which every other byte is mostly zero
@@ -247,4 +253,6 @@ def _is_text(content: bytes, encoding: str, *, controls: bool = False) -> bool:
         text = content.decode(encoding)
     except UnicodeDecodeError:
         return False
-    return controls or not any(sign < " " and sign not in "\t\n\r\f" for sign in text[:4096])
+    head = text[:4096]
+    found = sum(sign < " " and sign not in "\t\n\r\f" for sign in head)
+    return controls or found <= max(_CONTROLS_FEW, len(head) // _CONTROLS_PART)

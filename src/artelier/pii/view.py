@@ -1,8 +1,8 @@
-"""Text as a person would read it, with the way back: escapes of JSON, code and HTML must hide no value.
+"""Text as a person would read it, with the way back: escapes of JSON, code and markup must hide no value.
 
-`ana\\u0040example.org` and `ana&#64;example.org` are addresses, and the `n` of a line's end is no letter of
-the next one. Detectors read the view; what they find is replaced in the text itself, so that nothing else
-of it changes.
+`ana\\u0040example.org`, `ana\\@example.org` and `ana&#64;example.org` are addresses, and the `n` of a line's
+end is no letter of the next one. Detectors read the view; what they find is replaced in the text itself, so
+that nothing else of it changes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from typing import NamedTuple
 LEVELS_MAX = 3
 """JSON within JSON within JSON."""
 
-_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_ENTITY_LEVELS = 2
+"""HTML in a feed, whose own signs are escaped."""
+
+_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(["\\/bfnrt@._+-]))')
 _ENTITY = re.compile(
-    r"&(?:#([0-9]{1,7})|#[xX]([0-9a-fA-F]{1,6})"
-    r"|(commat|period|nbsp|amp|quot|apos|plus|ndash|hyphen|lpar|rpar|colon|sol|lowbar));"
+    r"&(?:#0{0,9}([0-9]{1,7})|#[xX]0{0,9}([0-9a-fA-F]{1,6})"
+    r"|(commat|period|nbsp|amp|quot|apos|plus|ndash|hyphen|lpar|rpar|colon|sol|lowbar)(?=;));?"
 )
 _NAMED = {
     "commat": "@", "period": ".", "nbsp": " ", "amp": "&", "quot": '"', "apos": "'", "plus": "+",
     "ndash": "-", "hyphen": "-", "lpar": "(", "rpar": ")", "colon": ":", "sol": "/", "lowbar": "_",
 }  # fmt: skip
-_PLAIN = {'"': '"', "\\": "\\", "/": "/", "b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
+_PLAIN = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 _DATA = re.compile(r"[A-Za-z0-9+/_=-]{1000,}")
 """A picture or a file in some encoding: no words, and long enough to look like anything somewhere."""
 
@@ -50,13 +53,19 @@ def view_of(text: str) -> View:
         if further is view:
             break
         view = further
-    if "&" in view.text:
-        view = _read(view, _ENTITY, _entity)
+    for _ in range(_ENTITY_LEVELS):
+        if "&" not in view.text:
+            break
+        further = _read(view, _ENTITY, _entity)
+        if further is view:
+            break
+        view = further
     return view
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else _PLAIN[found[2]]
+    code = found[1] or found[2]
+    return chr(int(code, 16)) if code else _PLAIN.get(found[3], found[3])
 
 
 def _entity(found: re.Match[str]) -> str:

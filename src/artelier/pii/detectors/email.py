@@ -27,7 +27,7 @@ _LABELS = r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}"
 _TOP = r"(?:[xX][nN]--[A-Za-z0-9-]{1,58}[A-Za-z0-9]|[A-Za-z]{2,24}|[^\W\d_A-Za-z]{2,24})"
 _DOMAINS = (
     re.compile(_LABELS + _TOP + r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"),
-    re.compile(_LABELS + _TOP + r"(?![A-Za-z0-9_])"),
+    re.compile(_LABELS + _TOP + r"(?![A-Za-z0-9]|_+[A-Za-z0-9])"),
 )
 """The whole of what looks like a domain; else its longest beginning that is one."""
 
@@ -89,6 +89,8 @@ class Emails(Shipped):
             end = _domain_end(text, sign.end()) if start is not None else None
             if start is None or end is None or _is_something_else(text, start, sign, end):
                 continue
+            while text[start] == text[end : end + 1] == "_" and start + 1 < sign.start():
+                start += 1  # emphasis of Markdown, the second of whose signs is behind
             normal = _normal(
                 text[start : sign.start()], text[sign.end() : end], escaped=sign[0] != "@"
             )
