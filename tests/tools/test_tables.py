@@ -603,3 +603,22 @@ def test_helper_process_gets_no_environment(
     if not environ.exists():
         pytest.skip("looks into /proc")
     assert b"SECRET" not in environ.read_bytes()
+
+
+def test_a_placeholder_is_no_value_to_compare_with(call: Call, root: Path):
+    """No row has it, and the 0 would be taken for a figure."""
+    (root / "orders.csv").write_text("email\nana@example.com\n")
+
+    with pytest.raises(ToolFailed, match="<EMAIL_7Q2FKX> stands for personal data") as refused:
+        call("query_sql", sql="SELECT count(*) FROM orders WHERE email = '<EMAIL_7Q2FKX>'")
+
+    assert "the same placeholder" in str(refused.value.hint)
+    assert rows(call, "SELECT count(*) FROM orders WHERE email <> '<\\EMAIL_7Q2FKX>'") == [[1]]
+
+
+@pytest.mark.parametrize("regex", [False, True])
+def test_nor_is_it_searched_for(call: Call, root: Path, regex: bool):
+    (root / "notes.md").write_text("ana@example.com called\n")
+
+    with pytest.raises(ToolFailed, match="<EMAIL_7Q2FKX> stands for personal data"):
+        call("search_text", query="<EMAIL_7Q2FKX>", regex=regex)

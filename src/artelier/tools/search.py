@@ -13,6 +13,7 @@ from artelier.tools.files import read_text
 from artelier.tools.folder import Folder
 from artelier.tools.function import Tool, tool
 from artelier.tools.listing import walk
+from artelier.tools.unseen import refuse_placeholders
 
 LINE_CHARS_MAX = 500
 QUERY_CHARS_MAX = 1_000
@@ -129,6 +130,7 @@ def search_tool(folder: Folder) -> Tool[..., Any]:
     ) -> dict[str, Any]:
         """Find lines in the text files of the workspace, below a folder or in one file. Plain text ignores
         case; with `regex` the query is a Python regular expression over single lines."""
+        refuse_placeholders(query)
         if not regex:
             return search(folder, query, path, hits_max=max_hits, matcher=plain_matcher(query))
         matcher = PatternMatcher(query)

@@ -13,6 +13,7 @@ from artelier.tools.child import Child, ChildStopped
 from artelier.tools.folder import FileState, Folder
 from artelier.tools.function import Tool, tool
 from artelier.tools.listing import walk
+from artelier.tools.unseen import refuse_placeholders
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 200 * 1024 * 1024
@@ -178,6 +179,7 @@ def table_tools(folder: Folder) -> list[Tool[..., Any]]:
     ) -> dict[str, Any]:
         """Run one read-only SQL query (DuckDB dialect) over the tables of describe_tables. Rows have no
         order without ORDER BY."""
+        refuse_placeholders(sql)
         return tables.query(sql, rows_max=max_rows)
 
     return [describe_tables, query_sql]

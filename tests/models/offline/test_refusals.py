@@ -35,6 +35,8 @@ REFUSED = [
     ("shop", "How many orders were there last month?", "no clock"),
     ("shop", "How many orders did we get recently?", "no clock"),
     ("tickets", "tickets opened this week", "no clock"),
+    # what stands for personal data is in no file
+    ("shop", "How many orders did <EMAIL_7Q2FKX> make?", "stands for personal data"),
     # not in the forms
     ("shop", "Why did orders fall?", '"why"'),
     ("shop", "Will the total amount grow next year?", "yes or a no"),

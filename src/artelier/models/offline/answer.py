@@ -18,6 +18,7 @@ from artelier.models.offline.reading import Reading
 from artelier.models.offline.schema import Table, skipped_from, tables_from
 from artelier.models.offline.text import is_about_text, list_ask, text_part
 from artelier.models.offline.values import Values, candidates, probes, values_from
+from artelier.pii.placeholder import placeholders_in
 
 
 def parts_for(text: str, desk: Desk) -> list[Part]:
@@ -78,13 +79,26 @@ def _parts(question: Question, desk: Desk) -> list[Part]:
     except Wanted as more:
         wanted.append(more)
     except OfflineCannot as failure:
-        return [_quoted(others[0], desk, failure)]
+        return [_quoted(others[0], desk, _unseen(others, failure))]
     parts = _made([make for _, make in sorted(makers, key=lambda pair: pair[0])], wanted)
     if others:
         (described,) = desk.ask(Ask(tool="describe_tables", arguments={}))
         unread = skipped_notes(skipped_from(described))
         parts[-1] = replace(parts[-1], notes=(*parts[-1].notes, *unread))
     return parts
+
+
+def _unseen(clauses: Sequence[Clause], failure: OfflineCannot) -> OfflineCannot:
+    """The failure, or what it comes from: a clause names personal data."""
+    hidden = dict.fromkeys(name for clause in clauses for name in placeholders_in(clause.text))
+    if not hidden:
+        return failure
+    return OfflineCannot(
+        f"{', '.join(hidden)[:200]} stands for personal data: what reads tables is not given the value, so no"
+        " row can be chosen by it",
+        hint="Ask for all of them, such as `orders per email`, and find it in the report.",
+        **failure.facts,
+    )
 
 
 def _quoted(clause: Clause, desk: Desk, failure: OfflineCannot) -> Part:
