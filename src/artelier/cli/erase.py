@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 app = alone()
 
 REACH = (
-    "Exports and backups are files of their own: what was written into them before is still there."
+    "Exports, backups and reports are files of their own: what was written into them before is"
+    " still there."
 )
 
 
