@@ -103,3 +103,26 @@ def test_a_typed_placeholder_is_text_while_it_is_written(tmp_path: Path) -> None
             assert ANA not in await runs.restored(told)
 
     play(scenario())
+
+
+@pytest.mark.parametrize("before", (19_985, 19_992, 20_000))
+def test_text_without_a_space_is_not_parted_within_a_value(tmp_path: Path, before: int) -> None:
+    text = ('"a",' * 5_000)[:before] + f';"{ANA}",' + '"b",' * 100
+    model: Any = Pieces([text[at : at + 7] for at in range(0, len(text), 7)])
+    seen = list[str]()
+
+    async def code(run: Run) -> None:
+        async for item in run.stream_model(
+            model="m", messages=[user("go")], max_output_tokens=50_000
+        ):
+            if isinstance(item, Delta):
+                seen.append(item.text)
+
+    async def scenario() -> None:
+        with opened(tmp_path, model) as kernel:
+            assert await drive(kernel.for_tenant(ACME), code) == "completed"
+
+    play(scenario())
+    shown = "".join(seen)
+    assert ANA not in shown and len(PLACEHOLDER.findall(shown)) == 1
+    assert len(seen) > 1  # a part of it was shown before the end

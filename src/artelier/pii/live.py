@@ -17,7 +17,9 @@ BEFORE_CHARS = 80
 """Text before, which says what a number is."""
 
 WORD_CHARS_MAX = 20_000
-"""Of one word. A longer one is shown in parts."""
+"""Of text without a space. A longer one, such as JSON, is parted at signs that stand in no value."""
+
+_SIGNS = "\"',;|(){}[]>"
 
 
 class LiveText:
@@ -34,15 +36,24 @@ class LiveText:
         """What may be shown now; often nothing. Errors: those of the detectors."""
         self._held += piece
         most = len(self._held) - BEHIND_CHARS
-        if most <= 0 or not any(sign.isspace() for sign in piece):
-            return self._shown(most) if most > WORD_CHARS_MAX else ""
-        at = next((at for at in range(most, 0, -1) if self._held[at - 1].isspace()), 0)
+        if most <= 0 or not (most > WORD_CHARS_MAX or any(sign.isspace() for sign in piece)):
+            return ""
+        at = self._part(most)
         text = self._before + self._held
         for start, end in self._scrubber.spans(text):
             start, end = start - len(self._before), end - len(self._before)
             if start < at < end:
                 at = start
         return self._shown(at) if at > 0 else ""
+
+    def _part(self, most: int) -> int:
+        """Up to where words are whole; 0 where the first one goes on."""
+        held = self._held
+        at = next((at for at in range(most, 0, -1) if held[at - 1].isspace()), 0)
+        if at or most <= WORD_CHARS_MAX:
+            return at
+        at = max(held.rfind("<", 0, most), *(held.rfind(sign, 0, most) + 1 for sign in _SIGNS))
+        return at if at > 0 else most
 
     def rest(self) -> str:
         """What is left at the end of the reply."""
