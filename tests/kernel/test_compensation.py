@@ -276,7 +276,7 @@ def test_undoing_needs_the_grant_and_the_approval_of_the_call(tmp_path: Path) ->
             (asked,) = await runs.approvals("r")
             assert (asked["step"], asked["question"]) == ("ann/undo/2/approval", "undo send")
             await runs.approve("r", deny=True)
-            with pytest.raises(CompensationFailed, match="denied"):
+            with pytest.raises(CompensationFailed, match="denied this call; got"):
                 await runs.compensate("r")
             with pytest.raises(RunSuspended):
                 await runs.compensate("r", on_wait="suspend")

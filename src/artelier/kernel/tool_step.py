@@ -122,7 +122,8 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     blobs: list[Blob] = []
     if (answer := await _approved(core, tool, ask, key)) is not None:
         if not answer:
-            return refuse(core, ask, key, ToolFailed(f"a person denied this call: {answer.note}"))
+            why = f": {answer.note}" if answer.note else ""
+            return refuse(core, ask, key, ToolFailed(f"a person denied this call{why}"))
         told = ask
         if answer.decision == "edit":
             asked, blobs = core.keep_json(ask.arguments)
