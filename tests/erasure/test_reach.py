@@ -72,7 +72,7 @@ def test_memories_and_the_report_of_a_run_go_with_its_subject(
             ]
             assert {block.text for block in await memory.blocks()} == {"[erased]", ""}
             assert any("[erased]" in one.summary for one in await memory.changes())
-            with pytest.raises(Erased):
+            with pytest.raises(Erased, match="begin anew"):
                 await desk.as_principal("operator").artifacts.read("reports/17")
             # What was erased is out of the way: the agent goes on noting.
             await agent.run(run_id="later", model="m", prompt="and now?")

@@ -175,7 +175,10 @@ class Keyring:
         Errors: `Erased`, `CorruptStore`.
         """
         if codec == ERASED or (key_id is not None and secret is None):
-            raise Erased("this content was erased", got=blob_ref(name))
+            raise Erased(
+                "this content was erased", got=blob_ref(name),
+                hint="Nobody brings it back. What needs it goes no further: begin anew under another name.",
+            )  # fmt: skip
         if codec & ~1 != SEALED:
             return unpack(codec, stored, size)
         key = None if secret is None else self._secret(secret)
