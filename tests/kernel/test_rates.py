@@ -110,12 +110,13 @@ async def one(kernel: Kernel, run_id: str, *texts: str, tenant: Any = None, **ca
     return "completed"
 
 
-def test_no_minute_holds_more_requests_than_the_rate(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["openai", "*", "openai:m*", "m"])
+def test_no_minute_holds_more_requests_than_the_rate(tmp_path: Path, name: str) -> None:
     clock = ManualClock()
     model = Watched(clock)
 
     async def scenario() -> None:
-        with opened(tmp_path, clock, model, rates={"openai": Rate(requests=5)}) as kernel:
+        with opened(tmp_path, clock, model, rates={name: Rate(requests=5)}) as kernel:
             runs = [one(kernel, f"r{n}", f"m{n}") for n in range(17)]
             assert await in_virtual_time(clock, runs, kernel) == ["completed"] * 17
 

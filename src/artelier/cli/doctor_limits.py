@@ -49,7 +49,7 @@ def _rates(call: Call) -> Finding:
         name for name in call.settings.rates if name not in known and not set(name) & set(":*?[")
     ]
     if odd:
-        why = f"no provider is called {', '.join(odd)}: unless a program brings it, this limits nothing"
+        why = f"no provider is called {', '.join(odd)}: this limits the models of openai that are called so"
         return Finding("rates", NOTE, f"a minute, {said}; {why}")
     return Finding("rates", OK, f"a minute, {said}" if said else "no limit of speed")
 

@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.errors import InvalidRequest, LimitReached
 from artelier.log import Applied, Claim, EventData, Tx, View, event
-from artelier.tokens.names import split_name
+from artelier.tokens.names import canonical_name, split_name
 
 RATES_MAX = 100
 """Entries of one policy or tenant: each call looks at all of them. A guess."""
@@ -89,7 +89,9 @@ def claims_of(
     found: list[Claim] = []
     for owner, held in (("provider", rates), (f"tenant:{tenant}", tenant_rates)):
         for name, rate in held.items():
-            if name != split_name(model)[0] and not fnmatchcase(model, name):
+            if name != split_name(model)[0] and not (
+                fnmatchcase(model, name) or fnmatchcase(model, canonical_name(name))
+            ):
                 continue
             scope = f"{owner}/{name}"
             for unit, amount, cap in (
