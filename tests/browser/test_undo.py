@@ -83,6 +83,7 @@ def test_an_ended_run_is_undone_and_an_unknown_outcome_is_settled_first(
         dialog.get_by_role("button", name="Undo it").click()
         expect(dialog.get_by_role("list", name="Undone", exact=True)).to_contain_text("train")
         expect(dialog.get_by_role("list", name="Not undone")).to_contain_text("card")
+        expect(dialog).to_contain_text("no tool of this server says how")
         audit.look("what was undone")
         shot(page, "undone")
         dialog.get_by_role("button", name="Close").first.click()

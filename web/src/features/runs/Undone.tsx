@@ -17,10 +17,18 @@ export function Undone({ of, onSettle }: UndoneProps) {
   return (
     <>
       <p className="font-medium">
-        {undone.length === 0 ? "There was nothing to undo." : `${counted(undone.length, "call")} undone.`}
+        {undone.length > 0
+          ? `${counted(undone.length, "call")} undone.`
+          : stays.length > 0
+            ? "Nothing was undone."
+            : "There was nothing to undo."}
       </p>
       <Steps label="Undone" steps={undone} />
-      {stays.length > 0 && <p>These stay: nothing says how they are undone, or what became of them.</p>}
+      {stays.length > 0 && (
+        <p>
+          These stay: no tool of this server says how they are undone, or nobody knows what became of them.
+        </p>
+      )}
       <Steps label="Not undone" steps={stays} />
     </>
   );
