@@ -94,6 +94,7 @@ class Simulation:
         """Both phases; afterwards the file is closed and nothing is left."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unheard)
+        gc.freeze()  # only what is made from here on is looked through at the end
         desk = self.open("desk")
         budget = None if not self.faults else self.plan.rng.choice((None, "0.02", "0.2"))
         await desk.start(
@@ -119,7 +120,8 @@ class Simulation:
             for process in tuple(self.processes):
                 await self.close(process)
             self.virtual_s = loop.time()
-            gc.collect()
+            gc.collect()  # so that an error that nobody looked at is heard of
+            gc.unfreeze()
 
     def _unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error that nobody looked at is an error of the kernel's, but for those of the dead."""
