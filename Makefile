@@ -3,7 +3,7 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 UV ?= $(or $(shell command -v uv),.tools/bin/uv)
-JOBS ?= 2
+JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 8 ] && echo 8 || echo $$n)
 GOAL := Which three regions sold most, and what changed from Q2 to Q3? Write a report.
 
 # Without byte code the first import takes seconds. Python comes from the machine, never from a download.

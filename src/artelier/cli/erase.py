@@ -53,7 +53,9 @@ async def erase(
     if call.as_json:
         import msgspec
 
-        call.screen.json({**msgspec.to_builtins(found), "not_reached": ["exports", "backups", "reports"]})
+        call.screen.json(
+            {**msgspec.to_builtins(found), "not_reached": ["exports", "backups", "reports"]}
+        )
         return
     _show(call, found)
 
