@@ -186,7 +186,8 @@ def test_tenants_take_turns_however_many_runs_one_has(tmp_path: Path) -> None:
 
     play(scenario(), within_s=120)
 
-    assert sum(text.startswith("small") for text in model.texts[:7]) == 3
+    # The first two may be gone before the others come; from then on each second one is theirs.
+    assert sum(text.startswith("small") for text in model.texts[:8]) == 3
 
 
 def test_a_tenants_own_rate_holds_beside_the_policys_and_slows_nobody_else(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -76,6 +77,7 @@ async def main(run):
         assert ran.code != 0, words
         assert_clean(ran.out + ran.err, " ".join(words))
     (shell.folder / "agent.py").unlink()
+    rmtree(shell.folder / "__pycache__", ignore_errors=True)  # of the code that says the value
     assert_nowhere(shell.folder)
 
 

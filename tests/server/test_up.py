@@ -215,8 +215,8 @@ def test_doctor_says_what_is_there_and_shows_no_key(shell: Shell) -> None:
     found: dict[str, dict[str, Any]] = {one["what"]: one for one in ran.json["findings"]}
     assert (ran.code, ran.json["ok"]) == (0, True)
     assert set(found) == {
-        "python", "database", "vault key", "disk", "model", "keys", "models", "rates", "approvals",
-        "http_json", "sandbox", "web", "port",
+        "python", "database", "vault key", "personal data", "disk", "model", "keys", "models", "rates",
+        "approvals", "http_json", "sandbox", "web", "port",
     }  # fmt: skip
     assert found["keys"]["said"] == "OPENAI_API_KEY"
     assert "sk-canary" not in ran.out + ran.err

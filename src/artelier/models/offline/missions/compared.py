@@ -1,4 +1,4 @@
-"""`Compare the revenue of Oslo and Lima` as a question a side, so that every figure has its own query."""
+"""`Compare the turnover of Oslo and Lima` as a question a side, so that every figure has its own query."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ANY = re.compile(
 _SHARED = re.compile(
     r"\s+(?:by|per|over|during|since|within|in|of|for)\s+.+$|\s+(?:19|20)\d\d$", re.IGNORECASE
 )
-"""What stands behind the second side counts for both: `North and South by month`, `March and April 2024`."""
+"""What stands behind the second side counts for both: `Oslo and Lima by month`, `March and April 2024`."""
 
 _LEADS = re.compile(r"^(?:the|that of|of|for|in)\s+", re.IGNORECASE)
 _COUNTED = re.compile(r"^how (?:many|much)\b", re.IGNORECASE)
