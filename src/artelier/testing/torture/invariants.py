@@ -222,9 +222,7 @@ class EndsAreHonest:
                 found.append(f"{name} is {ended.status} {ended.reason}")
             if ended.reason == DRIFTED and f"{of(name)}.drift-{_next(name)}" in audit.ended:
                 continue  # it goes on as that
-            if ended.status == "cancelled" and of(name.partition("::")[0]) not in self._cancelled(
-                audit
-            ):
+            if ended.status == "cancelled" and not self._is_cancelled(audit, name):
                 found.append(f"{name} is cancelled, and nobody cancelled it")
         waits = audit.rows("SELECT r.run, w.key FROM waits w JOIN runs r ON r.id = w.run")
         found += [f"{run} has ended and still waits at {key}" for run, key in waits]
@@ -237,8 +235,16 @@ class EndsAreHonest:
                 found.append(f"{stream} is still leased")
         return found
 
-    def _cancelled(self, audit: Audit) -> set[str]:
-        return {of(name.partition("::")[0]) for name in audit.simulation.operator.cancelled}
+    def _is_cancelled(self, audit: Audit, name: str) -> bool:
+        """Whether a person ended this run, or one that it is part of."""
+        asked = {of(one.partition("::")[0]) for one in audit.simulation.operator.cancelled}
+        parents: dict[str, str | None] = dict(audit.rows("SELECT run, parent FROM runs"))
+        at: str | None = name
+        while at is not None:
+            if of(at.partition("::")[0]) in asked:
+                return True
+            at = parents.get(at)
+        return False
 
 
 def _next(name: str) -> int:
