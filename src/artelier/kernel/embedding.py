@@ -53,7 +53,8 @@ async def embedded(
     # Part of no conversation: what is looked for is nothing that was said.
     prompt = Prompt(parts=(FixedPart(tag="texts", messages=decode_messages(said)),))
     call = ModelCall(model=model, messages=prompt, params={"max_output_tokens": 1}, port=_Port(ask))
-    mark = sha256(f"{model}\n{content}".encode()).hexdigest()[:16]
+    ref, _ = core.keep(said)  # a keyed name: nobody who guesses a text finds it by its step
+    mark = sha256(f"{model}\n{ref}".encode()).hexdigest()[:16]
     result = await exact_model_step(core, call, key=f"{key}/embed/{mark}")
     if core.actor is not None:
         core.actor.flush()  # durable no later than what its caller stores next
