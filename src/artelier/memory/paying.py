@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from hashlib import sha256
 from typing import Any
 
 from artelier.errors import InsufficientFunds, RunSuspended
 from artelier.ids import fresh_secret
+from artelier.log.blobs import name_blob
 from artelier.ports.embedder import Ask, paid_by
 
 
@@ -30,7 +30,9 @@ class DeskPayer:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
         from artelier.kernel.embedding import embedded
 
-        mark = sha256("\n".join((model, *texts)).encode()).hexdigest()[:12]
+        # A keyed hash: ids stand in events for ever, and nobody is to find a text by guessing it.
+        key = await self._desk.services.store.data_key(self._desk.id)
+        mark = name_blob(key, "\n".join((model, *texts)).encode()).hex()[:12]
         run_id = f"{self._name}/{mark}"
         try:
             async with self._desk.run(run_id, on_wait="suspend") as run:
