@@ -213,6 +213,7 @@ def _fixed(
     return FixedPart(
         tag=section.tag, messages=messages, text=text,
         attach=bool(text) and not joined, joined=joined, stability=section.stability,
-        src=tuple(map(str, section.sources)), tokens=fitted.tokens, trust=section.trust,
+        src=tuple(map(str, section.sources)), tokens=fitted.tokens,
+        trust=section.label or section.trust,
         cut=fitted.cut or section.cut,
     )  # fmt: skip

@@ -208,6 +208,7 @@ class ContextBuilder:
             Section(
                 tag="loaded_skills", text="\n\n".join([template("loaded-1"), *texts]),
                 stability="slow", priority=80, sources=sources,
+                label="untrusted" if any(one.get("trust") == "untrusted" for one in context.loaded) else "",
             )
         ]  # fmt: skip
 

@@ -60,6 +60,8 @@ class Section:
     """A label; text of any other than `trusted` is fenced as data."""
     is_fenced: bool = False
     """Its maker has fenced what is not trusted in it; the words around that are its own."""
+    label: str = ""
+    """The trust label in the manifest, where it is worse than the way in which the text is shown."""
     cut: str = ""
     """How its maker has shortened it already: `start`, `end` or `middle`."""
     dropped: str = ""

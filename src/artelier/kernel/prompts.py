@@ -234,7 +234,7 @@ def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord
     if isinstance(part, RangePart):
         record = ev.PartRecord(
             tag=part.tag, conversation=part.conversation, start=part.start, end=part.end,
-            tokens=part.tokens, cut=part.cut,
+            tokens=part.tokens, cut=part.cut, trust=trust_label(part.messages),
         )  # fmt: skip
         return record if part.quote is None else _quoting(core, record, part.quote, blobs)
     is_text = part.attach or part.joined
@@ -242,8 +242,18 @@ def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord
     return ev.PartRecord(
         tag=part.tag, blob=_keep(core, content, blobs), stability=part.stability, src=part.src,
         tokens=part.tokens or estimate_tokens(content), attach=part.attach,
-        joined=part.joined, trust=part.trust, cut=part.cut,
+        joined=part.joined, trust=trust_label(part.messages, part.trust), cut=part.cut,
     )  # fmt: skip
+
+
+def trust_label(messages: Sequence[ChatMessage], said: str = "trusted") -> str:
+    """Return the trust label of a part: never better than that of anything in it.
+
+    Results of tools come from outside, whatever a tool says of itself: a loaded skill may be anybody's.
+    """
+    if said == "trusted" and any(message.role == "tool" for message in messages):
+        return "untrusted"
+    return said
 
 
 def _quoting(

@@ -7,6 +7,7 @@ from typing import Any
 from artelier.app import TenantKernel
 from artelier.kernel import RangePart
 from artelier.kernel.manifest import PromptPart
+from artelier.kernel.prompts import trust_label
 from artelier.missions.outlook import upcoming
 from artelier.missions.preview import Preview, check_agent, preview_of, texts_of
 from artelier.server.inspection import reason_of
@@ -43,7 +44,8 @@ def _facts(part: PromptPart) -> dict[str, Any]:
         )
         return {
             "tag": part.tag, "tokens": part.tokens, "source": [], "reason": reason,
-            "stability": "append_only", "trust": "mixed", "cut": part.cut,
+            "stability": "append_only", "trust": trust_label(part.messages),
+            "cut": part.cut,
         }  # fmt: skip
     return {
         "tag": part.tag, "tokens": part.tokens, "source": list(part.src),
