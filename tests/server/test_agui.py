@@ -320,6 +320,21 @@ def test_a_chat_goes_on_with_its_settings_and_one_turn_at_a_time(tmp_path: Path)
     play(scenario())
 
 
+def test_the_stream_of_a_turn_tells_nothing_of_the_turns_after_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, lambda request: f"re: {request.messages[-1].text}") as served:
+            for text in ("one", "two", "three"):
+                assert (await served.ada.post("/agui", json=asked(text))).status_code == 200
+            for number, text in enumerate(("one", "two", "three"), 1):
+                events = [event for _, event in await followed(served.ada, f"c/r00000{number}")]
+                check_protocol(events)
+                assert types(events).count("RUN_FINISHED") == 1
+                said = [one.delta for one in events if one.type == "TEXT_MESSAGE_CONTENT"]
+                assert said == [f"re: {text}"]
+
+    play(scenario())
+
+
 def test_a_turn_that_fails_is_an_error_to_its_client(tmp_path: Path) -> None:
     async def scenario() -> None:
         def broken(request: Any) -> Any:

@@ -114,7 +114,8 @@ class Fold:
             found += self._before(id_, fact)
         if kind_of_stream == "session" and fact.kind == "variant.ended":
             run = str(fact.data.get("run", ""))
-            found += _message(run, "reply", Text("said", run, is_message=True))
+            if self._tells_reply(run):
+                found += _message(run, "reply", Text("said", run, is_message=True))
         if fact.kind in CUSTOM and kind_of_stream in ("run", "artifact"):
             found.append(Outline(agui.CustomEvent, _custom(fact)))
         loop = self.tracks[id_].loop if id_ in self.tracks else ""
@@ -203,6 +204,16 @@ class Fold:
         if self.root:
             return run != self.root and run in self.tracks
         return run in self.tracks and bool(self.tracks[run].parent)
+
+    def _tells_reply(self, run: str) -> bool:
+        """Return whether what a chat's turn said belongs to this stream.
+
+        The stream of a chat tells of all its turns. A client that follows one run gets that run's reply
+        alone, and nothing behind its end.
+        """
+        if not self.root:
+            return True
+        return run == self.root and run in self.tracks and self.tracks[run].is_open
 
     def thread_of(self, run: str) -> str:
         return chat_of(run) if self.tracks[run].loop == CHAT else run
