@@ -208,7 +208,7 @@ class SqliteStore:
             if is_scratch:
                 db.execute("PRAGMA synchronous = OFF")  # no crash leaves anybody who could read it
             migrate(db)
-            install(db, self.views)
+            versions = install(db, self.views)
             if sealer is not None:
                 db.execute("PRAGMA secure_delete = ON")
                 self.keyring.check(db)
@@ -231,8 +231,8 @@ class SqliteStore:
         self.on_keys: list[Callable[[], None]] = []
         """Called when something may have been erased, here or by another process; from any thread."""
         self._writer = Writer(
-            db, dispatch(self.views), on_commit=self._tell, identity=identity, fault=fault,
-            keyring=self.keyring, on_keys=self._keys_changed,
+            db, dispatch(self.views), on_commit=self._tell, versions=versions, identity=identity,
+            fault=fault, keyring=self.keyring, on_keys=self._keys_changed,
         )  # fmt: skip
         self._closed = False
 

@@ -86,16 +86,22 @@ def fold(source: sqlite3.Connection, target: sqlite3.Connection, views: Sequence
     return count
 
 
-def install(db: sqlite3.Connection, views: Sequence[View]) -> None:
+def stored_versions(db: sqlite3.Connection) -> dict[str, int]:
+    """Return the version of each view that a store holds, by name."""
+    return dict(db.execute("SELECT name, version FROM view_versions").fetchall())
+
+
+def install(db: sqlite3.Connection, views: Sequence[View]) -> dict[str, int]:
     """Create the tables of new views and rebuild those whose version rose, in one transaction.
 
-    Lower views are rebuilt with them: a handler may read the rows of views before it.
+    Returns the versions that the store holds then. Lower views are rebuilt with a raised one: a handler
+    may read the rows of views before it.
     Errors: `UnknownEvent` if a rebuild meets an event of a newer Artelier; nothing was changed then.
     """
     check_views(views)
-    have: dict[str, int] = dict(db.execute("SELECT name, version FROM view_versions").fetchall())
+    have = stored_versions(db)
     if all(have.get(view.name) == view.version for view in views):
-        return
+        return have
     newer = [view.name for view in views if have.get(view.name, 0) > view.version]
     if newer:
         raise UnknownEvent(
@@ -117,6 +123,7 @@ def install(db: sqlite3.Connection, views: Sequence[View]) -> None:
                 (view.name, view.version),
             )
         db.execute("COMMIT")
+        return have | {view.name: view.version for view in views}
     except BaseException:
         db.execute("ROLLBACK")
         raise

@@ -1,8 +1,9 @@
 """The one writer of a process: a thread that commits whole groups of batches with one fsync.
 
 It owns the write connection. Heads, leases and the last position are cached and dropped whenever another
-process has written (`PRAGMA data_version`). Each batch of a group is validated alone; a failed fsync fails
-the whole group. Read next: `contract.py` for what is promised, `sqlite.py` for opening and reading.
+process has written (`PRAGMA data_version`); one that has upgraded the views ends all writing here. Each batch
+of a group is validated alone; a failed fsync fails the whole group.
+Read next: `contract.py` for what is promised, `sqlite.py` for opening and reading.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +26,7 @@ from artelier.errors import (
     InvalidEvent,
     LeaseHeld,
     LeaseLost,
+    NewerSchema,
     SequenceConflict,
     StoreClosed,
     StoreFull,
@@ -37,8 +39,9 @@ from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, 
 from artelier.log.event import Draft, Stream, decode_import, encode_data
 from artelier.log.identity import FileIdentity
 from artelier.log.keyring import Keyring
+from artelier.log.migrations import SCHEMA_VERSION
 from artelier.log.stored import RESTORE
-from artelier.log.views import Dispatch, SqliteTx
+from artelier.log.views import Dispatch, SqliteTx, stored_versions
 
 GROUP_MAX = 512
 """Batches per commit: bounds the time a waiter of the same group may lose to others."""
@@ -168,12 +171,15 @@ class Writer:
         table: Dispatch,
         *,
         on_commit: Callable[[int, bool], None],
+        versions: Mapping[str, int],
         identity: FileIdentity | None = None,
         fault: FaultHook | None = None,
         keyring: Keyring | None = None,
         on_keys: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_keys` is called from the writer's thread when rows of `keys` or `vault` may have gone."""
+        """`versions` are those of the store's views as this process keeps them. `on_keys` is called from the
+        writer's thread when rows of `keys` or `vault` may have gone.
+        """
         self._db = db
         self._keyring = keyring or Keyring()
         self._identity = identity
@@ -181,6 +187,9 @@ class Writer:
         self._tx = SqliteTx(db)
         self._table = table
         self._on_commit = on_commit
+        self._versions = versions
+        self._newer = ""
+        """What a newer Artelier has changed of the store since this process opened it; empty for nothing."""
         self._fault = fault
         self._queue: deque[_Job] = deque()
         self._wake = threading.Condition(threading.Lock())
@@ -288,6 +297,7 @@ class Writer:
             "SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1"
         ).fetchone()
         self._position, self._root = row if row else (0, GENESIS)
+        self._newer = self._changed_by_newer()
         made = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
         self._live_keys.clear()
         if self._keys_made != (made := made[0] if made else 0):
@@ -333,6 +343,27 @@ class Writer:
             self._load()
             self._data_version = version
             self._abroad = True
+        if self._newer:
+            raise NewerSchema(
+                "this database was taken over by a newer Artelier while it was open; nothing was written",
+                expected="the views that this process keeps", got=self._newer,
+                hint="Stop this process, upgrade Artelier, and start it again.",
+            )  # fmt: skip
+
+    def _changed_by_newer(self) -> str:
+        """Return what differs from the schema and the views that this process keeps; empty for nothing.
+
+        A process that went on would write events that the newer views never see. Cost: two small reads,
+        and only after another process has committed.
+        """
+        schema = self._db.execute("PRAGMA user_version").fetchone()[0]
+        changed = [f"schema {schema}"] if schema > SCHEMA_VERSION else []
+        stored = stored_versions(self._db)
+        changed += [
+            f"{name} version {version}" for name, version in sorted(stored.items())
+            if version > self._versions.get(name, 0)
+        ]  # fmt: skip
+        return ", ".join(changed)
 
     def _abandon(self, group: list[_Job], error: BaseException) -> None:
         if self._db.in_transaction:
