@@ -74,7 +74,7 @@ from artelier.pii.sealing import check_sealing, sealer_from
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
-from artelier.process import holder, is_dead
+from artelier.process import holder, is_dead, retire, uptime_us
 from artelier.sandbox import MontySandbox
 from artelier.tokens import Prices, Window, Windows
 from artelier.tools.skills.view import skills_view
@@ -161,6 +161,7 @@ class Kernel:
             clock=clock,
             holder=holder(),
             is_dead=is_dead,
+            uptime_us=(lambda _: None) if getattr(clock, "is_virtual", False) else uptime_us,
             resolve=registry.resolve,
             tools=table,
             price_of=price_table.price_of,
@@ -324,11 +325,11 @@ class Kernel:
         while idle < 2:
             await asyncio.sleep(RENEW_S)
             idle = 0 if self._services.active else idle + 1
-            until_us = self._services.clock.now_us() + 3 * int(RENEW_S * 1_000_000)
+            until = self._services.lease_end(3 * int(RENEW_S * 1_000_000))
             # Only of what is driven: a lease that could not be given back must end by itself.
             driven = [run_stream(tenant, run_id) for tenant, run_id in self._services.active]
             try:
-                await self._store.renew(self._services.holder, until_us=until_us, streams=driven)
+                await self._store.renew(self._services.holder, until=until, streams=driven)
             except StoreClosed:
                 return
             except StoreUnavailable:
@@ -354,7 +355,8 @@ class Kernel:
             for core in tuple(self._services.active.values()):  # those that are left open
                 telemetry.run_closed(core, status=core.status)
         self.sandbox.shut()
-        self._store.close()
+        self._store.close(holder=self._services.holder)
+        retire(self._services.holder)
 
     def __enter__(self) -> Kernel:
         return self

@@ -1,14 +1,24 @@
-"""Which process holds a lease: enough to see on the same machine that it is gone."""
+"""Names of processes in leases, and what one machine knows of its processes: who is gone, what time it is.
+
+Wall clocks of two processes may differ (a clock of their own, a step of the machine's clock). The time since
+the machine was started is the same for all its processes, so leases among them end by that.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
+import time
+from functools import cache
 from pathlib import Path
 
 from artelier.ids import fresh_secret
 
+_LIVE: set[str] = set()
+"""Names that kernels of this process hold leases under, until they are closed."""
 
+
+@cache
 def _boot() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
@@ -26,17 +36,50 @@ def _born(pid: int) -> str:
 
 
 def holder() -> str:
-    """A name for this process in leases, unique per kernel."""
+    """Return a name for this process in leases, unique per kernel. Its kernel gives it up with `retire`."""
     pid = os.getpid()
-    return "|".join((socket.gethostname(), _boot(), str(pid), _born(pid), fresh_secret(6).hex()))
+    name = "|".join((socket.gethostname(), _boot(), str(pid), _born(pid), fresh_secret(6).hex()))
+    _LIVE.add(name)
+    return name
+
+
+def retire(holder: str) -> None:
+    """Declare a kernel of this process closed: it drives nothing any more, whatever leases say."""
+    _LIVE.discard(holder)
+
+
+def _local(holder: str) -> list[str] | None:
+    """Return the parts of a holder's name if it is of this machine and its present boot."""
+    parts = holder.partition("/")[0].split("|")
+    is_local = len(parts) == 5 and parts[0] == socket.gethostname() and parts[1] == _boot()
+    return parts if is_local else None
+
+
+def uptime_us(holder: str) -> int | None:
+    """Return the microseconds since this machine was started; None if the holder is of another one.
+
+    Resolution: 10 ms. Read from /proc, which no library can present with a shifted clock.
+    """
+    parts = _local(holder)
+    if parts is None or parts[1] == "-":
+        return None
+    try:
+        return round(float(Path("/proc/uptime").read_text().split()[0]) * 1_000_000)
+    except (OSError, ValueError, IndexError):
+        return time.monotonic_ns() // 1000
 
 
 def is_dead(holder: str) -> bool:
-    """Whether the process of a holder on this machine is gone; unknown for other machines."""
-    parts = holder.partition("/")[0].split("|")
-    if len(parts) != 5 or parts[0] != socket.gethostname() or parts[1] != _boot():
+    """Return whether the holder is known to be gone: its process, or its kernel in this process.
+
+    Of other machines nothing is known.
+    """
+    parts = _local(holder)
+    if parts is None:
         return False
     pid = int(parts[2])
+    if pid == os.getpid() and parts[3] == _born(pid):
+        return holder.partition("/")[0] not in _LIVE
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -20,7 +20,9 @@ from artelier.errors import ArtelierError
 
 
 class LateClock(SystemClock):
-    """The system's clock, moved on by a file."""
+    """The system's clock, moved on by a file, and the time by which leases end with it."""
+
+    is_virtual = True
 
     def __init__(self, folder: Path) -> None:
         self._late = folder / "late"

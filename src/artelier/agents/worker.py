@@ -31,7 +31,7 @@ WITH RECURSIVE awake(id, tenant, run, parent, loop) AS (
   SELECT p.id, p.tenant, p.run, p.parent, p.loop FROM awake a
     JOIN runs p ON p.tenant = a.tenant AND p.run = a.parent
    WHERE p.status IN ('waiting', 'waiting_approval', 'unknown_outcome', 'budget_exhausted'))
-SELECT r.tenant, r.run, l.holder, l.expires_us FROM awake r
+SELECT r.tenant, r.run, l.holder, l.expires_us, l.expires_uptime_us FROM awake r
   LEFT JOIN leases l ON l.stream = r.tenant || '/main/run:' || r.run
  WHERE r.parent IS NULL AND r.loop <> ''
    AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)
@@ -67,8 +67,8 @@ class Worker:
         rows = await self._services.store.query(DUE, (now_us,))
         found = [
             (tenant, run)
-            for tenant, run, holder, expires_us in rows
-            if holder is None or expires_us <= now_us or self._services.is_dead(holder)
+            for tenant, run, holder, *end in rows
+            if not self._services.is_driving(holder, end)
         ]
         for loop in registered_loops().values():
             if loop.due is not None:

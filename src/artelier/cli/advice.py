@@ -44,9 +44,10 @@ async def driver_of(kernel: Kernel, tenant: str, run_id: str) -> str | None:
     """The process that drives a run now, as `host:pid`; None if none does."""
     services = kernel.services
     rows = await services.store.query(
-        "SELECT holder, expires_us FROM leases WHERE stream = ?", (run_stream(tenant, run_id).name,)
+        "SELECT holder, expires_us, expires_uptime_us FROM leases WHERE stream = ?",
+        (run_stream(tenant, run_id).name,),
     )
-    if not rows or rows[0][1] <= services.clock.now_us() or services.is_dead(rows[0][0]):
+    if not rows or not services.is_driving(rows[0][0], rows[0][1:]):
         return None
     host, _, rest = rows[0][0].partition("|")
     return f"{host}:{rest.split('|')[1]}" if rest.count("|") > 1 else host

@@ -74,9 +74,8 @@ async def _database(kernel: Kernel, path: Path) -> Finding:
 
 
 async def _leases(kernel: Kernel) -> Finding:
-    rows = await kernel.store.query("SELECT holder, expires_us FROM leases")
-    now_us, is_dead = kernel.services.clock.now_us(), kernel.services.is_dead
-    alive = [holder for holder, until_us in rows if until_us > now_us and not is_dead(holder)]
+    rows = await kernel.store.query("SELECT holder, expires_us, expires_uptime_us FROM leases")
+    alive = [holder for holder, *end in rows if kernel.services.is_driving(holder, end)]
     if len(alive) == len(rows):
         return Finding("leases", OK, f"{len(alive)} runs are driven now")
     left = len(rows) - len(alive)

@@ -9,12 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from artelier.clock import Clock
 from artelier.errors import Exhausted
 from artelier.kernel.events import CycleCompleted
 from artelier.kernel.history import ends_step
-from artelier.log import Batch, Blob, Draft, EventData, Fence, Receipt, Store, Stream, StreamAppend
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    EventData,
+    Fence,
+    LeaseEnd,
+    Receipt,
+    Store,
+    Stream,
+    StreamAppend,
+)
+
+if TYPE_CHECKING:
+    from artelier.kernel.services import Services
 
 SMALL_BYTES = 4096
 """Content up to this size is remembered once it is stored, so that it is not stored with every step."""
@@ -34,11 +49,11 @@ class Actor:
         fence: Fence,
         name: str,
         *,
-        held_until_us: int = 0,
+        lease_end: LeaseEnd,
     ) -> None:
-        """`held_until_us`: until then nobody else takes the lease, unless he knows this process is gone."""
+        """`lease_end`: until then nobody else takes the lease, unless he knows this process is gone."""
         self._store = store
-        self._held_until_us = held_until_us
+        self._lease_end = lease_end
         self._clock = clock
         self.stream = stream
         self.fence = fence
@@ -212,20 +227,21 @@ class Actor:
             await asyncio.wait(tuple(self._unconfirmed))
             await asyncio.sleep(0)
 
-    async def hold(self, holder: str, *, ttl_us: int) -> None:
+    async def hold(self, services: Services) -> None:
         """Return when this process drives the run for sure: what is entered now cannot be taken back.
 
         While it was stopped, or the machine slept, the lease may have gone to another process.
-        Errors: `LeaseLost`; `StoreUnavailable`. Cost: nothing, but for a commit once in `ttl_us`.
+        Errors: `LeaseLost`; `StoreUnavailable`. Cost: nothing, but for a commit once in the time of a lease.
         """
-        while (now_us := self._clock.now_us()) >= self._held_until_us:
+        while services.is_over(services.holder, self._lease_end):
             try:
-                await self._store.renew(holder, until_us=now_us + ttl_us, streams=(self.stream,))
+                end = services.lease_end()
+                await self._store.renew(services.holder, until=end, streams=(self.stream,))
                 await self._store.append(Batch(fence=self.fence))
             except Exception as error:
                 self.failure = self.failure or error
                 raise
-            self._held_until_us = now_us + ttl_us
+            self._lease_end = end
 
     def _check_names(self, data: Sequence[EventData], aside: Sequence[StreamAppend]) -> None:
         """Refuse a name here, where only its caller hears of it: the store would refuse the whole batch."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
@@ -20,7 +20,7 @@ from artelier.kernel.budget import abandon
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import encoded
 from artelier.kernel.results import FINAL
-from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
 from artelier.ledger import Moving
 from artelier.log import (
@@ -30,7 +30,6 @@ from artelier.log import (
     Event,
     EventData,
     Fence,
-    LeaseRequest,
     Stream,
     StreamAppend,
     control_stream,
@@ -436,10 +435,7 @@ async def _append_if_idle(
     def is_dead(holder: str) -> bool:
         return services.is_dead(holder) or (holder == services.holder and key in services.orphans)
 
-    request = LeaseRequest(
-        stream=stream, holder=f"{services.holder}/command", now_us=services.clock.now_us(),
-        ttl_us=LEASE_TTL_US, is_dead=is_dead,
-    )  # fmt: skip
+    request = replace(services.lease(stream, holder=f"{services.holder}/command"), is_dead=is_dead)
     try:
         await services.store.append(
             Batch(

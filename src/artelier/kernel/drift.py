@@ -25,7 +25,7 @@ from artelier.kernel.commands import abandoned, cancel_left
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.fork import unheard
 from artelier.kernel.history import History
-from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.services import Services
 from artelier.kernel.step_facts import keyed_kinds
 from artelier.kernel.stepping import Stepping
 from artelier.log import (
@@ -33,7 +33,7 @@ from artelier.log import (
     Blob,
     Draft,
     EventData,
-    LeaseRequest,
+    LeaseEnd,
     StreamAppend,
     decode_stored,
     run_stream,
@@ -50,7 +50,7 @@ class Branch:
 
     run_id: str
     token: int
-    leased_us: int
+    lease_end: LeaseEnd
 
 
 async def go_on_in_fork(core: RunCore, mismatch: ReplayMismatch) -> None:
@@ -128,10 +128,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
         left: list[EventData] = list(await abandoned(services, row["id"]))
         left.append(ev.RunDrifted(fork=name, key=str(key), section=section))
         appends.append(StreamAppend(core.stream, [Draft(data, now, by) for data in left]))
-    lease = LeaseRequest(
-        stream=run_stream(tenant, name), holder=services.holder, now_us=now, ttl_us=LEASE_TTL_US,
-        is_dead=services.is_dead,
-    )  # fmt: skip
+    lease = services.lease(run_stream(tenant, name))
     fence = core.actor.fence if core.actor is not None else None
     receipt = await services.store.append(
         Batch(appends=appends, blobs=blobs, fence=fence, acquire=lease)
@@ -140,7 +137,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
     if core.actor is not None:
         core.came_back()
         await cancel_left(services, tenant, core.run_id)
-    return Branch(run_id=name, token=receipt.lease_token or 0, leased_us=now)
+    return Branch(run_id=name, token=receipt.lease_token or 0, lease_end=lease.end)
 
 
 async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[Place, int]:

@@ -134,7 +134,7 @@ async def erase(
         )
         now_us = services.clock.now_us()
         append = StreamAppend(tenant_stream(tenant), [Draft(data, now_us, by)])
-        guard = _Undriven(services, wanted, now_us)
+        guard = _Undriven(services, wanted)
         done = await store.erase(wanted, record=Batch(appends=[append], guard=guard))
         found = replace(found, blobs=done.blobs, size_bytes=done.size_bytes, values=done.values)
     await store.shred()
@@ -146,7 +146,9 @@ async def collect(services: Services, store: SqliteStore, *, dry: bool = False) 
 
     Cost: every event and blob is read, and the file is written anew.
     """
-    found = await store.collect(now_us=services.clock.now_us(), is_dead=services.is_dead, dry=dry)
+    found = await store.collect(
+        now_us=services.clock.now_us(), is_driving=services.is_driving, dry=dry
+    )
     if dry:
         return found
     try:
@@ -245,20 +247,20 @@ async def _runs(store: SqliteStore, tenant: str, wanted: Erasing) -> tuple[str, 
 class _Undriven:
     """Refuses the batch while a run is driven that would lose its content under its feet."""
 
-    def __init__(self, services: Services, wanted: Erasing, now_us: int) -> None:
+    def __init__(self, services: Services, wanted: Erasing) -> None:
         self._services = services
         self._wanted = wanted
-        self._now_us = now_us
 
     def __call__(self, tx: Tx) -> None:
         prefix = f"{self._wanted.tenant}/"
         leases = tx.execute(
-            "SELECT stream, holder FROM leases WHERE expires_us > ? AND substr(stream, 1, ?) = ?",
-            (self._now_us, len(prefix), prefix),
+            "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
+            " WHERE substr(stream, 1, ?) = ?",
+            (len(prefix), prefix),
         ).fetchall()
-        for stream, holder in leases:
+        for stream, holder, *end in leases:
             run = stream.rpartition("/run:")[2]
-            if not self._services.is_dead(holder) and self._concerns(tx, run):
+            if self._services.is_driving(holder, end) and self._concerns(tx, run):
                 raise LeaseHeld(
                     f"run {run!r} is at work, and what it stores would be erased under it",
                     expected="a run that nobody drives", got=holder,

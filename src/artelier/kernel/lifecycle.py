@@ -46,7 +46,7 @@ from artelier.kernel.policy import narrow
 from artelier.kernel.results import FINAL, Limits
 from artelier.kernel.run import Run
 from artelier.kernel.scopes import check_scopes, deadlines, limits_of, scopes_of
-from artelier.kernel.services import LEASE_TTL_US, Services
+from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
 from artelier.kernel.subjects import check_same, take_key
 from artelier.kernel.tool_list import newest_list, note_tools, tool_list
@@ -58,7 +58,7 @@ from artelier.log import (
     Draft,
     EventData,
     Fence,
-    LeaseRequest,
+    LeaseEnd,
     Receipt,
     StreamAppend,
     decode_stored,
@@ -124,8 +124,8 @@ class OpenRun:
         self._store_result = store_result
         self._run: Run | None = None
         self._token = 0
-        self._leased_us = 0
-        """When the lease was asked for."""
+        self._lease_end = LeaseEnd(0)
+        """When the lease ends that was asked for."""
         self._is_opening = False
         self._handed = ExitStack()
         """What the parent has handed over to this run as long as it is open."""
@@ -198,7 +198,7 @@ class OpenRun:
         if services.telemetry is not None:
             services.telemetry.run_closed(core, status="cancelled")
         self._opening = replace(opening, run_id=branch.run_id)
-        self._token, self._leased_us = branch.token, branch.leased_us
+        self._token, self._lease_end = branch.token, branch.lease_end
         become(core, branch.run_id)
         self._attach(core, branch.token)
         services.active[core.tenant.id, core.run_id] = core
@@ -248,7 +248,9 @@ class OpenRun:
         self._services.opening.add(key)
         self._services.orphans.discard(key)
         self._is_opening = True
-        batch = Batch(appends=appends, blobs=blobs, acquire=self._lease())
+        lease = self._services.lease(run_stream(*key))
+        self._lease_end = lease.end
+        batch = Batch(appends=appends, blobs=blobs, acquire=lease)
         taking = asyncio.ensure_future(self._services.store.append(batch))
         try:
             receipt = await asyncio.shield(taking)
@@ -433,19 +435,11 @@ class OpenRun:
             core.take_depth_of(opening.parent)
         return core
 
-    def _lease(self) -> LeaseRequest:
-        self._leased_us = self._services.clock.now_us()
-        return LeaseRequest(
-            stream=run_stream(self._tenant.id, self._opening.run_id),
-            holder=self._services.holder, now_us=self._leased_us,
-            ttl_us=LEASE_TTL_US, is_dead=self._services.is_dead,
-        )  # fmt: skip
-
     def _attach(self, core: RunCore, token: int) -> None:
         fence = Fence(stream=core.stream, token=token)
         core.actor = Actor(
             self._services.store, self._services.clock, core.stream, fence, self._opening.principal,
-            held_until_us=self._leased_us + LEASE_TTL_US,
+            lease_end=self._lease_end,
         )  # fmt: skip
 
     async def __aexit__(

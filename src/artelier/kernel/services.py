@@ -6,14 +6,14 @@ It is handed in; the kernel reads no environment, clock or registry of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
 from artelier.kernel.policy import Policy
-from artelier.log import Store
+from artelier.log import LeaseEnd, LeaseRequest, Store, Stream
 from artelier.ports.model import ModelPort, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
@@ -40,6 +40,8 @@ class Services:
     """Names this process in leases; unique per kernel."""
     is_dead: Callable[[str], bool]
     """Whether the process behind a holder is known to be gone."""
+    uptime_us: Callable[[str], int | None] = lambda holder: None
+    """The time since this machine was started, if the holder is on it. None where time is virtual."""
     resolve: Callable[[str], tuple[str, ModelPort]]
     """Canonical name and port of a model. Errors: `UnknownModel`, `MissingKey`."""
     tools: Mapping[str, ToolPort]
@@ -68,6 +70,30 @@ class Services:
 
     orphans: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
     """Runs whose loop was closed under them: the lease is this kernel's, and nobody drives them."""
+
+    def lease(self, stream: Stream, *, holder: str = "") -> LeaseRequest:
+        """Return the request for the lease of a run's stream, from now on."""
+        return LeaseRequest(
+            stream=stream, holder=holder or self.holder, now_us=self.clock.now_us(),
+            ttl_us=LEASE_TTL_US, is_dead=self.is_dead, uptime_us=self.uptime_us,
+        )  # fmt: skip
+
+    def lease_end(self, ttl_us: int = LEASE_TTL_US) -> LeaseEnd:
+        """Return when a lease of this kernel ends that is taken or renewed now."""
+        uptime_us = self.uptime_us(self.holder)
+        return LeaseEnd(
+            self.clock.now_us() + ttl_us, None if uptime_us is None else uptime_us + ttl_us
+        )
+
+    def is_driving(self, holder: str | None, end: Sequence[Any]) -> bool:
+        """Return whether a stored lease holds: `end` is its `expires_us` and `expires_uptime_us`."""
+        if holder is None or self.is_dead(holder):
+            return False
+        return not self.is_over(holder, LeaseEnd(*end))
+
+    def is_over(self, holder: str, end: LeaseEnd) -> bool:
+        """Return whether a holder's lease has ended, by the clock that it shares with this process."""
+        return end.is_over(now_us=self.clock.now_us(), uptime_us=self.uptime_us(holder))
 
     def driver(self, tenant: str, run_id: str) -> RunCore | None:
         """The run if this kernel drives it; one whose loop was closed is driven no more."""

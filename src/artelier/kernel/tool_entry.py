@@ -14,7 +14,6 @@ from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.core import RunCore
 from artelier.kernel.embedding import RunPayer
 from artelier.kernel.history import question_key
-from artelier.kernel.services import LEASE_TTL_US
 from artelier.kernel.waits import approve
 from artelier.ledger import Count, Posting
 from artelier.money import USD
@@ -39,7 +38,7 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
     attempts = 1 if once else core.policy.attempts_max
     for attempt in range(1, attempts + 1):
         if once:
-            await core.writer.hold(core.services.holder, ttl_us=LEASE_TTL_US)
+            await core.writer.hold(core.services)
         context = context_of(core, tool, key, beat)
         wait_s = core.policy.backoff_s * 2 ** (attempt - 1)
         try:

@@ -9,14 +9,18 @@ from __future__ import annotations
 import base64
 import re
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from artelier.errors import Erased, MissingKey
 from artelier.log.blobs import ERASED, SEALED
 from artelier.log.erasing import IMPORTED
 from artelier.log.keyring import SECRET_BYTES, Keyring, is_subject_name, subject_name
 from artelier.log.rates import WINDOW_US
+
+Driving = Callable[[str, Sequence[Any]], bool]
+"""Tells whether a lease holds, from its holder and its `expires_us` and `expires_uptime_us`."""
 
 _REF = re.compile(rb"b:([A-Za-z0-9_-]{43})")
 
@@ -69,8 +73,8 @@ def unreferenced(db: sqlite3.Connection, keyring: Keyring) -> tuple[set[Named], 
 
 
 def remove(
-    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], *, after: int, now_us: int,
-    is_dead: Callable[[str], bool],
+    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], *, after: int,
+    is_driving: Driving,
 ) -> tuple[int, int, tuple[str, ...]]:  # fmt: skip
     """Delete garbage in the transaction that is open: how many, their bytes, and the tenants left out.
 
@@ -80,10 +84,10 @@ def remove(
     db.execute("PRAGMA secure_delete = ON")
     busy = {
         stream.partition("/")[0]
-        for stream, holder in db.execute(
-            "SELECT stream, holder FROM leases WHERE expires_us > ?", (now_us,)
+        for stream, holder, *end in db.execute(
+            "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
         )
-        if not is_dead(holder)
+        if is_driving(holder, end)
     }
     _spare(db, keyring, garbage, _events_after(db, after))
     left = tuple(sorted({tenant for tenant, _ in garbage} & busy))

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from artelier.log.blobs import Blob, DataKey, Secret
-from artelier.log.collecting import Collected
+from artelier.log.collecting import Collected, Driving
 from artelier.log.erasing import Erasing, Wiped
 from artelier.log.event import Draft, Event, EventData, RawDraft, Stream
 from artelier.log.rates import Asked, Change, Taken
@@ -35,6 +35,24 @@ class StreamAppend:
     expected_seq: int | None = None
 
 
+class LeaseEnd(NamedTuple):
+    """The moment at which a lease ends unless it is renewed, by two clocks."""
+
+    expires_us: int
+    """Microseconds since the epoch, by the holder's clock."""
+    uptime_us: int | None = None
+    """The same by the time since the start of the holder's machine; None if that is unknown."""
+
+    def is_over(self, *, now_us: int, uptime_us: int | None) -> bool:
+        """Return whether it has passed. `uptime_us` is None for somebody on another machine.
+
+        Two processes of one machine need not agree what time it is: there the uptime decides.
+        """
+        if self.uptime_us is not None and uptime_us is not None:
+            return self.uptime_us <= uptime_us
+        return self.expires_us <= now_us
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
     """Take the lease of a run's stream in the same transaction."""
@@ -45,6 +63,15 @@ class LeaseRequest:
     ttl_us: int
     is_dead: Callable[[str], bool] = lambda holder: False
     """Whether a holder is known to be gone although its lease has not expired."""
+    uptime_us: Callable[[str], int | None] = lambda holder: None
+    """The time since the start of the machine that asks, if the holder is on it (see `LeaseEnd`)."""
+
+    @property
+    def end(self) -> LeaseEnd:
+        uptime_us = self.uptime_us(self.holder)
+        return LeaseEnd(
+            self.now_us + self.ttl_us, None if uptime_us is None else uptime_us + self.ttl_us
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,9 +260,10 @@ class Store(Protocol):
         ...
 
     async def renew(
-        self, holder: str, *, until_us: int, streams: Sequence[Stream] | None = None
+        self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None
     ) -> None:
         """Extend a holder's leases: those of `streams`, or every one."""
+
         ...
 
     async def root(self) -> tuple[int, bytes]:
@@ -270,8 +298,7 @@ class Store(Protocol):
         ...
 
     async def collect(
-        self, *, now_us: int, is_dead: Callable[[str], bool] = lambda holder: False,
-        dry: bool = False,
+        self, *, now_us: int, is_driving: Driving = lambda holder, end: True, dry: bool = False,
     ) -> Collected:  # fmt: skip
         """Remove content that nothing refers to, seal what is plain under a wrapped key, drop old windows.
 

@@ -60,9 +60,15 @@ def create_what_is_no_view(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def end_leases_by_uptime(db: sqlite3.Connection) -> None:
+    """Processes of one machine may disagree about the time of day; how long it runs is the same for all."""
+    db.execute("ALTER TABLE leases ADD COLUMN expires_uptime_us INTEGER")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     create_the_log,
     create_what_is_no_view,
+    end_leases_by_uptime,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -31,7 +31,7 @@ from artelier.ids import fresh_secret
 from artelier.log import collecting, erasing
 from artelier.log.blobs import DataKey, blob_ref
 from artelier.log.chain import GENESIS
-from artelier.log.contract import Batch, Names, Receipt, Row, View
+from artelier.log.contract import Batch, LeaseEnd, Names, Receipt, Row, View
 from artelier.log.event import Event, Stream
 from artelier.log.identity import FileIdentity
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
@@ -42,6 +42,9 @@ from artelier.log.writer import FaultHook, Writer, another_process, store_error
 
 BUSY_TIMEOUT_S = 10.0
 """How long a writer waits for another process's transaction before `StoreLocked`."""
+
+CLOSING_MS = 1_000
+"""How long closing waits for another process's transaction before it leaves leases to end by time."""
 
 _EVENT = (
     "SELECT s.tenant, s.space, s.name, e.seq, e.kind, e.version, e.data, e.at_us, e.actor, e.cause,"
@@ -425,15 +428,15 @@ class SqliteStore:
         return self._rows(sql, parameters)
 
     async def renew(
-        self, holder: str, *, until_us: int, streams: Sequence[Stream] | None = None
+        self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None
     ) -> None:
-        sql = "UPDATE leases SET expires_us = ? WHERE holder = ?"
+        sql = "UPDATE leases SET expires_us = ?, expires_uptime_us = ? WHERE holder = ?"
 
         def extend(db: sqlite3.Connection) -> None:
             if streams is None:
-                db.execute(sql, (until_us, holder))
+                db.execute(sql, (*until, holder))
             else:
-                named = [(until_us, holder, stream.name) for stream in streams]
+                named = [(*until, holder, stream.name) for stream in streams]
                 db.executemany(f"{sql} AND stream = ?", named)
 
         await self._writer.call(extend)
@@ -478,8 +481,7 @@ class SqliteStore:
         await asyncio.to_thread(work)
 
     async def collect(
-        self, *, now_us: int, is_dead: Callable[[str], bool] = lambda holder: False,
-        dry: bool = False,
+        self, *, now_us: int, is_driving: collecting.Driving = lambda holder, end: True, dry: bool = False,
     ) -> collecting.Collected:  # fmt: skip
         keyring = self.keyring
 
@@ -504,7 +506,7 @@ class SqliteStore:
             )
         blobs, size, busy = await self._writer.call(
             lambda db: collecting.remove(
-                db, keyring, garbage, after=position, now_us=now_us, is_dead=is_dead
+                db, keyring, garbage, after=position, is_driving=is_driving
             )
         )
         resealed = 0
@@ -527,8 +529,11 @@ class SqliteStore:
 
         return undo
 
-    def close(self) -> None:
-        """Commit what is queued and close. Closing twice is harmless, and so is closing in a fork."""
+    def close(self, *, holder: str = "") -> None:
+        """Commit what is queued, give back what leases `holder` has left, and close.
+
+        Closing twice is harmless, and so is closing in a fork.
+        """
         if self._closed:
             return
         if self._pid != os.getpid():
@@ -536,11 +541,24 @@ class SqliteStore:
             return
         self._writer.stop()
         self._closed = True
+        if holder:
+            self._give_back_leases(holder)
         with self._read_lock:
             self._read_db.close()
         self._write_db.close()
         _opened[os.path.realpath(self.path)] -= 1
         self._scratch()
+
+    def _give_back_leases(self, holder: str) -> None:
+        """Delete a holder's leases: one that was being taken when its taker was cancelled has no other end.
+
+        Where the file cannot be written now, they end by time.
+        """
+        db = self._write_db
+        with suppress(sqlite3.Error):
+            if db.execute("SELECT 1 FROM leases WHERE holder = ? LIMIT 1", (holder,)).fetchone():
+                db.execute(f"PRAGMA busy_timeout = {CLOSING_MS}")
+                db.execute("DELETE FROM leases WHERE holder = ?", (holder,))
 
 
 def open_read_only(path: str | Path) -> sqlite3.Connection:

@@ -35,7 +35,15 @@ from artelier.errors import (
 )
 from artelier.log.blobs import ERASED, Blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
-from artelier.log.contract import Applied, Batch, Fence, LeaseRequest, Receipt, StreamAppend
+from artelier.log.contract import (
+    Applied,
+    Batch,
+    Fence,
+    LeaseEnd,
+    LeaseRequest,
+    Receipt,
+    StreamAppend,
+)
 from artelier.log.event import Draft, Stream, decode_import, encode_data
 from artelier.log.identity import FileIdentity
 from artelier.log.keyring import Keyring
@@ -553,22 +561,24 @@ class Writer:
 
     def _acquire(self, request: LeaseRequest) -> int:
         name = request.stream.name
-        row = self._tx.one("SELECT holder, expires_us FROM leases WHERE stream = ?", (name,))
+        row = self._tx.one(
+            "SELECT holder, expires_us, expires_uptime_us FROM leases WHERE stream = ?", (name,)
+        )
         if row is not None:
-            holder, expires_us = row
-            mine = holder == request.holder
-            if not mine and expires_us > request.now_us and not request.is_dead(holder):
+            holder, end = row[0], LeaseEnd(*row[1:])
+            is_over = end.is_over(now_us=request.now_us, uptime_us=request.uptime_us(holder))
+            if holder != request.holder and not is_over and not request.is_dead(holder):
                 raise LeaseHeld(
                     f"{request.stream.local} is driven by another process",
                     got=holder,
                     hint="Wait for it, or stop that process; its lease ends "
-                    f"{(expires_us - request.now_us) // 1_000_000 + 1} s after its last sign of life.",
+                    f"{request.ttl_us // 1_000_000} s after its last sign of life.",
                     holder=holder,
                 )
             self._db.execute("DELETE FROM leases WHERE stream = ?", (name,))
         token = self._db.execute(
-            "INSERT INTO leases(stream, holder, expires_us) VALUES (?, ?, ?)",
-            (name, request.holder, request.now_us + request.ttl_us),
+            "INSERT INTO leases(stream, holder, expires_us, expires_uptime_us) VALUES (?, ?, ?, ?)",
+            (name, request.holder, *request.end),
         ).lastrowid
         self._leases[request.stream] = int(token or 0)
         if self._lost:  # the new holder builds on what is there

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MISSION, TASK = "mission", "task"
 
 _DUE = """
-SELECT t.tenant, t.task, l.holder, l.expires_us FROM tasks t INDEXED BY tasks_alone
+SELECT t.tenant, t.task, l.holder, l.expires_us, l.expires_uptime_us FROM tasks t INDEXED BY tasks_alone
   LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task
   LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission
   LEFT JOIN runs p ON p.tenant = r.tenant AND p.run = r.parent
@@ -45,8 +45,8 @@ async def due(services: Services, limit: int) -> list[tuple[str, str]]:
     rows = await services.store.query(_DUE, (now_us, limit))
     return [
         (tenant, task)
-        for tenant, task, holder, expires_us in rows
-        if holder is None or expires_us <= now_us or services.is_dead(holder)
+        for tenant, task, holder, *end in rows
+        if not services.is_driving(holder, end)
     ]
 
 

@@ -19,6 +19,9 @@ class ManualClock:
     Safe to read and move from any thread; each sleeper wakes in its own event loop.
     """
 
+    is_virtual = True
+    """Leases end by this clock, too."""
+
     def __init__(self, *, start_us: int = START_US) -> None:
         self._now_us = start_us
         self._sleepers: list[_Sleeper] = []

@@ -245,6 +245,8 @@ class CollectingPromises(Stage):
             found = await store.collect(now_us=2_000)
             assert (found.blobs, found.busy) == (0, ("acme",))
             assert await store.blob("acme", garbage.name) == b"not yet referred to"
-            assert (await store.collect(now_us=2_000, is_dead=lambda holder: True)).blobs == 1
+            assert (
+                await store.collect(now_us=2_000, is_driving=lambda holder, end: False)
+            ).blobs == 1
 
         self.tell(where, story)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from artelier.errors import LeaseHeld, LeaseLost
-from artelier.log import Batch, Fence, LeaseRequest, Receipt, Store, StreamAppend
+from artelier.log import Batch, Fence, LeaseEnd, LeaseRequest, Receipt, Store, StreamAppend
 from artelier.testing.conformance.stage import TALLY, Stage, batch, noted, refuses, settled, stream
 
 RUN = stream("run:a")
@@ -121,13 +121,13 @@ class LeasePromises(Stage):
     def test_renewing_holds_every_lease_of_a_holder(self, where: str) -> None:
         async def story(store: Store) -> None:
             token = await acquire(store, request("one", ttl_us=100))
-            await store.renew("one", until_us=1_000)
+            await store.renew("one", until=LeaseEnd(1_000))
 
             with refuses(LeaseHeld):
                 await acquire(store, request("two", now_us=999))
             await store.append(fenced(token, 1))
             await acquire(store, request("two", now_us=1_000))
-            await store.renew("one", until_us=9_000)
+            await store.renew("one", until=LeaseEnd(9_000))
             await acquire(store, request("three", now_us=1_100))
 
         self.tell(where, story)
@@ -137,7 +137,7 @@ class LeasePromises(Stage):
             other = stream("run:b")
             await acquire(store, request("one", ttl_us=100))
             await acquire(store, replace(request("one", ttl_us=100), stream=other))
-            await store.renew("one", until_us=1_000, streams=[other])
+            await store.renew("one", until=LeaseEnd(1_000), streams=[other])
 
             await acquire(store, request("two", now_us=101))
             with refuses(LeaseHeld):

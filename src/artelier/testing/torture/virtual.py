@@ -61,6 +61,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class VirtualClock:
     """A `Clock` of the running loop's time."""
 
+    is_virtual = True
+
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
 
