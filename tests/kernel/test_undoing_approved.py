@@ -31,7 +31,7 @@ def bank(world: World, *, fee: str = "") -> list[ToolPort]:
         world.done.append(f"send {to} {amount}")
         return {"paid": amount}
 
-    @tool(side_effect=True, compensate=back)
+    @tool(side_effect=True, risk="low", compensate=back)
     async def pay(to: str, amount: int) -> dict[str, int]:
         "Pay."
         world.done.append(f"pay {to} {amount}")

@@ -9,7 +9,8 @@ import sys
 import threading
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -17,6 +18,7 @@ from pydantic import BaseModel, Field
 from artelier.errors import InvalidArguments, InvalidRequest, ToolFailed
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import Tool, tool
+from artelier.tools.workspace import workspace_tools
 
 from .contexts import Recorder
 
@@ -52,6 +54,37 @@ def test_tool_satisfies_the_port_and_keeps_its_facts():
     assert (port.grant, port.timeout_s, port.heartbeat_timeout_s) == ("payments:send", 30, None)
     assert port.trust == "untrusted"
     assert port.probe is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "risk"),
+    [
+        ({}, "high"),
+        ({"side_effect": True}, "high"),
+        ({"side_effect": True, "risk": "low"}, "low"),
+        ({"side_effect": True, "risk": "medium"}, "medium"),
+        ({"side_effect": True, "idempotent": True}, "low"),
+        ({"idempotent": True}, "low"),
+        ({"side_effect": False}, "low"),
+        ({"side_effect": False, "risk": "high"}, "high"),
+    ],
+)
+def test_what_acts_and_must_not_be_repeated_is_of_high_risk_unless_it_says_otherwise(
+    facts: dict[str, Any], risk: str
+):
+    def act(what: str) -> None: ...
+
+    assert tool(**facts)(act).risk == risk
+    if not facts:
+        assert tool(act).risk == risk
+
+
+def test_shipped_tools_that_act_state_their_risk(tmp_path: Path):
+    from artelier.tools.http import http_json_tool
+
+    kit = [*workspace_tools(tmp_path), http_json_tool(["https://api.example.com/v1/"])]
+    acting = {one.name: one.risk for one in kit if one.side_effect}
+    assert acting == {"write_file": "medium", "http_json": "high"}
 
 
 def test_schema_is_closed_and_hides_the_context():

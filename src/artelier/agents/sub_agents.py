@@ -138,7 +138,7 @@ class SubAgentFactory:
         # there: it has passed the child's own door, and holds no placeholder that was made up.
         return Tool(
             delegate, name=name, description=_described(description), side_effect=True,
-            idempotent=True, trust="untrusted", reads_store=True,
+            idempotent=True, risk="low", trust="untrusted", reads_store=True,
         )  # fmt: skip
 
     def _builder(

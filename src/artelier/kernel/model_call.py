@@ -17,6 +17,7 @@ from artelier import errors
 from artelier.errors import ArtelierError, TransientError
 from artelier.kernel import events as ev
 from artelier.kernel.budget import Reservation, reserve, settle, when_it_fits
+from artelier.kernel.call_ids import with_call_ids
 from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, family_of, words
 from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
@@ -147,7 +148,7 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
             f"model {ready.request.model} gave no reply in time", expected=f"at most {timeout_s} s"
         ) from None
     core.services.at("model.replied")
-    return checked(core, reply)
+    return checked(core, ready, reply)
 
 
 async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: TransientError) -> None:
@@ -220,7 +221,7 @@ def _input_tokens(core: RunCore, ready: Ready) -> int:
     return estimate_tokens(ready.request.canonical()) if core.services.turns is not None else 0
 
 
-def checked(core: RunCore, reply: object) -> tuple[ModelReply, bytes]:
+def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, bytes]:
     """A reply as it will be read from the log, and its bytes.
 
     Errors: `ModelReplyBroken` for what is no reply or no JSON; `ModelRefusedCall` for one too large.
@@ -246,7 +247,8 @@ def checked(core: RunCore, reply: object) -> tuple[ModelReply, bytes]:
             expected=f"at most {core.policy.reply_bytes_max} bytes", got=len(content),
             hint="Lower max_output_tokens.", usage=usage,
         )  # fmt: skip
-    return reply, content
+    named = with_call_ids(reply, run_id=core.run_id, key=ready.key, messages=ready.request.messages)
+    return named, content if named is reply else canonical(named)
 
 
 def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> ModelResult:

@@ -114,7 +114,7 @@ class _Stream:
                 "the stream brought nothing for too long", expected=f"at most {timeout_s} s"
             ) from None
         if isinstance(item, ModelReply):
-            return checked(core, item)[0]
+            return checked(core, ready, item)[0]
         if not isinstance(item, Delta) or not _is_text(item.text):
             raise errors.ModelReplyBroken("the stream brought no Delta", got=repr(item)[:80])
         return item
@@ -139,7 +139,7 @@ class _Stream:
     def end(self, reply: ModelReply) -> ModelResult:
         """Record the whole. Errors: `OutputInvalid`."""
         self.is_done = True
-        _, content = checked(self._core, reply)
+        _, content = checked(self._core, self._ready, reply)
         return record(self._core, self._ready, reply, content)
 
     async def close(self) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from artelier.errors import ToolFailed
 from artelier.ports.model import ModelReply, ToolCall, Usage
 
 RESUMABLE = frozenset(
@@ -59,6 +60,22 @@ class ToolResult:
     """What a model is shown instead of a large value: preview, size and ref, as JSON."""
     settled_by: str = ""
     """Who told the outcome of a call that was cut off, `probe` or `person`; empty of any other."""
+
+    def unwrap(self) -> Any:
+        """Return the value of a call that succeeded.
+
+        Errors: `ToolFailed` with the message of the recorded error; `facts["code"]` is the error's own code.
+        """
+        if not self.is_error:
+            return self.value
+        value: Any = self.value
+        told: Any = cast("dict[str, Any]", value).get("error") if isinstance(value, dict) else None
+        wire = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+        raise ToolFailed(
+            f"tool step {self.key} failed: {wire.get('message') or value}",
+            expected=wire.get("expected"), got=wire.get("got"), hint=wire.get("hint"),
+            code=wire.get("code", ToolFailed.code),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

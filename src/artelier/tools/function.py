@@ -54,7 +54,7 @@ class Tool(Generic[P, R]):
         heartbeat_timeout_s: float | None = None,
         name: str | None = None,
         description: str | None = None,
-        risk: Risk = "low",
+        risk: Risk | None = None,
         trust: Trust = "untrusted",
         probe: Hook | None = None,
         compensate: Hook | None = None,
@@ -73,7 +73,10 @@ class Tool(Generic[P, R]):
         self.heartbeat_timeout_s: float | None = _check_seconds(
             self.name, "heartbeat_timeout_s", heartbeat_timeout_s
         )
-        self.risk: Risk = _check_choice(self.name, "risk", risk, get_args(Risk))
+        # What acts and must not be repeated is of high risk, unless its author has thought about it.
+        acts_once = self.side_effect and not self.idempotent
+        chosen: Risk = risk if risk is not None else "high" if acts_once else "low"
+        self.risk: Risk = _check_choice(self.name, "risk", chosen, get_args(Risk))
         self.trust: str = _check_choice(self.name, "trust", trust, get_args(Trust))
         self.reads_store: bool = reads_store
         """Whether its results are what this store holds; placeholders in them are no look-alikes."""
@@ -165,7 +168,7 @@ def tool(
     heartbeat_timeout_s: float | None = None,
     name: str | None = None,
     description: str | None = None,
-    risk: Risk = "low",
+    risk: Risk | None = None,
     trust: Trust = "untrusted",
     probe: Hook | None = None,
     compensate: Hook | None = None,
@@ -177,7 +180,8 @@ def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     """Make a function a tool, bare (`@tool`) or with facts (`@tool(side_effect=False)`).
 
     `side_effect=False` means read-only. Without `side_effect` or `idempotent` the tool counts as
-    side-effecting and is never repeated unasked. A parameter annotated `ToolContext` is supplied by
+    side-effecting and is never repeated unasked; such a tool is of `high` risk unless `risk` says otherwise,
+    every other one of `low` risk. A parameter annotated `ToolContext` is supplied by
     the kernel and hidden from the model.
     Errors: `InvalidRequest` for a signature, name or fact that can't be used.
     """

@@ -84,7 +84,7 @@ def test_a_changed_tool_of_a_server_is_parked_and_its_new_text_reaches_no_prompt
     "now",
     [
         Tool(look_up, side_effect=False),
-        Tool(look_up, risk="high"),
+        Tool(look_up, risk="medium"),
         Tool(look_up, idempotent=True),
         Tool(look_up, description="Look a word up in the company's glossary!"),
     ],

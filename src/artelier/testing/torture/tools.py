@@ -150,12 +150,12 @@ def _once(outside: Outside) -> list[ToolPort]:
             raise ToolFailed("no such transfer")
         return found.receipt
 
-    @tool(side_effect=True, timeout_s=10.0)
+    @tool(side_effect=True, timeout_s=10.0, risk="low")
     async def pay(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
         """Pay; nobody can be asked whether it worked, but for the operator's look at the books."""
         return await transfer("pay", op, amount, ctx)
 
-    @tool(side_effect=True, timeout_s=10.0, probe=books)
+    @tool(side_effect=True, timeout_s=10.0, probe=books, risk="low")
     async def wire(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
         """Pay at a bank that can be asked."""
         return await transfer("wire", op, amount, ctx)
@@ -165,7 +165,7 @@ def _once(outside: Outside) -> list[ToolPort]:
         """Pay, after a person has said yes."""
         return await transfer("risky", op, amount, ctx)
 
-    @tool(side_effect=True, timeout_s=10.0)
+    @tool(side_effect=True, timeout_s=10.0, risk="low")
     async def vouch(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
         """Ask a person, then pay."""
         if not await ctx.ask("may I pay", {"op": op}, before_acting=True):
@@ -176,12 +176,12 @@ def _once(outside: Outside) -> list[ToolPort]:
         """Undo an order: a transfer of its own, under the key of the undoing."""
         return await transfer("take back", arguments["op"], arguments["amount"], ctx)
 
-    @tool(side_effect=True, timeout_s=10.0, compensate=take_back)
+    @tool(side_effect=True, timeout_s=10.0, compensate=take_back, risk="low")
     async def order(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
         """Order something that can be taken back."""
         return await transfer("order", op, amount, ctx)
 
-    @tool(side_effect=True)
+    @tool(side_effect=True, risk="low")
     async def refuse(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
         """Says that nothing happened."""
         await _work("refuse", ctx)
