@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from artelier.agents.handle import AgentsHandle
 from artelier.agents.results import keep_result
@@ -56,6 +56,7 @@ from artelier.kernel import (
 )
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
+from artelier.kernel.detached import DetachedRuns
 from artelier.kernel.erasure import Erasure, collect, erase, erasure_view
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
@@ -100,6 +101,9 @@ RENEW_S = 10.0
 """Seconds between signs of life of the runs of this process; a third of a lease."""
 
 
+T = TypeVar("T")
+
+
 class Kernel:
     """One store and everything that runs on it. `Kernel.open` makes one."""
 
@@ -112,7 +116,7 @@ class Kernel:
         """The memories of agents in this store: `kernel.memory.for_agent(tenant, agent_id)`."""
         self.sandbox = MontySandbox()
         """Runs contracts and executable artifacts; its workers start with the first of them."""
-        self._detached: dict[tuple[str, str], tuple[OpenRun, Run]] = {}
+        self._detached = DetachedRuns()
         self._renewing: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         """In each loop that drives runs: one may end while runs of another are at work."""
         self._controls_seen = 0
@@ -214,28 +218,36 @@ class Kernel:
     async def step_model(
         self, *, run_id: str, tenant: Tenant | str | None = None, **call: Any
     ) -> ModelResult:
-        """One model step of a run that stays open until the kernel is closed."""
-        run = await self._detached_run(run_id, tenant)
-        return await run.step_model(**call)
+        """One model step of a run that stays open until the kernel is closed.
+
+        Calls without a key queue in the order in which they are made. A key that is done gives what is
+        recorded, in this process as in another.
+        """
+        return await self._detached_step(
+            run_id, tenant, lambda run: run.step_model(**call), key=call.get("key")
+        )
 
     async def step_tool(
         self, name: str, arguments: Any = None, *, run_id: str,
         tenant: Tenant | str | None = None, **call: Any,
     ) -> ToolResult:  # fmt: skip
-        """One tool step of a run that stays open until the kernel is closed."""
-        run = await self._detached_run(run_id, tenant)
-        return await run.step_tool(name, arguments, **call)
+        """One tool step of a run that stays open until the kernel is closed; see `step_model`."""
+        return await self._detached_step(
+            run_id, tenant, lambda run: run.step_tool(name, arguments, **call), key=call.get("key")
+        )
 
-    async def _detached_run(self, run_id: str, tenant: Tenant | str | None) -> Run:
+    async def _detached_step(
+        self, run_id: str, tenant: Tenant | str | None, work: Callable[[Run], Awaitable[T]],
+        *, key: str | None,
+    ) -> T:  # fmt: skip
         state = await self.tenants.open(tenant)
-        active = self._services.driver(state.id, run_id)
-        held = self._detached.get((state.id, run_id))
-        if held is None and active is not None:
-            return Run(active)
-        if held is None:
-            opened = self.run(run_id, tenant=tenant, is_detached=True)
-            held = self._detached[state.id, run_id] = (opened, await opened.__aenter__())
-        return held[1]
+        return await self._detached.step(
+            (state.id, run_id),
+            lambda: self.run(run_id, tenant=tenant, is_detached=True),
+            lambda: self._services.driver(state.id, run_id),
+            work,
+            key=key,
+        )
 
     async def signal(
         self, run_id: str, name: str, data: Any = None, *, tenant: Tenant | str | None = None
@@ -337,9 +349,7 @@ class Kernel:
 
     async def aclose(self) -> None:
         """Leave detached runs resumable, then close."""
-        for opened, _ in tuple(self._detached.values()):
-            await opened.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
-        self._detached.clear()
+        await self._detached.aclose()
         await self.models.aclose()
         await self.sandbox.close()
         self.close()

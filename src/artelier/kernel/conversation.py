@@ -10,6 +10,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel.events import Added, Entry
 from artelier.kernel.manifest import (
     RangePart,
+    comparable,
     decode_message,
     encoded,
     message_of_reply,
@@ -28,7 +29,7 @@ def message_tokens(message: ChatMessage) -> int:
     """About how many tokens a message has in a prompt, its tool calls included."""
     tokens = MESSAGE_TOKENS + estimate_tokens(message.text)
     for call in message.tool_calls:
-        tokens += MESSAGE_TOKENS + estimate_tokens(encoded(call.arguments)) + len(call.name) // 4
+        tokens += MESSAGE_TOKENS + estimate_tokens(comparable(call.arguments)) + len(call.name) // 4
     return tokens
 
 
@@ -68,6 +69,8 @@ class Conversation:
         """Whether no request that was broken off before a resume has numbered other messages here."""
         self._keep = keep
         self._clean = clean
+        self._unfit: InvalidRequest | None = None
+        """Why it cannot be part of a new request; recorded messages may hold NaN as null."""
         self._grown = grown
         self._first = 1
         """Number of the first message held in memory; earlier ones are only in the store."""
@@ -101,7 +104,9 @@ class Conversation:
                 entry = Entry("m", ref)
         else:
             message = message_from(item)
-            content = encoded(message)
+            content = comparable(message)
+            if message.tool_calls:  # whose arguments alone can hold numbers
+                self._check(message)
             if self._clean is not None:
                 content = self._clean(content, foreign=True)
                 message = decode_message(content)
@@ -109,6 +114,17 @@ class Conversation:
             entry = Entry("m", ref)
         self._hold(message)
         self._remember(entry, blob)
+
+    def _check(self, message: ChatMessage) -> None:
+        try:
+            encoded(message)
+        except InvalidRequest as error:
+            self._unfit = error
+
+    def check(self) -> None:
+        """Errors: `InvalidRequest` if a message holds what JSON cannot, and so must not be recorded."""
+        if self._unfit is not None:
+            raise self._unfit
 
     def _hold(self, message: ChatMessage) -> None:
         self._messages.append(message)
@@ -314,7 +330,7 @@ class PlainLists:
 
     def part(self, messages: tuple[ChatMessage, ...], *, step: str) -> RangePart:
         """The list as a range of a conversation that holds it; a new one is named after the step."""
-        contents = [encoded(message) for message in messages]
+        contents = [comparable(message) for message in messages]
         for index in range(len(self._lists) - 1, -1, -1):
             known = self._lists[index]
             start = known.start_of(contents)

@@ -25,10 +25,10 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.actor import SMALL_BYTES, Actor
-from artelier.kernel.conversation import Cleaner, Conversation, PlainLists
+from artelier.kernel.conversation import Conversation, PlainLists
 from artelier.kernel.history import History, Recorded
 from artelier.kernel.keys import Keys
-from artelier.kernel.manifest import canonical, encoded
+from artelier.kernel.manifest import comparable, encoded
 from artelier.kernel.personal import Personal
 from artelier.kernel.policy import granted, may_use_model
 from artelier.kernel.rates import NO_RATES, Rates
@@ -273,10 +273,10 @@ class RunCore(ToolBounds):
 
     def ref_of(self, value: Any) -> BlobRef:
         """The reference that a JSON value has or would have; nothing is stored."""
-        return make_blob(self.tenant.id, self.key, encoded(value))[0]
+        return make_blob(self.tenant.id, self.key, comparable(value))[0]
 
     def keep_json(self, value: Any) -> tuple[BlobRef, list[Blob]]:
-        ref, blob = self.keep(canonical(value))
+        ref, blob = self.keep(encoded(value))
         return ref, [blob]
 
     async def load(self, ref: str) -> bytes:
@@ -318,17 +318,17 @@ class RunCore(ToolBounds):
                     expected=f"text without '~' that does not begin with {LIST!r}",
                     got=repr(name)[:80],
                 )
-            found = Conversation(name, keep=self.keep, grown=self._grown, clean=self._cleaner)
+            found = self._conversation(name)
             self.conversations[name] = found
         return found
 
     def list_conversation(self, step: str) -> Conversation:
         """A conversation for messages that came as a plain list; named after the step that brought it."""
-        return Conversation(LIST + step, keep=self.keep, grown=self._grown, clean=self._cleaner)
+        return self._conversation(LIST + step)
 
-    @property
-    def _cleaner(self) -> Cleaner | None:
-        return None if self.pii is None else self.pii.clean
+    def _conversation(self, name: str) -> Conversation:
+        clean = None if self.pii is None else self.pii.clean
+        return Conversation(name, keep=self.keep, grown=self._grown, clean=clean)
 
     def _grown(self, conversation: Conversation) -> None:
         self.fresh[id(conversation)] = conversation

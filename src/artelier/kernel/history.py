@@ -76,6 +76,10 @@ class History:
         self.found += step is not None
         return step
 
+    def put_back(self, step: Recorded) -> None:
+        """Let a recorded step be found once more."""
+        self._steps[step.key] = step
+
     async def knows(self, key: str) -> bool:
         """Whether a recorded step has this key and is still to be asked for."""
         while self._segments and key not in self._steps:

@@ -6,8 +6,10 @@ I/O: `prompts.py` stores and loads. Building parts from sections is the work of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from decimal import Decimal
+from typing import Any, cast
 
 import msgspec
 
@@ -176,8 +178,37 @@ _encode = msgspec.json.Encoder(order="sorted", decimal_format="string").encode
 
 
 def canonical(value: Any) -> bytes:
-    """Canonical JSON of any JSON value or frozen struct."""
-    return _encode(value)
+    """Canonical JSON of any JSON value or frozen struct, to be stored.
+
+    Errors: `ValueError` for NaN and infinity, which JSON cannot hold; others of `UNENCODABLE`.
+    """
+    content = _encode(value)
+    if b"null" in content:  # the encoder writes NaN and infinity so
+        _check_finite(msgspec.to_builtins(value, builtin_types=(Decimal,)))
+    return content
+
+
+def comparable(value: Any) -> bytes:
+    """Canonical JSON to compare with stored content: NaN and infinity are null, as they once were stored.
+
+    Errors: `InvalidRequest` for what has no form as JSON.
+    """
+    try:
+        return _encode(value)
+    except UNENCODABLE as error:
+        raise _no_json(error) from None
+
+
+def _check_finite(value: Any) -> None:
+    left: list[Any] = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ValueError(f"{item} is no number that JSON can hold")
+        if isinstance(item, dict):
+            left.extend(cast(dict[Any, Any], item).values())
+        elif isinstance(item, list | tuple | set | frozenset):
+            left.extend(cast(list[Any], item))
 
 
 UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
@@ -187,12 +218,16 @@ UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.Msg
 def encoded(value: Any) -> bytes:
     """Canonical JSON of what a caller handed over. Errors: `InvalidRequest` if it has none."""
     try:
-        return _encode(value)
+        return canonical(value)
     except UNENCODABLE as error:
-        raise InvalidRequest(
-            f"this has no form as JSON: {str(error)[:200]}",
-            expected="JSON data, with text that is valid UTF-8",
-        ) from None
+        raise _no_json(error) from None
+
+
+def _no_json(error: Exception) -> InvalidRequest:
+    return InvalidRequest(
+        f"this has no form as JSON: {str(error)[:200]}",
+        expected="JSON data, with text that is valid UTF-8 and numbers that are finite",
+    )
 
 
 def encode_head(head: Head) -> bytes:

@@ -20,7 +20,14 @@ from artelier.kernel.core import RunCore
 from artelier.kernel.drift import go_on_in_fork, untake
 from artelier.kernel.failures import raise_recorded
 from artelier.kernel.history import Recorded
-from artelier.kernel.manifest import Head, canonical, decode_head, decode_reply, decode_tools
+from artelier.kernel.manifest import (
+    Head,
+    comparable,
+    decode_head,
+    decode_reply,
+    decode_tools,
+    encoded,
+)
 from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result, tokens_max
 from artelier.kernel.model_stream import streamed
 from artelier.kernel.outputs import schema_of, value_of
@@ -128,6 +135,10 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     if "max_output_tokens" not in params:
         params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)
     _check_params(params)
+    if not replaying:
+        encoded((params, tools, schema))
+        for conversation in core.fresh.values():
+            conversation.check()
     again = recorded if recorded is not None and recorded.status != "open" else None
     if again is not None and not replaying:
         core.held[key] = cast(ev.ModelRequested, again.request)
@@ -302,11 +313,11 @@ async def _first_difference(
         if len(group) > 1:
             same = there[:-1] == here[:-1] and bool(there and here)
             tag = joined_tag(group, there[-1], here[-1]) if same else shape.tag
-            recorded.append((tag, canonical(there)))
+            recorded.append((tag, comparable(there)))
         else:
             tag = shape.tag
-            recorded.append((tag, canonical(contents[index])))
-        now.append((tag, canonical(here)))
+            recorded.append((tag, comparable(contents[index])))
+        now.append((tag, comparable(here)))
         position = end
     return differing_part([item for item in recorded if item[1] != b'""'], now)
 

@@ -36,6 +36,7 @@ from artelier.kernel.manifest import (
     PromptPart,
     RangePart,
     canonical,
+    comparable,
     compose,
     decode_head,
     decode_message,
@@ -180,14 +181,14 @@ def assemble(
     pii: Counter[str] = Counter()
     parts = prompt.parts
     if core.pii is not None:
-        tools = decode_tools(core.clean(canonical(tools)))
-        output_schema = msgspec.json.decode(core.clean(canonical(output_schema)))
+        tools = decode_tools(core.clean(comparable(tools)))
+        output_schema = msgspec.json.decode(core.clean(comparable(output_schema)))
         parts = tuple([_scrubbed(core.pii, part, pii) for part in parts])
     request = compose(
         model=model, params=params, tools=tools, output_schema=output_schema,
         contents=[part_content(part) for part in parts],
     )  # fmt: skip
-    body = encoded(request)
+    body = comparable(request)
     blobs: list[Blob] = []
     records = [_record(core, part, blobs) for part in parts]
     stable = 0
@@ -195,8 +196,8 @@ def assemble(
         stable += 1
     head = Head(
         model=model, params=params,
-        tools=_keep(core, canonical(tools), blobs) if tools else None,
-        output_schema=_keep(core, canonical(output_schema), blobs) if output_schema else None,
+        tools=_keep(core, comparable(tools), blobs) if tools else None,
+        output_schema=_keep(core, comparable(output_schema), blobs) if output_schema else None,
         parts=tuple(records[:stable]),
     )  # fmt: skip
     added, new_blobs = core.take_added(recorded)

@@ -13,7 +13,7 @@ from artelier.kernel.ancestry import key_of, lineage
 from artelier.kernel.core import RunCore, TenantState, run_row
 from artelier.kernel.history import belongs_elsewhere
 from artelier.kernel.lifecycle import Opening, OpenRun
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import comparable
 from artelier.kernel.run import Run
 from artelier.kernel.services import Services
 from artelier.log import decode_stored, stored_blob
@@ -166,9 +166,9 @@ async def _check_end(core: RunCore, row: dict[str, Any], run: Run) -> None:
             section="status",
         )  # fmt: skip
     recorded = b"null" if row["result"] is None else await core.load(row["result"])
-    if canonical(result) != recorded:
+    if comparable(result) != recorded:
         raise ReplayMismatch(
             f"the code of {core.run_id} gives another result than was recorded",
-            expected=recorded.decode()[:300], got=canonical(result).decode()[:300],
+            expected=recorded.decode()[:300], got=comparable(result).decode()[:300],
             section="result",
         )  # fmt: skip

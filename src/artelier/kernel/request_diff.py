@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from artelier.kernel.manifest import canonical
+from artelier.kernel.manifest import comparable
 from artelier.ports.model import ChatMessage, ModelRequest
 
 FIELDS = ("model", "params", "tools", "output_schema")
@@ -88,7 +88,7 @@ def _nth(messages: tuple[ChatMessage, ...], index: int) -> ChatMessage | None:
 
 
 def _text(value: Any) -> str:
-    return canonical(value).decode()
+    return comparable(value).decode()
 
 
 def _shown(message: ChatMessage | None) -> str:

@@ -26,7 +26,7 @@ from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import OutOfTime, RunCore, branch_key
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
-from artelier.kernel.manifest import canonical, encoded
+from artelier.kernel.manifest import UNENCODABLE, canonical, comparable, encoded
 from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
 from artelier.kernel.personal import told_json
@@ -215,7 +215,7 @@ class Run:
             raise again from error
         try:
             content = canonical(value)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        except UNENCODABLE as error:
             raise InvalidRequest(
                 f"the value of step {name!r} cannot be recorded: {error}",
                 expected="JSON data", got=type(value).__name__,
@@ -525,10 +525,7 @@ class Run:
         """Set the run's result (JSON data, or something with `model_dump`)."""
         if hasattr(result, "model_dump"):
             result = result.model_dump(mode="json")
-        try:
-            canonical(result)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise InvalidRequest(f"a result must be JSON data: {error}") from None
+        self._check_result(result)
         self._result = result
         self._failed = None
         self.finished = True
@@ -536,9 +533,17 @@ class Run:
     def fail(self, reason: str, message: str = "", *, result: Any = None) -> None:
         """End the run as failed for a reason that is no exception (`max_iterations`, `stuck`, ...)."""
         pii = self._core.pii
+        self._check_result(result)
         self._failed = (reason if pii is None else pii.named(reason), message)
         self._result = result
         self.finished = True
+
+    def _check_result(self, result: Any) -> None:
+        try:
+            # An ended run is compared: its result may hold NaN that was recorded as null.
+            (comparable if self._core.actor is None else canonical)(result)
+        except (*UNENCODABLE, InvalidRequest) as error:
+            raise InvalidRequest(f"a result must be JSON data: {error}") from None
 
     @property
     def outcome(self) -> tuple[Any, tuple[str, str] | None]:

@@ -61,7 +61,7 @@ def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolR
     value = msgspec.json.decode(content)
     ref, blob = core.keep(content)
     blobs, asked = [blob], None
-    with suppress(*UNENCODABLE):  # a caller may hand over anything; that is why it is refused
+    with suppress(InvalidRequest):  # a caller may hand over anything; that is why it is refused
         asked, more = core.keep_json(ask.arguments)
         blobs += more
     core.writer.note(

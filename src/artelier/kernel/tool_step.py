@@ -13,6 +13,7 @@ from artelier.errors import (
     ArtelierError,
     Erased,
     Exhausted,
+    InvalidArguments,
     NotGranted,
     ReplayMismatch,
     RunStopped,
@@ -25,6 +26,7 @@ from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.history import Recorded
+from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.personal import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.results import Approval, ToolResult
@@ -187,6 +189,13 @@ def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPo
         raise NotGranted(f"this run may not use {tool.name!r}", expected=f"the grant {grant}")
     if (why := core.why_off(tool)) is not None:
         raise NotGranted(f"tool {tool.name!r} is off", expected="another tool", got=why)
+    try:
+        canonical(ask.arguments)
+    except UNENCODABLE as error:
+        raise InvalidArguments(
+            f"the arguments of {tool.name!r} have no form as JSON: {words(error)[:200]}",
+            expected="JSON data, with numbers that are finite",
+        ) from None
     if core.pii is not None and wants_values(grant):
         return _fitted(tool, tool.validate(core.pii.restored(ask.arguments)))
     return _fitted(tool, tool.validate(ask.arguments))
