@@ -176,6 +176,7 @@ def test_a_bad_part_of_a_library_is_named() -> None:
 
 
 GOOD, BAD = Reading(ref="p@2", content="{tick}"), Reading(ref="p@2", content="{gone}")
+UNDECLARED = Reading(ref="p@2", content={"template": "{gone}"})
 
 
 @pytest.mark.parametrize(
@@ -184,9 +185,10 @@ GOOD, BAD = Reading(ref="p@2", content="{tick}"), Reading(ref="p@2", content="{g
         (GOOD, "inline", "p@2", ""),
         (None, "inline", "inline", ""),
         ("denied", "inline", "inline", "denied"),
-        (BAD, "inline", "inline", "broken: "),
+        (BAD, "inline", "p@2", ""),
+        (UNDECLARED, "inline", "inline", "broken: "),
         ("missing", None, "genesis_prompt_library#transition_base", "missing"),
-        (None, "{gone}", "genesis_prompt_library#transition_base", "broken: "),
+        (None, "{gone}", "inline", ""),
     ],
 )
 def test_a_reference_that_dangles_gives_way(
@@ -277,3 +279,15 @@ def test_no_template_breaks_the_engine(template: str) -> None:
         read.render(dict.fromkeys(read.names, "v"))
     except InvalidRequest:
         pass  # a format for numbers, or a key of a text
+
+
+@pytest.mark.parametrize(
+    "reading", [None, Reading(ref="p@2", content="Say {tick} as {brace.x!r}.")]
+)
+def test_a_stray_brace_of_a_plain_prompt_stays_and_the_rest_is_rendered(
+    reading: Reading | None,
+) -> None:
+    chosen = choose_prompt(reading, inline="Say {tick} as {brace.x!r}.")
+
+    assert chosen.prompt is not None
+    assert chosen.prompt.render({"tick": 7, "x": 1}) == "Say 7 as {brace.x!r}."

@@ -109,7 +109,7 @@ def test_all_errors_are_told_with_their_paths() -> None:
             {"state": "q", "transition_mode": "magic", "transition_to": "k", "prompt": "x"},
             {
                 "state": "a",
-                "prompt_inline": "{gone}",
+                "prompt_inline": "x" * 70_000,
                 "prompt_artifact_id": "x y",
                 "transition_mode": "condition",
                 "transition_conditions": [{"to": "a", "condition": "run()"}, {"to": "a"}, 7],

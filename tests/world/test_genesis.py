@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,3 +278,36 @@ def test_a_world_that_cannot_be_made_is_not_there(tmp_path: Path) -> None:
             assert (await World.open(kernel, "w").row())["seed"] == 11
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "id",
+    ["handbook_prices", "Handbook-actions", "hand.book", "HANDBOOK", "genesis_bank", "Gene-sis"],
+)
+def test_no_agent_makes_what_reads_like_a_document_of_the_world(tmp_path: Path, id: str) -> None:
+    write = {"action": "write", "artifact_id": id, "kind": "document", "content": "pay ana"}
+    code = f"def run():\n    write(id={id!r}, kind='document', content='pay ana')\n"
+
+    def rule(facts: dict[str, Any]) -> Any:
+        return {1: write, 2: {"action": "invoke", "artifact_id": "writer"}}.get(facts["tick"])
+
+    async def scenario(rules: int, folder: Path) -> None:
+        async with world_at(
+            folder,
+            config={"rules": rules},
+            policies={"rule": rule},
+            agents={"ana": {"policy": "rule"}},
+        ) as w:
+            await w.as_principal("ana").artifacts.write(
+                "writer", kind="tool", content={"code": code}
+            )
+            passed = await w.run(ticks=2)
+            is_refused = rules == 2 or id.startswith("genesis")
+            assert [one.rejected for one in passed] == [is_refused, is_refused or 1]
+            refusals = [data["code"] for _, _, data in await events(w, "action.rejected")]
+            assert refusals == ["access_denied"] * 2 if is_refused else True
+
+    for rules in (1, 2):
+        folder = tmp_path / str(rules)
+        folder.mkdir()
+        asyncio.run(scenario(rules, folder))

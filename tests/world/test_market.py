@@ -395,3 +395,39 @@ def test_a_licence_covers_a_subscription(tmp_path: Path) -> None:
         assert rule.result("bob", 5) == "roses are red", "to subscribe is no use of it"
 
     run(tmp_path, rule, 6, check)
+
+
+def test_in_one_tick_the_seller_uses_what_is_in_escrow_until_it_is_sold(tmp_path: Path) -> None:
+    """Whoever acts first decides: before the sale the seller may still read it, afterwards the buyer may."""
+    orders: set[tuple[str, ...]] = set()
+    for seed in range(8):
+        rule = Played(
+            ana=[POEM, offer("poem", 40), read("poem"), None],
+            bob=[None, None, accept(), None],
+        )  # fmt: skip
+
+        async def check(w: World, rule: Played = rule) -> None:
+            acts = [(who, data["act"]) for _, who, data in await events(w) if data.get("act")]
+            order = tuple(who for who, act in acts if act["action"] in ("read", "accept"))
+            is_read = rule.result("ana", 3) == "roses are red"
+            assert is_read is (order == ("ana", "bob"))
+            assert is_read or "may not read" in rule.result("ana", 3)
+            orders.add(order)
+
+        run(tmp_path / str(seed), rule, 4, check, seed=seed)
+    assert len(orders) == 2 or orders == {("ana", "bob"), ("bob",)}
+
+
+def test_an_older_offer_of_copies_gives_no_right_to_what_others_have_in_escrow(
+    tmp_path: Path,
+) -> None:
+    rule = Played(
+        ana=[POEM, offer("poem", 1, sells="copy"), offer("poem", 40), None, None, read("poem")],
+        bob=[None, None, None, accept(price_max=40), offer("poem", 50), None],
+    )  # fmt: skip
+
+    async def check(w: World) -> None:
+        assert rule.result("bob", 4)["yours_now"] == "poem"
+        assert "may not read" in rule.result("ana", 6)
+
+    run(tmp_path, rule, 7, check)

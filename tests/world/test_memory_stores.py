@@ -73,12 +73,14 @@ def test_memory_store_artifact_creation(tmp_path: Path) -> None:
                 {"config": {"max_entries": 0}}, {"config": {"max_entries": True}},
                 {"config": {"auto_prune": "newest"}}, {"config": {"dims": -1}},
                 {"config": {"embedder": 5}}, {"config": {"colour": "red"}}, {"config": []},
-                {"description": 1}, {"memories": []}, [], 
+                {"description": 1}, {"memories": []}, {"entries": [{"text": "rain"}]}, [],
             ):  # fmt: skip
                 with pytest.raises(InvalidArtifact, match="memory store"):
                     await own.write("other", kind="memory_store", content=wrong)
             with pytest.raises(InvalidArtifact):
                 await own.write("other", kind="memory_store", content="text")
+            await own.write("mem", content={"config": {"dims": 384}, "entries": []})
+            assert await content(w, "ana") == {"config": {"dims": 384}, "entries": []}
             assert await folded(w) == {}
 
     asyncio.run(scenario())
@@ -326,7 +328,7 @@ def test_vectors_of_two_embedders_are_never_compared(
 
 def test_entries_are_not_written_with_the_store(tmp_path: Path) -> None:
     forged = {"entries": [{"id": "mem_00000000", "text": "forged", "embedding": [1.0]}]}
-    code = "def run():\n    write('mem2', {'entries': []}, kind='memory_store')"
+    code = "def run():\n    write('mem2', {'entries': [1]}, kind='memory_store')"
     write = {"action": "write", "artifact_id": "mem", "content": forged}
     policies = acting(ana=[write, {"action": "invoke", "artifact_id": "forger", "args": {}}])
 

@@ -147,16 +147,23 @@ def test_trades_actions_and_rejections_are_those_of_the_events(tmp_path: Path) -
             refused = [data for kind, _, data in stored if kind == "action.rejected"]
             acts = [data["act"] for _, _, data in stored if data.get("act")]
 
-            assert sum(one.trades for one in found) == len(sold) == 3
-            assert sum(one.volume for one in found) == sum(one["price"] for one in sold)
+            sales = {"ownership", "copy", "licence"}
+            prices = [price for one in found for price in one.prices if price.sells in sales]
+            assert sum(one.trades for one in prices) == len(sold) == 3
+            assert sum(one.volume for one in prices) == sum(one["price"] for one in sold)
+            uses = [price for one in found for price in one.prices if price.sells not in sales]
+            # dan's prompts show ana's map for 2 in each tick; ana uses bob's tool for 2 in one of them.
+            assert {one.sells: one.median for one in uses} == {"read": 2, "invoke": 2}
+            assert sum(one.volume for one in uses) == 2 * 11 + 2
+            assert sum(one.trades for one in found) == 3 + 11 + 1
             assert sum(one.rejected for one in found) == len(refused) > 0
             assert sum(one.acted for one in found) == len(acts) == 44
             song = found[3]
-            assert song.tick == 4 and song.trades == 1 and song.volume == 5
-            assert list(msgspec.to_builtins(song.prices)) == [
-                {"kind": "document", "sells": "copy", "trades": 1, "volume": 5, "low": 5,
-                 "median": 5, "high": 5}
-            ]  # fmt: skip
+            assert song.tick == 4 and song.trades == 3 and song.volume == 5 + 2 + 2
+            assert next(iter(msgspec.to_builtins(song.prices))) == {
+                "kind": "document", "sells": "copy", "trades": 1, "volume": 5, "low": 5,
+                "median": 5, "high": 5,
+            }  # fmt: skip
             assert song.actions["accept"] == {"policy": 1}
             assert song.actions["transfer"] == {"model": 1}
             assert {one.acted for one in found} == {4}

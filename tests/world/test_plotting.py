@@ -43,11 +43,14 @@ def test_a_picture_shows_what_the_figures_are(tmp_path: Path) -> None:
                 (one.tick, one.gini) for one in figures
             ]
             assert list(series["trades"].points) == [(one.tick, one.trades) for one in figures]
-            assert sum(n for _, n in series["volume of trade"].points) == 59
-            assert list(series["document"].points) == [(4, 5), (5, 4), (10, 50)]
+            # Three sales for 59, one use of bob's tool for 2, and dan's prompts pay 2 a tick for a map.
+            assert sum(n for _, n in series["volume of trade"].points) == 59 + 2 + 10 * 2
+            assert list(series["document"].points) == [
+                (tick, {4: 3.5, 5: 3, 10: 26}.get(tick, 2)) for tick in range(1, 11)
+            ]
             shown = texts((tmp_path / "w.svg").read_text(encoding="utf-8"))
             for text in ("World w", "Balances of agents", "median", "middle half", "tick", "document",
-                         "models cost nothing", "offers accepted per tick"):  # fmt: skip
+                         "models cost nothing", "sales and paid uses per tick"):  # fmt: skip
                 assert text in shown
             assert shown.count("10") >= 5  # the last tick, on each axis
             await world.close()
@@ -77,7 +80,7 @@ def test_a_long_history_is_drawn_in_few_places(
             assert max(sizes) == 16  # of three ticks each, and one more
             richest = chart.panels[0].series[0].points
             assert richest[0] == (2, 103) and richest[-1] == (ticks, 146)
-            assert "offers accepted per 3 ticks" in [panel.unit for panel in chart.panels]
+            assert "sales and paid uses per 3 ticks" in [panel.unit for panel in chart.panels]
 
     asyncio.run(scenario())
 

@@ -323,19 +323,28 @@ def test_a_personality_that_cannot_be_had_gives_way_to_the_inline_one(tmp_path: 
     assert all(messages(one)[1] == ("system", "Inline.") for one in speaking.model.requests)
 
 
-def test_an_inline_prompt_that_is_no_template_stands_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mind", "place"),
+    [
+        ({"system_prompt": "Answer {like_this}, {agent_id}."}, 1),
+        ({"workflow": flow(a={"prompt_inline": "Answer {like_this}, {agent_id}."})}, -1),
+    ],
+)
+def test_a_stray_brace_of_an_inline_prompt_stays_and_the_rest_is_rendered(
+    tmp_path: Path, mind: dict[str, Any], place: int
+) -> None:
     speaking = Speaking()
 
     async def scenario() -> None:
-        agents = {"ana": {"system_prompt": "Answer {like_this}, {agent_id}."}}
         async with world_at(
-            tmp_path, models={"m": speaking.model}, config={"model": "m"}, agents=agents
+            tmp_path, models={"m": speaking.model}, config={"model": "m"}, agents={"ana": mind}
         ) as w:
             await w.tick()
-            assert await left_out(w, "ana", 1) == {"personality": "broken"}
+            assert await left_out(w, "ana", 1) == {}
 
     asyncio.run(scenario())
-    assert messages(speaking.model.requests[0])[1] == ("system", "Answer {like_this}, {agent_id}.")
+    role, said = messages(speaking.model.requests[0])[place]
+    assert said.startswith("Answer {like_this}, ana."), (role, said)
 
 
 def test_a_list_written_by_a_stranger_says_nothing_in_a_prompt(tmp_path: Path) -> None:

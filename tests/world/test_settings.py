@@ -73,7 +73,7 @@ def test_settings_that_would_stop_a_world_are_refused(
             with pytest.raises(InvalidConfig, match=says):
                 await world.configure(given)
 
-            assert await world.config() == WorldConfig()
+            assert await world.config() == WorldConfig().begun()
 
     asyncio.run(scenario())
 

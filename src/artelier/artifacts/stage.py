@@ -76,8 +76,8 @@ class Stage(Protocol):
         """How often a counted licence is used by what is pending."""
         ...
 
-    async def royalty(self, id: str) -> Royalty | None:
-        """Who has a share in what an artifact earns."""
+    async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
+        """Return who has a share in what an artifact earns; `over` as for `licence`."""
         ...
 
     def locked(self, standing: Standing) -> str:
@@ -187,7 +187,7 @@ class StoreStage:
     def uses(self, licence: str) -> int:
         return 0
 
-    async def royalty(self, id: str) -> Royalty | None:
+    async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
         return None
 
     def locked(self, standing: Standing) -> str:
@@ -313,8 +313,8 @@ class Working:
     def uses(self, licence: str) -> int:
         return self._uses.get(licence, 0) + self._base.uses(licence)
 
-    async def royalty(self, id: str) -> Royalty | None:
-        return await self._base.royalty(id)
+    async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
+        return await self._base.royalty(id, over=over or self)
 
     def locked(self, standing: Standing) -> str:
         return self._base.locked(standing)

@@ -15,6 +15,9 @@ from artelier.artifacts.content import check_json
 from artelier.errors import InvalidArtifact, InvalidConfig, InvalidRequest
 from artelier.world.mistakes import mistake
 
+RULES = 2
+"""Economic rules of worlds that begin now. Decision 0030 says what each version means."""
+
 CASES_MAX = 1_000
 """Test cases for one kind of artifact."""
 
@@ -90,8 +93,19 @@ class WorldConfig(_Strict, frozen=True, kw_only=True):
     shocks: Annotated[list[Shock], Meta(max_length=10_000)] = []
     actions: list[str] | None = None
     """Names of the allowed actions; None: all."""
+    rules: Annotated[int, Meta(ge=1, le=RULES)] | None = None
+    """Version of the economic rules. A new world records the newest; None is a world older than that: 1."""
     collect: dict[str, str] = {}
     """Column to expression over an agent's facts, for tables of results."""
+
+    @property
+    def asks_consent(self) -> bool:
+        """Whether nobody pays more than the price that its thought saw, and only new use is worth money."""
+        return (self.rules or 1) >= 2
+
+    def begun(self) -> WorldConfig:
+        """Return the settings as a new world records them."""
+        return self if self.rules else msgspec.structs.replace(self, rules=RULES)
 
     @property
     def limits(self) -> SubscriptionLimits:

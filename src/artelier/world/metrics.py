@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeVar
 
-from artelier.artifacts import account_of
+from artelier.artifacts import ArtifactCharged, ArtifactInvoked, account_of
 from artelier.errors import InvalidRequest
 from artelier.ledger import Moving, may_owe
 from artelier.log import EventData
@@ -37,7 +37,7 @@ class Price:
     kind: str
     """Of the artifact, such as `prompt`."""
     sells: str
-    """`ownership`, `copy` or `licence`."""
+    """`ownership`, `copy` or `licence` of an offer; `invoke`, `read` or `include` of a paid use."""
     trades: int
     volume: int
     """What was paid for all of them."""
@@ -81,7 +81,7 @@ class TickMetrics:
     returned: int = 0
     """In this tick, to sources and mints."""
     trades: int = 0
-    """Offers that were accepted."""
+    """Offers that were accepted, and uses that were paid for; services are not counted."""
     volume: int = 0
     """What was paid for them."""
     prices: tuple[Price, ...] = ()
@@ -189,12 +189,26 @@ class _Happened:
             self._follow(data)
         if isinstance(data, ev.OfferAccepted):
             kind = society.kinds.get(data.artifact, "")
-            self.paid.setdefault((kind, data.sells), []).append(data.price)
+            self._sell(kind, data.sells, data.price)
+        elif isinstance(data, ArtifactInvoked | ArtifactCharged):
+            self._use(data, society)
         elif isinstance(data, ev.ActionRejected):
             self.rejections[data.code] = self.rejections.get(data.code, 0) + 1
         if (act := act_of(data)) is not None:
             sources = self.actions.setdefault(act.action, {})
             sources[act.source] = sources.get(act.source, 0) + 1
+
+    def _sell(self, kind: str, sells: str, price: int) -> None:
+        self.paid.setdefault((kind, sells), []).append(price)
+
+    def _use(self, data: ArtifactInvoked | ArtifactCharged, society: Society) -> None:
+        """Count a use that moved money to somebody who is no service of the world."""
+        if isinstance(data, ArtifactInvoked) and data.outcome != "done":
+            return  # what was held went back
+        paid = next((one for one in data.postings if one.asset == SCRIP), None)
+        if paid is not None and not paid.target.startswith(account_of(SERVICES)):
+            sells = data.action if isinstance(data, ArtifactCharged) else "invoke"
+            self._sell(society.kinds.get(data.id, ""), sells, paid.amount)
 
     def _follow(self, data: Moving) -> None:
         for posting in data.postings:

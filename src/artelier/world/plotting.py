@@ -139,7 +139,7 @@ class _Gathered:
                 title="Inequality", unit="0: all have the same", y_max=1, is_whole=False,
                 series=[self._line("Gini coefficient", [one.gini for one in self.bins], BLUE)],
             ),
-            self._bars("Trades", f"offers accepted {each}", "no trades",
+            self._bars("Trades", f"sales and paid uses {each}", "no trades",
                        [one.trades for one in self.bins], GREEN),
             self._bars("Volume of trade", f"scrip {each}", "nothing was paid for in trades",
                        [one.volume for one in self.bins], ORANGE),

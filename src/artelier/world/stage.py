@@ -193,9 +193,11 @@ class WorldStage(StoreStage):
     async def licence(
         self, id: str, principal: str, *, over: Stage | None = None
     ) -> Licence | None:
-        """One that was bought and still holds; and who offers an artifact may go on using it.
+        """Return one that was bought and still holds, or the seller's own while an artifact is in escrow.
 
-        What prompts of this tick have used is in the rows already; what its actions use is pending.
+        A bought licence holds from the tick after the sale. What prompts of this tick have used of it is in
+        the rows already; what its actions use is pending. A seller may use what it has put into escrow until
+        the very action by which it is sold.
         """
         rows: list[tuple[Any, ...]] = []
         if id in await self._traded_ids():
@@ -208,15 +210,26 @@ class WorldStage(StoreStage):
         for name, left in rows:
             if left is None or left > (over or self).uses(name):
                 return Licence(name, left is not None)
-        standing = await self.standing(id)
+        return await self._escrow_licence(id, principal, over or self)
+
+    async def _escrow_licence(self, id: str, seller: str, over: Stage) -> Licence | None:
+        """Return the open offer by which a seller's artifact is in escrow, with the actions of this tick."""
+        standing = await over.standing(id)
         if standing is None or standing.owner != ESCROW:
             return None
         rows = await self._store.query(
             "SELECT offer FROM world_offers WHERE tenant = ? AND space = ? AND artifact = ?"
-            " AND status = 'open' AND seller = ?",
-            (self.tenant, self.space, id, principal),
+            " AND status = 'open' AND seller = ? AND sells = 'ownership'",
+            (self.tenant, self.space, id, seller),
         )
-        return Licence(rows[0][0], False) if rows else None
+        for (offer,) in rows:
+            if (pending := over.pending(("offer", offer))) is None or pending.is_open:
+                return Licence(offer, False)
+        for offer in over.pending(("offers", id)) or ():
+            pending = over.pending(("offer", offer))
+            if pending.is_open and pending.seller == seller and pending.sells == "ownership":
+                return Licence(offer, False)
+        return None
 
     async def _traded_ids(self) -> set[str]:
         if self._traded is None:
@@ -228,7 +241,7 @@ class WorldStage(StoreStage):
             self._traded = {id_ for (id_,) in rows}
         return self._traded
 
-    async def royalty(self, id: str) -> Royalty | None:
+    async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
         if id not in await self._traded_ids():
             return None
         rows = await self._store.query(
@@ -238,7 +251,7 @@ class WorldStage(StoreStage):
         )
         if not rows:
             return None
-        origin = await self.standing(rows[0][0])
+        origin = await (over or self).standing(rows[0][0])
         return Royalty(origin.owner, rows[0][1]) if origin is not None else None
 
     def locked(self, standing: Standing) -> str:

@@ -93,7 +93,7 @@ class World:
         Errors: `InvalidConfig`; `Conflict` if there is one of this id.
         """
         world = cls(kernel, id, policies=policies)
-        settings = read_config(config)
+        settings = read_config(config).begun()
         state = await world.host.state()
         content = canonical_json(msgspec.to_builtins(settings))
         ref, blob = make_blob(world.host.id, state.key, content)
@@ -215,9 +215,11 @@ class World:
     async def configure(
         self, config: WorldConfig | Mapping[str, Any], *, by: str = OPERATOR
     ) -> None:
-        """Other settings from the next tick on; the seed stays. Errors: `InvalidConfig`."""
-        row = await self.row()
-        settings = msgspec.structs.replace(read_config(config), seed=row["seed"])
+        """Set other settings from the next tick on; seed and rules stay. Errors: `InvalidConfig`."""
+        row, before = await self.row(), await self.config()
+        settings = msgspec.structs.replace(
+            read_config(config), seed=row["seed"], rules=before.rules
+        )
         key = await self._stage_now().key()
         ref, blob = make_blob(self.host.id, key, canonical_json(msgspec.to_builtins(settings)))
         await self._append([(ev.WorldConfigured(config=ref), by)], [blob])

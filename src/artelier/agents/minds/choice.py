@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from artelier.agents.minds.prompt import PromptArtifact, read_prompt
+from artelier.agents.minds.prompt import PromptArtifact, read_plain_prompt, read_prompt
 from artelier.agents.minds.reading import Reading, Skip
 from artelier.agents.minds.shipped import PROMPT_LIBRARY, shipped_prompt
 from artelier.errors import InvalidArtifact
@@ -38,14 +38,16 @@ def choose_prompt(
     skipped = ""
     if isinstance(reading, Reading):
         try:
-            return ChosenPrompt(prompt=read_prompt(reading.content), source=reading.ref)
+            content = reading.content
+            plain = read_plain_prompt(content) if isinstance(content, str) else read_prompt(content)
+            return ChosenPrompt(prompt=plain, source=reading.ref)
         except InvalidArtifact as error:
             skipped = f"broken: {error.message}"[:200]
     elif reading is not None:
         skipped = reading
     if inline is not None:
         try:
-            return ChosenPrompt(prompt=read_prompt(inline), source=INLINE, skipped=skipped)
+            return ChosenPrompt(prompt=read_plain_prompt(inline), source=INLINE, skipped=skipped)
         except InvalidArtifact as error:
             skipped = skipped or f"broken: {error.message}"[:200]
     if shipped is not None:

@@ -64,6 +64,8 @@ class PromptArtifact:
 
     template: Template
     variables: tuple[Variable, ...] = ()
+    keeps_unknown: bool = False
+    """Braces around a name without a value are text: plain text has no place to declare variables."""
 
     def render(self, values: Mapping[str, object]) -> str:
         """The prompt's text. `values` are JSON data; more of them than needed do no harm.
@@ -76,7 +78,7 @@ class PromptArtifact:
                 variable.check(known[variable.name])
             elif variable.has_default:
                 known[variable.name] = variable.default
-        return self.template.render(known)
+        return self.template.render(known, keeps_unknown=self.keeps_unknown)
 
 
 def read_prompt(content: object) -> PromptArtifact:
@@ -102,6 +104,14 @@ def read_prompt(content: object) -> PromptArtifact:
             hint=f"Declare it, or write {{{{{undeclared[0]}}}}} if the braces are meant literally.",
         )
     return PromptArtifact(template=template, variables=variables)
+
+
+def read_plain_prompt(text: str) -> PromptArtifact:
+    """Read a prompt out of plain text: names that have no value stay as they are written.
+
+    Errors: `InvalidArtifact` for a text that is too long or has too many placeholders.
+    """
+    return PromptArtifact(template=read_template(text), keeps_unknown=True)
 
 
 def read_library(content: object) -> dict[str, PromptArtifact]:

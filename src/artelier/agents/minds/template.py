@@ -54,6 +54,8 @@ class Placeholder(NamedTuple):
     keys: tuple[str, ...]
     """Keys of a mapping, one inside the other; never attributes."""
     spec: str
+    text: str = ""
+    """As it stands in the template."""
 
     @property
     def path(self) -> str:
@@ -76,8 +78,10 @@ class Template:
             dict.fromkeys(piece.name for piece in self.pieces if isinstance(piece, Placeholder))
         )
 
-    def render(self, values: Mapping[str, object]) -> str:
-        """The text with every placeholder replaced by its value. Values are JSON data.
+    def render(self, values: Mapping[str, object], *, keeps_unknown: bool = False) -> str:
+        """Return the text with every placeholder replaced by its value. Values are JSON data.
+
+        With `keeps_unknown` a placeholder without a value stays as it is written.
 
         Errors: `MissingVariable`; `InvalidRequest` for a value that does not fit its format, or a text
         longer than `RENDERED_CHARS_MAX`.
@@ -85,7 +89,7 @@ class Template:
         texts: list[str] = []
         size = 0
         for piece in self.pieces:
-            text = piece if isinstance(piece, str) else _filled(piece, values)
+            text = piece if isinstance(piece, str) else _filled(piece, values, keeps_unknown)
             size += len(text)
             if size > RENDERED_CHARS_MAX:
                 raise InvalidRequest(
@@ -140,7 +144,7 @@ class _Reader:
             self._out.append("{")
         elif token != "}":
             keys = tuple(key for key in match["keys"].split(".") if key)
-            self._out.append(Placeholder(match["name"], keys, match["spec"] or ""))
+            self._out.append(Placeholder(match["name"], keys, match["spec"] or "", token))
         elif self._open and self._open[-1] >= 0 and self._text.startswith("}}", match.start()):
             self._out[self._open.pop()] = "{"
             self._out.append("}")
@@ -169,13 +173,13 @@ def _joined(out: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(piece for piece in pieces if piece != "")
 
 
-def _filled(hole: Placeholder, values: Mapping[str, object]) -> str:
-    if hole.name not in values:
-        raise MissingVariable(hole.name)
-    value = values[hole.name]
-    for key in hole.keys:
+def _filled(hole: Placeholder, values: Mapping[str, object], keeps_unknown: bool) -> str:
+    value: object = values
+    for key in (hole.name, *hole.keys):
         if not isinstance(value, Mapping) or key not in value:
-            raise MissingVariable(hole.path)
+            if keeps_unknown:
+                return hole.text
+            raise MissingVariable(hole.path if hole.name in values else hole.name)
         value = cast("Mapping[str, object]", value)[key]
     if not hole.spec:
         return as_text(value)

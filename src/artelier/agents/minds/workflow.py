@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from artelier.agents.minds.condition import Condition, read_condition
-from artelier.agents.minds.prompt import read_prompt
+from artelier.agents.minds.prompt import read_plain_prompt
 from artelier.artifacts import Ref
 from artelier.artifacts.shown import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
@@ -169,7 +169,7 @@ class _Reader:
             self._wrong(f"{path}.prompt_inline", "text or null", given)
             return None
         try:
-            read_prompt(given)
+            read_plain_prompt(given)
         except InvalidArtifact as error:
             self.errors.append(f"{path}.prompt_inline: {error}")
         return given

@@ -149,7 +149,7 @@ class PriceFigures(Told):
 
     kind: str
     sells: str
-    """`ownership`, `copy` or `licence`."""
+    """`ownership`, `copy` or `licence` of an offer; `invoke`, `read` or `include` of a paid use."""
     trades: int
     volume: int
     low: int

@@ -83,8 +83,14 @@ class Books:
             return "owner" if self.owners[id_] == who else "list"
         if policy in ("public", "owner_writes"):
             return policy
-        if any(
-            offer["artifact"] == id_ and offer["seller"] == who for offer in self.offers.values()
+        if (
+            any(
+                offer["artifact"] == id_
+                and offer["seller"] == who
+                and offer["sells"] == "ownership"
+                for offer in self.offers.values()
+            )
+            and self.owners[id_] == ESCROW
         ):
             return "seller"
         for licence in self.licences.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -42,6 +43,11 @@ DECIDE: dict[type[Action], Decide] = {
 GENESIS = "genesis"
 """What the ids of the world's own artifacts begin with."""
 
+SHIPPED = (GENESIS, "handbook")
+"""Beginnings of ids that read like those of the world's own documents, whatever the case and punctuation."""
+
+_PUNCTUATION = re.compile(r"[^a-z0-9]")
+
 REASON_CHARS_MAX = 500
 
 
@@ -77,7 +83,7 @@ async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
 
 
 def check_ids(scene: Scene, working: Working) -> None:
-    """Whether an action made no artifact that looks like one of the world's own, or whose id is a value.
+    """Check that an action made no artifact that looks like one of the world's own, or whose id is a value.
 
     Programs are asked too: what they write is somebody's. Errors: `AccessDenied`; `InvalidRequest`.
     """
@@ -85,10 +91,14 @@ def check_ids(scene: Scene, working: Working) -> None:
         stream = world_stream(scene.tenant, scene.world)
         scene.names.check(stream, [change.data for change in working.changes])
     for data, _ in working.changes:
-        if isinstance(data, ArtifactWritten) and data.version == 1 and data.id.startswith(GENESIS):
+        if not isinstance(data, ArtifactWritten) or data.version != 1:
+            continue
+        read_as = _PUNCTUATION.sub("", data.id.casefold())
+        is_shipped = scene.config.asks_consent and read_as.startswith(SHIPPED)
+        if is_shipped or data.id.startswith(GENESIS):
             raise AccessDenied(
                 f"artifact {data.id} cannot be made",
-                expected=f"an id that does not begin with {GENESIS}: those are the world's own",
+                expected=f"an id that does not begin with {' or '.join(SHIPPED)}: those are the world's own",
                 artifact=data.id,
             )  # fmt: skip
 

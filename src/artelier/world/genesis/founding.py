@@ -46,7 +46,7 @@ async def found(
     Cost: one commit.
     """
     entry = spec if isinstance(spec, WorldEntry) else read_world(spec)
-    config = entry.config
+    config = entry.config.begun()
     if seed is not None:
         config = read_seed(config, seed)
     world = World(kernel, id, policies=policies)

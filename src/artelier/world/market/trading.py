@@ -32,6 +32,9 @@ STATIC = ("private", "owner_writes", "public")
 
 ID_CHARS_MAX = 128
 
+COPY_IDS_MAX = 1_000
+"""Ids tried for a copy: they can be guessed, and whoever takes one must not stop a sale."""
+
 OFFERS_MAX = 20
 """Open offers of one agent, so that nobody fills the market alone (guess)."""
 
@@ -166,10 +169,7 @@ async def _copy(step: Step, source: Standing, found: OpenOffer) -> str:
     It is private: what can be read for free cannot be sold, and the buyer may say otherwise.
     """
     at = version_at(source, Ref(source.id, found.version))
-    name = step.scene.fresh_id("copy")
-    own_id = f"{source.id}.{name}" if len(source.id) + len(name) < ID_CHARS_MAX else name
-    if await step.working.standing(own_id) is not None:
-        raise Conflict(f"there is an artifact {own_id} already")
+    own_id = await _copy_id(step, source.id)
     await step.apply(
         ArtifactWritten(
             id=own_id, kind=source.kind, version=1, content=BlobRef(at.content), media=at.media,
@@ -183,6 +183,16 @@ async def _copy(step: Step, source: Standing, found: OpenOffer) -> str:
     if source.kind == "memory_store":
         await copy_entries(step.working, source.id, own_id)
     return own_id
+
+
+async def _copy_id(step: Step, source: str) -> str:
+    """Return an id for a copy that nobody has. Errors: `Conflict` if somebody has taken very many."""
+    for _ in range(COPY_IDS_MAX):
+        name = step.scene.fresh_id("copy")
+        own_id = f"{source}.{name}" if len(source) + len(name) < ID_CHARS_MAX else name
+        if await step.working.standing(own_id) is None:
+            return own_id
+    raise Conflict(f"there are {COPY_IDS_MAX} artifacts in the place of a copy of {source}")
 
 
 async def cancel(step: Step, action: CancelOffer) -> None:

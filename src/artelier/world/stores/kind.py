@@ -63,21 +63,21 @@ def read_config(content: object) -> StoreConfig:
 
 
 def check_store(content: Any) -> None:
-    """`{config?: {max_entries?, auto_prune?, embedder?, dims?}, description?}`.
+    """Check `{config?: {max_entries?, auto_prune?, embedder?, dims?}, description?, entries?: []}`.
 
     Entries are no part of what is written: each has a vector that somebody pays for, so they are added one
-    by one. Errors: `InvalidArtifact`.
+    by one; an empty list says nothing. Errors: `InvalidArtifact`.
     """
     if not isinstance(content, dict):
         raise _refused("content", "{config: {...}}", cast(object, content))
     given = cast("dict[str, Any]", content)
-    if "entries" in given:
+    if given.get("entries", []) != []:
         raise InvalidArtifact(
             "entries of a memory store cannot be written with it",
-            expected="content without `entries`; those that are there stay",
+            expected="content without `entries`, or `entries: []`; those that are there stay",
             hint="Add each by genesis_memory_add, which pays for its vector.",
         )
-    if unknown := sorted(set(given) - {"config", "description"}):
+    if unknown := sorted(set(given) - {"config", "description", "entries"}):
         raise _refused("content", "config, description", unknown[0])
     if not isinstance(given.get("description", ""), str):
         raise _refused("description", "text", given["description"])
