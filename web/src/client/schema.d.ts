@@ -5817,7 +5817,7 @@ export interface components {
             kind: string;
             /**
              * Sells
-             * @description `ownership`, `copy` or `licence`.
+             * @description `ownership`, `copy` or `licence` of an offer; `invoke`, `read` or `include` of a paid use.
              */
             sells: string;
             /** Trades */
