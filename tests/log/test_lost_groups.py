@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from artelier.errors import StoreFull, StoreUnavailable
+from artelier.errors import Exhausted, InvalidEvent, StoreFull, StoreUnavailable
 from artelier.log import (
     Batch,
     Draft,
@@ -18,6 +19,7 @@ from artelier.log import (
     SqliteStore,
     Stream,
     StreamAppend,
+    Tx,
     event,
 )
 
@@ -74,3 +76,57 @@ def test_a_batch_that_follows_a_lost_one_is_refused_until_the_lease_is_taken_ane
         return kept
 
     assert asyncio.run(scenario()) == [1, 4]
+
+
+def test_a_batch_that_builds_on_a_refused_one_is_refused_and_what_stands_alone_is_not(
+    tmp_path: Path,
+) -> None:
+    """Both were queued before the first was refused. Of the second alone, the log would have a hole."""
+
+    def refuse(tx: Tx) -> None:
+        raise InvalidEvent("a view refused a row")
+
+    def poor(tx: Tx) -> None:
+        raise Exhausted("the limit is reached")
+
+    async def scenario() -> list[int]:
+        store = SqliteStore(tmp_path / "s.db", ())
+        receipt = await store.append(Batch(acquire=lease()))
+        fence = Fence(stream=RUN, token=receipt.lease_token or 0)
+        first, optional, second = (replace(noted(n, fence), builds=True) for n in (1, 2, 3))
+        told = store.submit_all(
+            [
+                replace(optional, guard=poor, is_optional=True),
+                replace(first, guard=refuse), second, noted(4, fence),
+            ]
+        )  # fmt: skip
+        results = await asyncio.gather(*told, return_exceptions=True)
+        assert [type(one) for one in results[:2]] == [Exhausted, InvalidEvent]
+        assert isinstance(results[2], StoreUnavailable)
+        receipt = await store.append(Batch(acquire=lease()))
+        again = Fence(stream=RUN, token=receipt.lease_token or 0)
+        await store.append(replace(noted(5, again), builds=True))
+        kept = [event.plain()["n"] for event in await store.read(RUN)]
+        store.close()
+        return kept
+
+    assert asyncio.run(scenario()) == [4, 5]
+
+
+def test_what_a_limit_may_refuse_takes_nothing_with_it(tmp_path: Path) -> None:
+    def poor(tx: Tx) -> None:
+        raise Exhausted("the limit is reached")
+
+    async def scenario() -> list[int]:
+        store = SqliteStore(tmp_path / "s.db", ())
+        receipt = await store.append(Batch(acquire=lease()))
+        fence = Fence(stream=RUN, token=receipt.lease_token or 0)
+        refused = replace(noted(1, fence), builds=True, is_optional=True, guard=poor)
+        told = store.submit_all([refused, replace(noted(2, fence), builds=True)])
+        results = await asyncio.gather(*told, return_exceptions=True)
+        assert isinstance(results[0], Exhausted)
+        kept = [event.plain()["n"] for event in await store.read(RUN)]
+        store.close()
+        return kept
+
+    assert asyncio.run(scenario()) == [2]

@@ -11,6 +11,7 @@ from artelier.agents.loops import registered_loops, resume_run
 from artelier.agents.schedules.firing import fire_due, waiting
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
+from artelier.kernel.leftovers import Leftovers
 from artelier.kernel.services import Services
 
 LOOK_S = 0.5
@@ -55,6 +56,7 @@ class Worker:
         self._report = report
         self._busy: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._refused: dict[tuple[str, str], int] = {}
+        self._leftovers = Leftovers(services, tenant=tenant)
 
     async def due(self) -> list[tuple[str, str]]:
         """Runs that somebody should drive now, as (tenant, run id), oldest first.
@@ -100,6 +102,7 @@ class Worker:
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     async def _start(self, until_us: int | None = None) -> None:
+        await self._leftovers.clear()
         await fire_due(self._services, tenant=self._tenant, until_us=until_us)
         for key in await self.due():
             if key in self._busy or len(self._busy) >= AT_ONCE_MAX:

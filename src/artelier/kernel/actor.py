@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,7 @@ class Actor:
             return None
         appends = [StreamAppend(self.stream, self._drafts)] if self._drafts else []
         blobs = [blob for blob in self._blobs if blob.name not in self._stored]
-        batch = Batch(appends=[*appends, *self._side], blobs=blobs, fence=self.fence)
+        batch = Batch(appends=[*appends, *self._side], blobs=blobs, fence=self.fence, builds=True)
         self._drafts, self._blobs, self._side = [], [], []
         return batch
 
@@ -176,11 +177,10 @@ class Actor:
         if batch is None and not release:
             await self.settled()
             return 0
-        batch = batch or Batch(fence=self.fence)
-        if release:
-            batch = Batch(
-                appends=batch.appends, blobs=batch.blobs, fence=batch.fence, release=self.fence
-            )
+        batch = replace(
+            batch or Batch(fence=self.fence, builds=True),
+            release=self.fence if release else None, is_optional=refusable,
+        )  # fmt: skip
         try:
             if notes is not None:
                 noted, waiting = self._store.submit_all((notes, batch))

@@ -351,7 +351,7 @@ async def give(
     """
     if verb not in VERBS:
         raise InvalidRequest("unknown command", expected=", ".join(sorted(VERBS)), got=verb)
-    await run_row(services, tenant, run_id)
+    await finish_cancelled(services, tenant, run_id)
     if await is_imported(services, tenant, run_id):
         raise Conflict(
             f"run {run_id!r} was driven in another store, and takes no commands here",
@@ -373,7 +373,7 @@ async def give(
     )
     seq = receipt.seqs[0]
     if not services.nudge(tenant, run_id):
-        await _apply_if_idle(services, tenant, run_id)
+        await apply_if_idle(services, tenant, run_id)
     effect = await _effect(services, tenant, run_id, seq)
     if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
         await _family_obeys(services, tenant, run_id)
@@ -384,7 +384,7 @@ async def give(
     return effect
 
 
-async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
+async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     """Take the lease, write the effects of all unread commands, give the lease back."""
     stream = run_stream(tenant, run_id)
     head, _ = await services.store.head(stream)  # before what is decided by: see `_append_if_idle`
@@ -415,7 +415,7 @@ async def _apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
         _new_cap(services, tenant, effect, started_us=row["started_us"])
     await _wake(services, told)
     if events[-1].seq > seen:
-        await _apply_if_idle(services, tenant, run_id)
+        await apply_if_idle(services, tenant, run_id)
 
 
 async def _append_if_idle(
@@ -450,12 +450,13 @@ async def _append_if_idle(
 
 
 async def give_back(services: Services, tenant: str, run_id: str, run: int) -> None:
-    """A cancelled run's process died before it gave back what its calls held: give it back now."""
+    """Release what the calls of a cancelled run hold, and its lease, if its process died before it did."""
     now_us = services.clock.now_us()
     stream = run_stream(tenant, run_id)
     head, _ = await services.store.head(stream)
     drafts = [Draft(data, now_us, "kernel") for data in await abandoned(services, run)]
-    if drafts:
+    leased = await services.store.query("SELECT 1 FROM leases WHERE stream = ?", (stream.name,))
+    if drafts or leased:
         await _append_if_idle(services, stream, drafts, head=head)
 
 
@@ -494,7 +495,7 @@ async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> Eve
                 hint="The command is recorded and takes effect at its next step.",
             )
         if services.driver(tenant, run_id) is None:
-            await _apply_if_idle(services, tenant, run_id)
+            await apply_if_idle(services, tenant, run_id)
         await asyncio.sleep(0.02)
 
 
@@ -555,15 +556,36 @@ async def tell(services: Services, tenant: str, run_id: str, verb: str, *, by: s
 
 
 async def cancel_left(services: Services, tenant: str, run_id: str) -> None:
-    """Cancel what a cancelled run has left open: a child whose opening the cancel itself cut short.
+    """Cancel what a cancelled run has left open, and wait until that has obeyed."""
+    await tell_left(services, tenant, run_id)
+    await _family_obeys(services, tenant, run_id)
 
-    It was not there to be told, and nobody would ever drive it.
+
+async def tell_left(services: Services, tenant: str, run_id: str) -> list[str]:
+    """Tell the children that a cancelled run has left open to end; return those that are open.
+
+    A child whose opening the cancel cut short was not there to be told, and nobody would ever drive it.
     """
-    for child, _, control_seq in await _open_children(services, tenant, run_id):
+    children = await _open_children(services, tenant, run_id)
+    for child, _, control_seq in children:
         head, _ = await services.store.head(control_stream(tenant, child))
         if head <= control_seq:
             await tell(services, tenant, child, "cancel", by="kernel")
-    await _family_obeys(services, tenant, run_id)
+    return [child for child, _, _ in children]
+
+
+async def finish_cancelled(services: Services, tenant: str, run_id: str) -> None:
+    """Finish a cancelled run that its process left half done: cancel its children, release its money.
+
+    Idempotent; does nothing for any other run, and while a living process drives the run. Errors: `NotFound`.
+    """
+    row = await run_row(services, tenant, run_id)
+    if row["status"] != "cancelled" or services.driver(tenant, run_id) is not None:
+        return
+    for child in await tell_left(services, tenant, run_id):
+        if services.driver(tenant, child) is None:
+            await apply_if_idle(services, tenant, child)
+    await give_back(services, tenant, run_id, row["id"])
 
 
 async def _open_children(
@@ -585,7 +607,7 @@ async def _wake(services: Services, told: Sequence[StreamAppend]) -> None:
     for append in told:
         tenant, run_id = append.stream.tenant, append.stream.id
         if not services.nudge(tenant, run_id):
-            await _apply_if_idle(services, tenant, run_id)
+            await apply_if_idle(services, tenant, run_id)
 
 
 async def _family_obeys(services: Services, tenant: str, run_id: str) -> None:
@@ -604,7 +626,7 @@ async def _has_obeyed(services: Services, tenant: str, run_id: str) -> bool:
         head, _ = await services.store.head(control_stream(tenant, child))
         if head > control_seq:
             if services.driver(tenant, child) is None:
-                await _apply_if_idle(services, tenant, child)
+                await apply_if_idle(services, tenant, child)
             return False
         if not await _has_obeyed(services, tenant, child):
             return False

@@ -31,6 +31,8 @@ class Recorded:
     at_us: int = 0
     inherited: bool = False
     """True if it belongs to the origin of a fork: its request is not compared."""
+    repeated: bool = False
+    """Whether an earlier request of its own run was broken off, which has numbered messages already."""
     owner: str = ""
     """The run that asked for it first: a fork settles a call of its origin under the origin's key."""
     untouched: str = ""
@@ -145,7 +147,8 @@ class History:
             self._steps[key] = Recorded(
                 key=key, kind=kind, request=data, context=self._contexts.pop(key, None),
                 actor=actor, at_us=at_us, inherited=inherited,
-                owner=_owner(self._steps.get(key)) or stored.stream.id,
+                repeated=(before := self._steps.get(key)) is not None and not before.inherited,
+                owner=_owner(before) or stored.stream.id,
             )  # fmt: skip
         elif (outcome := _outcome(data)) is not None:
             key = cast(ev.ModelCompleted, data).key

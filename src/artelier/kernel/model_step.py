@@ -129,8 +129,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         await core.boundary()
         note_tools(core)
         name, port = _granted_model(core, call.model, call.port)
-        if recorded is None or recorded.status == "open":
-            prompt = await settle_numbers(core, prompt)
+    if recorded is None or recorded.status == "open" or recorded.repeated:
+        prompt = await settle_numbers(core, prompt)
     params = dict(call.params)
     if "max_output_tokens" not in params:
         params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)

@@ -131,7 +131,8 @@ async def wait(
         await core.writer.commit(started)
     else:
         started = cast(ev.WaitStarted, recorded.request)
-        if recorded.inherited:
+        # A run that failed waits for nothing any more; reopened, it says again what it waits for.
+        if recorded.inherited or not await _is_shown(core, key):
             await core.writer.commit(started)
     core.nudge()
     since = core.turn
@@ -143,6 +144,13 @@ async def wait(
     await core.writer.commit(ended)
     core.status = "running"
     return ended.outcome, await told_json(core, ended.data)
+
+
+async def _is_shown(core: RunCore, key: str) -> bool:
+    rows = await core.store.query(
+        "SELECT 1 FROM waits WHERE run = ? AND key = ?", (core.row_id, key)
+    )
+    return bool(rows)
 
 
 def _ended(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:

@@ -94,6 +94,11 @@ class Batch:
     """Give a lease back; with `acquire`, the lease just taken is given back (its token is ignored)."""
     guard: Callable[[Tx], None] | None = None
     """Reads views inside the transaction and raises to refuse the batch; never writes."""
+    builds: bool = False
+    """It goes on from what was queued before it under its fence: if one such batch is refused, so are all
+    that follow it. Their author did not know yet when he queued them."""
+    is_optional: bool = False
+    """A limit may refuse it (`Exhausted`) without harm to those that follow."""
     vault: Sequence[Secret] = ()
     """What placeholders in its names stand for, as far as that is not stored yet."""
 

@@ -23,6 +23,7 @@ from artelier.errors import (
     ArtelierError,
     CorruptStore,
     Erased,
+    Exhausted,
     InvalidEvent,
     LeaseHeld,
     LeaseLost,
@@ -211,6 +212,8 @@ class Writer:
         """How far the counter of keys was; it moves with each erasure too."""
         self._lost: dict[Fence, str] = {}
         """Fences under which a batch was lost with its whole group, and why."""
+        self._broken: dict[Fence, str] = {}
+        """Fences under which a batch was refused that others go on from, and why."""
         self._position = 0
         self._root = GENESIS
         self._data_version = -1
@@ -444,6 +447,7 @@ class Writer:
             if isinstance(error, sqlite3.Error) and not isinstance(error, _OWN_FAULTS):
                 raise  # the disk or the file failed, not this batch
             job.error = _batch_error(error)
+            self._break_off(job)
             if alone:
                 db.execute("ROLLBACK")
                 db.execute("BEGIN IMMEDIATE")
@@ -453,12 +457,20 @@ class Writer:
             self._position = position
             self._forget(hashes, count)
 
+    def _break_off(self, job: _Job) -> None:
+        """Have what was queued behind a refused batch refused too, if it goes on from that."""
+        batch = job.batch
+        if batch is None or batch.fence is None or not batch.builds:
+            return
+        if not (batch.is_optional and isinstance(job.error, Exhausted)):
+            self._broken.setdefault(batch.fence, str(job.error))
+
     # -- one batch
 
     def _apply(self, batch: Batch, hashes: list[tuple[bytes, bytes]]) -> Receipt:
         token = self._acquire(batch.acquire) if batch.acquire else None
         if batch.fence is not None:
-            self._check_fence(batch.fence)
+            self._check_fence(batch.fence, builds=batch.builds)
         if batch.guard is not None:
             batch.guard(self._tx)
         if batch.blobs:
@@ -581,12 +593,14 @@ class Writer:
             (name, request.holder, *request.end),
         ).lastrowid
         self._leases[request.stream] = int(token or 0)
-        if self._lost:  # the new holder builds on what is there
-            self._lost = {k: why for k, why in self._lost.items() if k.stream != request.stream}
+        for gone in (self._lost, self._broken):  # the new holder builds on what is there
+            for fence in [fence for fence in gone if fence.stream == request.stream]:
+                del gone[fence]
         return int(token or 0)
 
-    def _check_fence(self, fence: Fence) -> None:
-        if (why := self._lost.get(fence)) is not None:
+    def _check_fence(self, fence: Fence, *, builds: bool) -> None:
+        why = self._lost.get(fence) or (self._broken.get(fence) if builds else None)
+        if why is not None:
             # Its author did not know yet when it was queued: what it builds on is not there.
             raise StoreUnavailable(
                 f"an earlier batch of {fence.stream.local} was lost: {why}",

@@ -13,6 +13,7 @@ from artelier.cycle.driving import code_missing, go, has_ended, recorded
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
+from artelier.kernel.commands import finish_cancelled
 from artelier.kernel.core import is_final
 from artelier.missions.mission import MissionLoop
 from artelier.missions.names import check_name
@@ -55,6 +56,8 @@ async def conduct(
     if (job := stored or job) is None:
         raise NotFound(f"no mission {mission!r}")
     message = ""
+    if stored is not None:
+        await finish_cancelled(desk.services, desk.id, mission)
     if not await has_ended(desk.services, desk.id, mission):
         if stored is not None and (needed := await code_needed(desk, mission)) is not None:
             raise needed

@@ -225,6 +225,10 @@ class MissionSimulation(Simulation):
         except ArtelierError as error:
             self.plan.counts[f"drive ended by {error.code}"] += 1
 
+    async def _has_ended(self, process: Process, run_id: str) -> bool:
+        """A worker looks on as long as anything is left to do, whether the mission has ended or not."""
+        return not await self._unended()
+
 
 def _played(seed: int, path: Path, *, faults: bool) -> tuple[MissionSimulation, Made]:
     simulation, made = MissionSimulation(seed, path, faults=faults), Made()
