@@ -542,6 +542,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         at: int | None = None,
         with_: Mapping[str, Any] | None = None,
         new_id: str | None = None,
+        effects: str = "recorded",
         by: str = "operator",
     ) -> str:
         """A new run that shares this one's history up to the event `at`; its id. Opening it drives it.
@@ -549,12 +550,16 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         `at` is a seq of the run's own stream, the newest if none is given. `with_` says what differs:
         `model` replaces the model of every new step; other names (refs, `steering`) are kept in
         `run.core.changes`. Without `new_id` it is called `<run>.fork-<n>`.
+        `effects` holds for the fork and all runs below it: under `recorded` a side-effecting call that equals
+        a recorded one (tool and arguments, each used once) returns its result and any other waits for a
+        person's approval; under `stub` the call is an error that a model can read; under `live` it is made.
         Errors: `NotFound`; `InvalidRequest`; `UnknownModel`; `Conflict` if a run has this id.
         """
         await check_fork(self, run_id, at=at)
         return await fork(
-            self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id, by=by
-        )
+            self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id,
+            effects=effects, by=by,
+        )  # fmt: skip
 
     async def diff(self, run_a: str, run_b: str) -> dict[str, Any]:
         """What two runs share, and the first step at which they part.

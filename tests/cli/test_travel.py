@@ -82,6 +82,52 @@ def test_a_fork_that_makes_no_sense_is_refused(
     assert shell("fork", "d1", *words).code == 2
 
 
+PAYROLL = """
+from artelier import tool
+
+@tool(side_effect=True)
+def pay(to: str) -> str:
+    "Pay."
+    with open("bank.txt", "a") as books:
+        books.write(to + "\\n")
+    return "paid " + to
+
+async def main(run):
+    return [(await run.step_tool("pay", {"to": name})).value for name in ("ana", "ben")]
+
+async def other(run):
+    return [(await run.step_tool("pay", {"to": name})).value for name in ("ana", "cleo")]
+"""
+
+
+def test_a_fork_of_a_finished_run_pays_nothing_and_stops_at_a_new_payment(shell: Shell) -> None:
+    shell.write("payroll.py", PAYROLL)
+    bank = shell.folder / "bank.txt"
+    assert shell("run", "payroll.py:main", "--run-id", "p").code == 0
+
+    forked = shell("fork", "p", "--at", "1", "--json").json
+    again = shell("run", "payroll.py:main", "--run-id", "p.fork-1", "--json")
+    shell("fork", "p", "--at", "1", "--run-id", "q")
+    stopped = shell("run", "payroll.py:other", "--run-id", "q")
+    shell("fork", "p", "--at", "1", "--run-id", "stub", "--effects", "stub")
+    stub = shell("run", "payroll.py:main", "--run-id", "stub")
+    shell("fork", "p", "--at", "1", "--run-id", "live", "--effects", "live")
+
+    assert forked["effects"] == "recorded"
+    assert (again.code, again.json["result"]) == (0, ["paid ana", "paid ben"])
+    assert stopped.code == 3
+    assert "call pay" in stopped.err + stopped.out
+    assert (stub.code, "does nothing outside" in stub.out) == (0, True)
+    assert bank.read_text().split() == ["ana", "ben"]
+    assert "recorded" in shell("runs", "show", "q").out
+    assert shell("run", "payroll.py:other", "--run-id", "q", "--yes").code == 0
+    assert bank.read_text().split() == ["ana", "ben", "cleo"]
+    assert shell("run", "payroll.py:main", "--run-id", "live").code == 0
+    assert bank.read_text().split() == ["ana", "ben", "cleo", "ana", "ben"]
+    refused = shell("fork", "p", "--effects", "dry")
+    assert (refused.code, "recorded, stub, live" in refused.err) == (2, True)
+
+
 def test_diff_names_the_first_difference(shell: Shell, recorded: Provider) -> None:
     recorded.says("North, I think.")
     shell("fork", "d1", "--at", branch_point(shell), "--run-id", "other")

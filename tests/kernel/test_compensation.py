@@ -368,12 +368,14 @@ def test_a_fork_leaves_what_it_inherited_to_its_origin(tmp_path: Path) -> None:
             await drive(runs, code)
             steps = {step["key"]: step["requested_seq"] for step in await runs.steps("r")}
 
-            name = await runs.fork("r", at=steps["bob"] - 1)
+            name = await runs.fork("r", at=steps["bob"] - 1, effects="live")
             await drive(runs, code, name)
 
             assert await result_of(runs, name) == ["bob"]
             assert undone(world)[-1].endswith(f"default/{name}:bob/undo")
-            again = await runs.fork("r", at=steps["bob/undo"] - 1)  # within the undoing
+            again = await runs.fork(
+                "r", at=steps["bob/undo"] - 1, effects="live"
+            )  # within the undoing
             await drive(runs, code, again)
             assert await result_of(runs, again) == []
             assert len(undone(world)) == 3

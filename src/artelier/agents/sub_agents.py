@@ -139,6 +139,7 @@ class SubAgentFactory:
         return Tool(
             delegate, name=name, description=_described(description), side_effect=True,
             idempotent=True, risk="low", trust="untrusted", reads_store=True,
+            acts_in_store=True,
         )  # fmt: skip
 
     def _builder(

@@ -181,7 +181,7 @@ async def _run_started(story: Story, data: ev.RunStarted, event: Event) -> list[
 
 @tells(ev.RunForked)
 async def _run_forked(story: Story, data: ev.RunForked, event: Event) -> list[Line]:
-    return [Line(f"forked from {data.origin} at {data.at}", "dim")]
+    return [Line(f"forked from {data.origin} at {data.at}, effects {data.effects}", "dim")]
 
 
 @tells(ev.RunResumed)

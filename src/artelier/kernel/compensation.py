@@ -270,6 +270,8 @@ async def _calls(services: Services, stream: int) -> list[_Call]:
         if not isinstance(request, ev.ToolRequested):
             continue
         end = None if c_kind is None else decode_data(c_kind, c_version, c_data.encode())
+        if isinstance(end, ev.ToolCompleted) and end.recorded is not None:
+            continue  # the origin did it, and whether it is undone is decided there
         is_error = isinstance(end, ev.ToolRefused)
         result: str | None = None
         if isinstance(end, ev.ToolCompleted):

@@ -198,7 +198,11 @@ async def _beginning(
     services, tenant = core.services, core.tenant.id
     ref, blobs = core.keep_json(dict(core.changes)) if core.changes else (None, list[Blob]())
     key_id = await subject_key(services, tenant, core.run_id)
-    forked = ev.RunForked(origin=place.run_id, at=at, changes=ref, drift=True, key_id=key_id)
+    effects: ev.Effects = "live" if core.effects is None else core.effects.mode
+    forked = ev.RunForked(
+        origin=place.run_id, at=at, changes=ref, drift=True, key_id=key_id,
+        effects=effects,
+    )  # fmt: skip
     drafts = [Draft(forked, now_us, by)]
     for unit, cap, used in await services.store.query(
         "SELECT unit, cap, used FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"

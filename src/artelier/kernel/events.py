@@ -6,12 +6,16 @@ The table in `docs/events.md` is generated from these classes.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from artelier.ledger import Capping, Counting, Moving
-from artelier.log import BlobRef, EventData, event
+from artelier.log import BlobRef, EventData, event, upcaster
+
+Effects = Literal["recorded", "stub", "live"]
+EFFECTS: tuple[Effects, ...] = ("recorded", "stub", "live")
+"""What a fork does where its code asks for a side effect."""
 
 
 class Effect(EventData, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,18 +58,30 @@ class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
     """The row of `keys` under which its content is stored, if it is a subject's; else the tenant's."""
 
 
-@event("run.forked")
+@event("run.forked", version=2)
 class RunForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A run begins as a branch of another: its history is the origin's up to and including `at`."""
+    """A run begins as a branch of another: its history is the origin's up to and including `at`.
+
+    Version 2 brought `effects`: a worker that does not know it must not drive the run.
+    """
 
     origin: str
     at: int
+    effects: Effects
+    """`recorded`: a side-effecting call returns what an equal one of the origin did, any other waits for a
+    person; `stub`: it is refused with a readable error; `live`: it acts. It holds for all runs below it."""
     changes: BlobRef | None = None
     """JSON of what differs from the origin (`model`, refs, steering)."""
     drift: bool = False
     """True if the origin goes on as this run, under replay policy `fork_on_drift`."""
     key_id: int | None = None
     """As in `run.started`: the origin's."""
+
+
+@upcaster("run.forked", 1)
+def _forked_acts(data: dict[str, Any]) -> dict[str, Any]:
+    """Before version 2 every fork acted."""
+    return {**data, "effects": "live"}
 
 
 @event("run.drifted")
@@ -360,6 +376,13 @@ class ToolRefused(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """As in `tool.requested`."""
 
 
+class RecordedStep(msgspec.Struct, frozen=True):
+    """A tool step of another run."""
+
+    run: str
+    key: str
+
+
 @event("tool.completed")
 class ToolCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """A tool's outcome is known."""
@@ -373,7 +396,10 @@ class ToolCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     preview: bool = False
     """True if models were shown a preview of it although no artifact holds it."""
     settled_by: str = ""
-    """`probe` if the outcome was found by asking the outside system."""
+    """`probe` if the outcome was found by asking the outside system, `record` if a fork returned that of a
+    call of its origin and nothing was dispatched."""
+    recorded: RecordedStep | None = None
+    """The call that was returned."""
 
 
 @event("tool.retried")

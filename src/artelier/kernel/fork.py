@@ -22,6 +22,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place, key_of, lineage, subject_key
 from artelier.kernel.commands import beside
 from artelier.kernel.core import TenantState
+from artelier.kernel.fork_effects import check_effects
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
 from artelier.log import (
@@ -53,6 +54,7 @@ async def fork(
     at: int | None = None,
     changes: Mapping[str, Any] | None = None,
     new_id: str | None = None,
+    effects: str = "recorded",
     by: str = "operator",
 ) -> str:
     """Make the fork, `pending`; its id. Opening it replays the shared history.
@@ -70,7 +72,8 @@ async def fork(
         ref, blob = make_blob(tenant.id, key, canonical(wanted))
         blobs.append(blob)
     key_id = await subject_key(services, tenant.id, run_id)
-    forked = ev.RunForked(origin=run_id, at=upto, changes=ref, key_id=key_id)
+    mode = check_effects(effects)
+    forked = ev.RunForked(origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id)
     carried = await unheard(services, origin, upto)
     reopened = await _failed_last(services, origin, upto)
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)

@@ -38,7 +38,7 @@ from artelier.ledger import Moving
 from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref
 from artelier.log.blobs import BLOB_BYTES_MAX
 from artelier.log.chain import event_hash
-from artelier.log.event import decode_import, registered
+from artelier.log.event import decode_import, is_known
 from artelier.log.verify import blob_refs
 
 KEY_BYTES = 32
@@ -243,7 +243,7 @@ class _Inspection:
         )  # fmt: skip
         if hash_ != line.hash:
             raise InvalidExport(f"{where} is not what was written: its hash does not match")
-        if (line.kind, line.version) not in registered():
+        if not is_known(line.kind, line.version):
             raise InvalidExport(
                 f"{where} is of a kind that this version does not know",
                 got=f"{line.kind[:80]} version {line.version}", hint="Upgrade Artelier.",

@@ -40,6 +40,7 @@ from artelier.kernel.commands import abandoned, cancel_left, give_back, tell
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.failures import code_of, words
+from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.history import History
 from artelier.kernel.manifest import encoded
 from artelier.kernel.policy import narrow
@@ -200,6 +201,7 @@ class OpenRun:
         self._opening = replace(opening, run_id=branch.run_id)
         self._token, self._lease_end = branch.token, branch.lease_end
         become(core, branch.run_id)
+        core.effects = await effects_of(services, core.tenant.id, core.run_id)
         self._attach(core, branch.token)
         services.active[core.tenant.id, core.run_id] = core
         row = await run_row(services, core.tenant.id, core.run_id)
@@ -326,6 +328,8 @@ class OpenRun:
             self._is_opening = False
             return await self._resume(await run_row(self._services, tenant.id, opening.run_id))
         self._attach(core, token)
+        if opening.parent is not None:
+            core.effects = opening.parent.effects
         self.is_new = core.is_new = True
         core.started_us = now
         core.is_hand_written = not opening.loop
@@ -371,6 +375,7 @@ class OpenRun:
         core.key = await key_of(self._services, places)
         await check_same(core, opening.subject)
         core.changes = await changes_of(self._services, places)
+        core.effects = await effects_of(self._services, tenant.id, opening.run_id)
         if final:
             core.closed_because = "was imported" if imported else "is replayed" if read_only else ""
             return core

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
@@ -21,6 +22,7 @@ from artelier.tokens import Window
 
 if TYPE_CHECKING:
     from artelier.kernel.core import RunCore
+    from artelier.kernel.fork_effects import ForkEffects
     from artelier.kernel.personal import ScrubberOf
     from artelier.kernel.turns import Turns
 
@@ -61,6 +63,10 @@ class Services:
         default_factory=dict["tuple[str, str]", "RunCore"]
     )
     """Runs driven by this kernel, by (tenant, run id)."""
+    fork_effects: WeakValueDictionary[tuple[str, str], ForkEffects] = field(
+        default_factory=WeakValueDictionary["tuple[str, str]", "ForkEffects"]
+    )
+    """Of forks at work that do not simply act, by (tenant, run id): all runs below one take turns."""
     opening: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
     """Runs that this kernel is about to drive."""
     _settled: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = field(

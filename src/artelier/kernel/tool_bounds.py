@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from artelier.kernel.policy import RISKS, Policy, check_risk, lower_risk
 from artelier.ports.tool import ToolPort
 
+if TYPE_CHECKING:
+    from artelier.kernel.fork_effects import ForkEffects
+
 
 class ToolBounds:
     """Part of a run at work. Nothing here is recorded: a loop sets it from what it has journaled."""
+
+    effects: ForkEffects | None = None
+    """What this run may do outside, as a fork or below one; None: it acts. From `run.forked`."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,9 +16,11 @@ from artelier.kernel import events as ev
 from artelier.kernel import tool_span
 from artelier.kernel.core import RunCore
 from artelier.kernel.failures import words
+from artelier.kernel.fork_effects import RECORD, RecordedCall
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.results import ToolResult
+from artelier.ledger import Count
 from artelier.ports.tool import ToolPort
 
 PREVIEW_CHARS = 2_000
@@ -162,6 +165,31 @@ def preview(content: bytes, ref: str) -> bytes:
         shown["ref"] = ref
         shown["read_with"] = "read_artifact(ref, offset, limit)"
     return canonical(shown)
+
+
+async def return_recorded(
+    core: RunCore, ask: ToolAsk, key: str, call: RecordedCall, *, counts: Sequence[Count]
+) -> ToolResult:
+    """Record a step whose outcome is that of an origin's call: asked and answered in one batch, so that it
+    is never found without an outcome. Errors: `Exhausted` if a cap has no room for it.
+    """
+    content = b"null" if call.result is None else await core.load(call.result)
+    result, blob = core.keep(content)
+    arguments, blobs = core.keep_json(ask.arguments)
+    await core.writer.commit(
+        ev.ToolRequested(key=key, name=ask.name, arguments=arguments, counts=tuple(counts)),
+        ev.ToolCompleted(
+            key=key, result=result, is_error=call.is_error, artifact=call.artifact,
+            preview=call.preview, settled_by=RECORD,
+            recorded=ev.RecordedStep(run=call.run_id, key=call.key),
+        ),
+        blobs=[*blobs, blob], refusable=True,
+    )  # fmt: skip
+    return ToolResult(
+        value=msgspec.json.decode(content), ref=call.artifact or None, is_error=call.is_error,
+        key=key, call_id=ask.call_id, content=content, settled_by=RECORD,
+        shown=preview(content, call.artifact) if call.artifact or call.preview else None,
+    )  # fmt: skip
 
 
 async def replayed(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:

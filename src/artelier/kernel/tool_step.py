@@ -25,6 +25,7 @@ from artelier.kernel import tool_span
 from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, words
+from artelier.kernel.fork_effects import acts_outside, stubbed
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.personal import wants_values
@@ -38,6 +39,7 @@ from artelier.kernel.tool_outcome import (
     complete,
     refuse,
     replayed,
+    return_recorded,
 )
 from artelier.kernel.waits import approve
 from artelier.ledger import Count
@@ -71,6 +73,10 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
         return result if telemetry is None else tool_span.replayed(telemetry, core, result)
     await core.boundary()
     if recorded is not None:
+        request = recorded.request
+        if recorded.inherited and isinstance(request, ev.ToolRequested) and request.side_effect:
+            if (done := await _from_record(core, ask, key, step=key)) is not None:
+                return done
         recorded = _taken_over(core, recorded)
     return await _live(core, ask, key, recorded)
 
@@ -122,7 +128,13 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         return await _again(core, tool, arguments, ask, recorded)
     asked: BlobRef | None = None
     blobs: list[Blob] = []
-    if (answer := await _approved(core, tool, ask, key)) is not None:
+    is_held = core.effects is not None and ask.undo is None and acts_outside(tool)
+    if is_held:
+        if (done := await _from_record(core, ask, key)) is not None:
+            return done
+        if core.effects is not None and core.effects.mode == "stub":
+            return refuse(core, ask, key, stubbed(tool.name))
+    if (answer := await _approved(core, tool, ask, key, is_held=is_held)) is not None:
         if not answer:
             why = f": {answer.note}" if answer.note else ""
             return refuse(core, ask, key, ToolFailed(f"a person denied this call{why}"))
@@ -153,6 +165,29 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         core.writer.flush()
     core.services.at("tool.requested")
     return await _dispatch(core, tool, arguments, ask, key)
+
+
+async def _from_record(
+    core: RunCore, ask: ToolAsk, key: str, *, step: str = ""
+) -> ToolResult | None:
+    """Return the outcome of an equal call that the origin of this fork made, and record that it is used.
+
+    `step`: only of this step, which the fork shares and whose outcome is behind the branch.
+    Errors: `RunSuspended` if no cap has room for the step.
+    """
+    if (effects := core.effects) is None or effects.mode != "recorded":
+        return None
+    async with effects.lock:
+        call = await effects.find(core, ask.name, ask.arguments, step=step)
+        if call is None:
+            return None
+        try:
+            done = await return_recorded(core, ask, key, call, counts=_step_counts(core))
+            effects.use(call)
+            return done
+        except Exhausted as error:
+            await core.refused(error)
+            raise
 
 
 def _step_counts(core: RunCore) -> tuple[Count, ...]:
@@ -205,16 +240,18 @@ def _fitted(tool: ToolPort, arguments: dict[str, Any]) -> tuple[ToolPort, dict[s
     return for_call(tool, arguments), arguments
 
 
-async def _approved(core: RunCore, tool: ToolPort, ask: ToolAsk, key: str) -> Approval | None:
-    """A person's answer where the policy or the run's loop asks for one; None where neither does."""
+async def _approved(
+    core: RunCore, tool: ToolPort, ask: ToolAsk, key: str, *, is_held: bool
+) -> Approval | None:
+    """Return a person's answer where the policy, the run's loop or a fork asks for one; None elsewhere."""
     threshold = core.approve_risk
-    if threshold is None or RISKS[tool.risk] < RISKS[threshold]:
+    if not is_held and (threshold is None or RISKS[tool.risk] < RISKS[threshold]):
         return None
     what = "call" if ask.undo is None else "undo"
-    return await approve(
-        core, f"{what} {tool.name}", {"tool": tool.name, "arguments": ask.arguments},
-        key=f"{key}/approval", exact=True,
-    )  # fmt: skip
+    details = {"tool": tool.name, "arguments": ask.arguments}
+    if is_held:  # the fork's name makes it a question that no answer to the origin settles
+        details |= {"fork": core.run_id, "why": "no equal call of the origin is left"}
+    return await approve(core, f"{what} {tool.name}", details, key=f"{key}/approval", exact=True)
 
 
 # What is found on resume

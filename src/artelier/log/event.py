@@ -98,6 +98,11 @@ def registered() -> dict[tuple[str, int], type[EventData]]:
     return dict(_registry)
 
 
+def is_known(kind: str, version: int) -> bool:
+    """Return True for a kind and version that this code registers, or can read as a newer version."""
+    return (kind, version) in _registry or (kind, version) in _upcasters
+
+
 def encode_data(data: EventData) -> bytes:
     """Canonical JSON of event data: sorted keys, UTF-8, defaults left out."""
     return _encode(data)

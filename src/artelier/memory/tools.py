@@ -40,7 +40,7 @@ def memory_tools(
 
 
 def _core_tools(memory: LogMemory) -> list[ToolPort]:
-    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True)
+    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def core_memory_append(
         content: str, ctx: ToolContext, block: str | None = None
     ) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _core_tools(memory: LogMemory) -> list[ToolPort]:
                 await mine.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id)
             )
 
-    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True)
+    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def core_memory_replace(
         ctx: ToolContext,
         old: str | None = None,
@@ -76,7 +76,7 @@ def _core_tools(memory: LogMemory) -> list[ToolPort]:
 
 
 def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[ToolPort]:
-    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True)
+    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def remember(
         text: str, ctx: ToolContext, tags: list[str] | None = None, importance: float = 0.5
     ) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
             for hit in found
         ]  # fmt: skip
 
-    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True)
+    @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def forget(id: str, ctx: ToolContext) -> dict[str, Any]:
         """Take an entry out of long-term memory by its id, as recall shows it."""
         with readable():

@@ -46,7 +46,7 @@ def delegate_tool(desk: Any, job: TaskJob) -> Tool[..., Any]:
     # It may be entered again: the child's own log says what is done already.
     return Tool(
         delegate, name=DELEGATE, description=template("delegate-1"), side_effect=True,
-        idempotent=True, risk="low", trust="untrusted",
+        idempotent=True, risk="low", trust="untrusted", acts_in_store=True,
     )  # fmt: skip
 
 

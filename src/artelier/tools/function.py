@@ -60,6 +60,7 @@ class Tool(Generic[P, R]):
         compensate: Hook | None = None,
         names: Mapping[str, Any] | None = None,
         reads_store: bool = False,
+        acts_in_store: bool = False,
     ) -> None:
         # First, because it also copies whatever attributes the function carries.
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
@@ -80,6 +81,8 @@ class Tool(Generic[P, R]):
         self.trust: str = _check_choice(self.name, "trust", trust, get_args(Trust))
         self.reads_store: bool = reads_store
         """Whether its results are what this store holds; placeholders in them are no look-alikes."""
+        self.acts_in_store: bool = acts_in_store
+        """Whether its effects are events of this store (memory, child runs): a fork has its own."""
         self.function: Callable[P, R] = function
         self._probe = probe
         self._compensate = compensate
@@ -173,6 +176,7 @@ def tool(
     probe: Hook | None = None,
     compensate: Hook | None = None,
     reads_store: bool = False,
+    acts_in_store: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 

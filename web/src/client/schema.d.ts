@@ -4336,13 +4336,20 @@ export interface components {
             at?: number | null;
             /**
              * Changes
-             * @description Such as model or steering.
+             * @description Such as model or steering, or the ref of the origin to replace by another.
              */
             changes?: {
                 [key: string]: unknown;
             } | null;
             /** New Id */
             new_id?: string | null;
+            /**
+             * Effects
+             * @description Calls with a side effect: an equal recorded one is returned and any other waits for a person; each is an error; or each is made.
+             * @default recorded
+             * @enum {string}
+             */
+            effects: "recorded" | "stub" | "live";
         };
         /**
          * Held
@@ -6286,6 +6293,11 @@ export interface components {
              * @description Why it failed, in words.
              */
             message?: unknown;
+            /**
+             * Effects
+             * @description Of a fork: what it and the runs below it do outside.
+             */
+            effects?: ("recorded" | "stub" | "live") | null;
             /**
              * Root
              * @description The run at the top of its tree: the one to resume.

@@ -15,7 +15,7 @@ export function mayFork({ ui }: Pick<CommandState, "ui">): Enabled {
 /** Makes a new run that shares history up to `at` (its end left out if null), and shows it, now. */
 export async function forkRun(
   runId: string,
-  fields: Partial<Pick<Shape<"Forking">, "at" | "changes" | "new_id">> = {},
+  fields: Partial<Pick<Shape<"Forking">, "at" | "changes" | "new_id" | "effects">> = {},
 ): Promise<string> {
   const made = await api.post<Shape<"Forked">>(`${path("runs", runId)}/fork`, fields);
   setUi({ travel: null });

@@ -100,6 +100,7 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
             ),
             ("asks", "\n".join(line for one in run["approvals"] for line in question_lines(one))),
             ("forked from", run["origin"] and f"{run['origin']} at {run['origin_seq']}"),
+            ("effects", run["effects"]),
             ("started", plain.moment(run["started_us"]) + took),
             ("model calls", run["steps"]),
             ("tokens", f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"),

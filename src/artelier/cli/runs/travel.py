@@ -40,10 +40,20 @@ async def fork(
             "--run-id", metavar="ID", help="Name of the new run: else RUN.fork-1 and so on."
         ),
     ] = None,
+    effects: Annotated[
+        str,
+        typer.Option(
+            "--effects",
+            metavar="MODE",
+            help="Calls with a side effect: recorded (an equal recorded call is returned, any other asks"
+            " you), stub (each is an error), or live (each is made).",
+        ),
+    ] = "recorded",
 ) -> None:
     """Branch a new run off an earlier event of a run.
 
-    They share what came before by reference; the fork pays only for what it does itself.
+    They share what came before by reference; the fork pays only for what it does itself. What the run did
+    outside is not done again: see --effects, which holds for all runs below the fork too.
     """
     from artelier.cli.advice import next_steps
 
@@ -52,7 +62,9 @@ async def fork(
         differs["model"] = model
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
-        name = await runs.fork(run, at=at, with_=differs or None, new_id=new_id, by=call.person)
+        name = await runs.fork(
+            run, at=at, with_=differs or None, new_id=new_id, effects=effects, by=call.person
+        )
         shown = await runs.show(name)
         advice = await next_steps(call, kernel, shown)
     if call.as_json:

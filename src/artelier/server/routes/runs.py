@@ -212,7 +212,9 @@ async def signal(desk: Desk, by: Actor, run_id: str, asked: wire.Signalling) -> 
 @router.post("/{run_id}/fork", status_code=201)
 async def fork(desk: Desk, by: Actor, run_id: str, asked: wire.Forking) -> wire.Forked:
     """Branch a new run off an earlier event; a worker drives it."""
-    made = await desk.fork(run_id, at=asked.at, with_=asked.changes, new_id=asked.new_id, by=by)
+    made = await desk.fork(
+        run_id, at=asked.at, with_=asked.changes, new_id=asked.new_id, effects=asked.effects, by=by
+    )
     return wire.Forked(run_id=made)
 
 

@@ -57,6 +57,9 @@ class RunShown(Run):
     goal: Any = None
     result: Any = None
     message: Any = Field(default=None, description="Why it failed, in words.")
+    effects: Literal["recorded", "stub", "live"] | None = Field(
+        default=None, description="Of a fork: what it and the runs below it do outside."
+    )
     root: str = Field(description="The run at the top of its tree: the one to resume.")
     approvals: list[Approval]
     waits_for: list[Approval] = Field(description="Open questions of its descendants.")
@@ -303,8 +306,16 @@ class Capping(Asked):
 
 class Forking(Asked):
     at: int | None = Field(default=None, ge=1, le=2**53, description="A seq of the run's stream.")
-    changes: dict[str, Any] | None = Field(default=None, description="Such as model or steering.")
+    changes: dict[str, Any] | None = Field(
+        default=None,
+        description="Such as model or steering, or the ref of the origin to replace by another.",
+    )
     new_id: str | None = Field(default=None, max_length=512)
+    effects: Literal["recorded", "stub", "live"] = Field(
+        default="recorded",
+        description="Calls with a side effect: an equal recorded one is returned and any other waits for a"
+        " person; each is an error; or each is made.",
+    )
 
 
 class Signalling(Asked):

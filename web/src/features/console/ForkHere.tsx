@@ -39,7 +39,8 @@ export function ForkHere() {
       {chosen !== undefined && (
         <p className="min-w-60 flex-1 text-12 text-ink-2">
           A new run shares that history up to event <span className="num">{chosen.seq}</span> (
-          {chosen.step || chosen.kind}) and goes its own way from there. Nothing of the past changes.
+          {chosen.step || chosen.kind}) and goes its own way from there. Nothing of the past changes, and what
+          was done outside is not done again: it asks before any new side effect.
         </p>
       )}
     </div>

@@ -11,7 +11,16 @@ import { ActionButton } from "@/shell/ActionButton";
 import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
+import { Select } from "@/ui/Select";
 import { TextField } from "@/ui/TextField";
+
+const EFFECTS = [
+  { value: "recorded", label: "Return what was recorded, ask me before any other" },
+  { value: "stub", label: "Refuse each call with an error" },
+  { value: "live", label: "Make each call: it acts outside" },
+] as const;
+
+type Effects = (typeof EFFECTS)[number]["value"];
 
 /** A new run that shares the history of this one up to an event. */
 export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClose: () => void }) {
@@ -23,6 +32,7 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
   const [at, setAt] = useState(String(newest));
   const [model, setModel] = useState("");
   const [name, setName] = useState("");
+  const [effects, setEffects] = useState<Effects>("recorded");
   const may = useMayAct();
   const seq = Number(at);
   const isSeq = Number.isSafeInteger(seq) && seq >= 1 && seq <= newest;
@@ -30,6 +40,7 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
     mutationFn: () =>
       forkRun(run.id, {
         at: seq,
+        effects,
         ...(model.trim() !== "" && { changes: { model: model.trim() } }),
         ...(name.trim() !== "" && { new_id: name.trim() }),
       }),
@@ -74,6 +85,7 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
           value={model}
           onChange={(event) => setModel(event.target.value)}
         />
+        <Select label="Calls with a side effect" value={effects} options={EFFECTS} onChange={setEffects} />
         <TextField
           label="Id of the new run (optional)"
           value={name}

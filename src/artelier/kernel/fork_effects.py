@@ -1,0 +1,224 @@
+"""What a fork, and every run below it, may do outside: act, return what was recorded, or refuse.
+
+Under `recorded`, a side-effecting call that equals one of the origin's returns that call's outcome, and each
+recorded call is used once. Used calls are named in the fork's own events, so that none is used again after a
+crash. See docs/decisions/0029-forks.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from artelier.errors import InvalidRequest, ToolFailed
+from artelier.kernel import events as ev
+from artelier.kernel.ancestry import OPEN_END, Place, lineage
+from artelier.kernel.core import RunCore, run_row
+from artelier.kernel.manifest import encoded
+from artelier.kernel.services import Services
+from artelier.log import BlobRef
+from artelier.log.event import decode_data
+from artelier.ports.tool import ToolPort
+
+RECORD = "record"
+"""As `settled_by`: the outcome is that of a recorded call, and nothing was dispatched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """A completed tool call of an origin, as a fork may return it."""
+
+    run_id: str
+    key: str
+    """The step that was dispatched; not that of a fork which returned it."""
+    step: str
+    """The step of the origin itself, empty for one of a run below it."""
+    name: str
+    asked: tuple[BlobRef, ...]
+    """Canonical arguments: those that were asked for, and those that the tool was given."""
+    result: BlobRef | None
+    is_error: bool
+    artifact: str = ""
+    preview: bool = False
+
+
+def check_effects(effects: object) -> ev.Effects:
+    """Return a valid mode. Errors: `InvalidRequest`."""
+    if effects not in ev.EFFECTS:
+        raise InvalidRequest(
+            "what a fork may do outside", expected=f"one of: {', '.join(ev.EFFECTS)}",
+            got=repr(effects)[:80],
+        )  # fmt: skip
+    return effects
+
+
+def acts_outside(tool: ToolPort) -> bool:
+    """Return True if a call changes something beyond this store.
+
+    What memory tools and delegation do are events here: a run below a fork is held to the fork's mode.
+    """
+    return tool.side_effect and not getattr(tool, "acts_in_store", False)
+
+
+def stubbed(name: str) -> ToolFailed:
+    """Return what a model reads instead of a result under `stub`."""
+    return ToolFailed(
+        f"{name!r} was not called: this run is a fork that does nothing outside",
+        expected="a way to go on without it",
+    )
+
+
+class ForkEffects:
+    """The mode of one fork, and the recorded calls that its subtree may still return."""
+
+    def __init__(self, services: Services, tenant: str, run_id: str, mode: ev.Effects) -> None:
+        self._services = services
+        self._tenant = tenant
+        self._run_id = run_id
+        self.mode: ev.Effects = mode
+        self.lock = asyncio.Lock()
+        """Held from the search for a recorded call until its use is durable."""
+        self._left: list[RecordedCall] | None = None
+
+    async def find(
+        self, core: RunCore, name: str, arguments: Any, *, step: str = ""
+    ) -> RecordedCall | None:
+        """Return the oldest equal call that is left; with `step`, only that of a step that the run shares.
+
+        Cost: O(recorded tool calls) for the first search, then O(those that are left).
+        """
+        if self.mode != "recorded":
+            return None
+        if self._left is None:
+            self._left = await _left(self._services, self._tenant, self._run_id)
+        ref, content = core.ref_of(arguments), encoded(arguments)
+        for call in self._left:
+            if call.name != name or (step and call.step != step):
+                continue
+            # Runs under different data keys have different references to the same content.
+            if ref in call.asked or content in [await core.load(one) for one in call.asked]:
+                return call
+        return None
+
+    def use(self, call: RecordedCall) -> None:
+        """Take a call out, once its use is durable."""
+        assert self._left is not None
+        self._left.remove(call)
+
+
+async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffects | None:
+    """Return the mode that holds for a run: that of the nearest fork at or above it; None if it acts."""
+    name: str | None = run_id
+    while name is not None:
+        row = await run_row(services, tenant, name)
+        if row["origin"] is not None:
+            mode = await mode_of(services, tenant, name)
+            if mode == "live":
+                return None
+            found = services.fork_effects.get((tenant, name))
+            if found is None:
+                found = ForkEffects(services, tenant, name, mode)
+                services.fork_effects[tenant, name] = found
+            return found
+        name = row["parent"]
+    return None
+
+
+async def mode_of(services: Services, tenant: str, run_id: str) -> ev.Effects:
+    """Return the mode of a fork; `live` for any other run."""
+    stream = (await lineage(services, tenant, run_id))[0].stream
+    began = (await services.store.read(stream, limit=1))[0].decode()
+    return began.effects if isinstance(began, ev.RunForked) else "live"
+
+
+# The record
+
+
+async def _left(services: Services, tenant: str, run_id: str) -> list[RecordedCall]:
+    """Return the calls behind the branch that are not used yet, the nearest origin's first, oldest first.
+
+    Calls that an origin itself might still return belong to them, if it is a fork that does not act.
+    """
+    places = await lineage(services, tenant, run_id)
+    before = (await services.store.read(places[0].stream, limit=1))[0].position
+    used: set[tuple[str, str]] = set()
+    found: dict[tuple[str, str], RecordedCall] = {}
+    is_record = True
+    for place in places:
+        for one in await _calls(services, tenant, place):
+            id_ = (one.call.run_id, one.call.key)
+            if one.is_shared and one.is_returned:
+                used.add(id_)
+            elif not one.is_shared and is_record and one.position < before:
+                found.setdefault(id_, one.call)
+        if place is not places[0]:
+            is_record = is_record and await mode_of(services, tenant, place.run_id) != "live"
+    return [call for id_, call in found.items() if id_ not in used]
+
+
+class _Found(NamedTuple):
+    position: int
+    """Of the outcome, in the log."""
+    is_shared: bool
+    """Whether it is before the branch, or the fork's own."""
+    is_returned: bool
+    """Whether nothing was dispatched: a fork returned a recorded call."""
+    call: RecordedCall
+
+
+async def _calls(services: Services, tenant: str, place: Place) -> list[_Found]:
+    """Return the completed tool calls of a run of the lineage, and of all runs below it."""
+    rows = await services.store.query(_CALLS, (place.stream_id, tenant))
+    shared: dict[str, bool] = {}
+    found: list[_Found] = []
+    for run, step, seq, position, kind, version, data, end_kind, end_version, end_data in rows:
+        request = decode_data(kind, version, data.encode())
+        if not isinstance(request, ev.ToolRequested) or request.undoes:
+            continue
+        end = decode_data(end_kind, end_version, end_data.encode())
+        asked = (request.arguments, *([] if request.asked is None else [request.asked]))
+        first = end.recorded if isinstance(end, ev.ToolCompleted) else None
+        call = RecordedCall(
+            run_id=run if first is None else first.run,
+            key=request.key if first is None else first.key,
+            step=request.key if step is None else "", name=request.name, asked=asked,
+            result=getattr(end, "result", None), is_error=_is_error(end),
+            artifact=getattr(end, "artifact", ""), preview=getattr(end, "preview", False),
+        )  # fmt: skip
+        if step is not None and step not in shared:
+            shared[step] = await _is_shared(services, place, step)
+        is_shared = seq <= place.upto if step is None else shared[step]
+        found.append(_Found(position, is_shared, first is not None, call))
+    return found
+
+
+def _is_error(end: object) -> bool:
+    if isinstance(end, ev.ToolReconciled):
+        return end.answer == "failed"
+    return isinstance(end, ev.ToolCompleted) and end.is_error
+
+
+async def _is_shared(services: Services, place: Place, step: str) -> bool:
+    """Return True if a fork shares the outcome of the step that led to a child: it starts no other one."""
+    if place.upto == OPEN_END:
+        return True
+    rows = await services.store.query(
+        "SELECT 1 FROM steps WHERE run = ? AND key = ? AND status = 'completed' AND completed <= ?",
+        (place.stream_id, step, place.upto),
+    )
+    return bool(rows)
+
+
+_CALLS = (
+    "WITH RECURSIVE tree(id, run, step) AS (SELECT id, run, NULL FROM runs WHERE id = ?1"
+    " UNION ALL SELECT r.id, r.run, coalesce(t.step, r.parent_step, '') FROM tree t"
+    " JOIN runs r ON r.tenant = ?2 AND r.parent = t.run)"
+    " SELECT t.run, t.step, s.completed, c.position, q.kind, q.version, q.data, c.kind, c.version,"
+    " c.data FROM tree t JOIN steps s ON s.run = t.id"
+    " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
+    " JOIN events c ON c.stream = s.run AND c.seq = s.completed"
+    " WHERE s.kind = 'tool' AND s.status = 'completed' AND q.kind = 'tool.requested'"
+    " AND c.kind IN ('tool.completed', 'tool.reconciled') ORDER BY q.position"
+)
+"""Tool steps with an outcome, of a run and of all runs below it, with the step of that run that led there."""
