@@ -55,3 +55,10 @@ async def events(world: World, *kinds: str) -> list[tuple[str, str, dict[str, An
 
 async def balance(world: World, principal: str) -> int:
     return await world.as_principal(principal).ledger.balance("scrip")
+
+
+async def known(world: World, *principals: str) -> None:
+    """Make principals known in a world that are no agents of it: each owns a document."""
+    for name in principals:
+        space = world.as_principal(name).artifacts
+        await space.write(f"{name}_card", kind="document", content=name)

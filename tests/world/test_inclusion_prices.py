@@ -28,7 +28,7 @@ from tests.world.asked import (
     requests,
     write,
 )
-from tests.world.places import add, balance, events, world_at
+from tests.world.places import add, balance, events, known, world_at
 from tests.world.speaking import NOOP, Speaking
 
 RULE = {"policy": "rule"}
@@ -253,6 +253,7 @@ def test_a_tick_that_broke_off_asks_nobody_again_and_charges_nobody_twice(
         w = await World.new(kernel, "w", config, policies=rules)
         await write(w, "alice", "alice_lessons", "Buy low.", prices=LESSONS)
         await add(w, bob={"subscribed_artifacts": ["alice_lessons"]}, carl=RULE)
+        await known(w, "cyd")
         with pytest.raises(PolicyFailed):
             await w.tick()
         assert len(speaking.model.requests) == 1

@@ -13,7 +13,7 @@ from artelier import Kernel
 from artelier.agents.minds import MindState, facts_of, next_state, read_workflow
 from artelier.world import World
 from tests.world.flows import auto, flow, moves, when, words, worker
-from tests.world.places import events, world_at
+from tests.world.places import events, known, world_at
 from tests.world.speaking import NOOP, Speaking
 
 CONFIG = {"model": "m"}
@@ -33,6 +33,7 @@ def test_a_condition_is_decided_on_what_the_action_has_just_done(tmp_path: Path)
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
+            await known(w, "bob")
             await worker(w, *steps)
             seen: list[str | None] = []
             for _ in range(6):

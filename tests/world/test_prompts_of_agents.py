@@ -20,7 +20,7 @@ from artelier.world import World
 from artelier.world.genesis import settle
 from artelier.world.mind.wording import template
 from tests.world.asked import left_out, manifest, messages, render, requests, write
-from tests.world.places import add, balance, events, world_at
+from tests.world.places import add, balance, events, known, world_at
 from tests.world.speaking import NOOP, Speaking
 
 RULE = {"policy": "rule"}
@@ -570,6 +570,7 @@ def test_a_budget_that_is_used_up_ends_the_tick_and_loses_nothing(tmp_path: Path
         await kernel.for_tenant(Tenant("acme", budget_usd="0.01")).state()
         w = await World.new(kernel.for_tenant("acme"), "w", {"model": "m"})
         await add(w, **{name: {} for name in ("ana", "b", "c", "d", "e", "f", "g", "h")})
+        await known(w, "bob")
         with pytest.raises(RunSuspended) as told:
             await w.tick()
         assert told.value.status == "budget_exhausted"

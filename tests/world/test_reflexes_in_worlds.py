@@ -14,7 +14,7 @@ from artelier.ports.model import ModelRequest
 from artelier.testing import ScriptedModel
 from artelier.world import World
 from artelier.world.events import agent_stream
-from tests.world.places import add, balance, events, world_at
+from tests.world.places import add, balance, events, known, world_at
 from tests.world.speaking import Speaking
 
 REFLEX = {"reflex_artifact_id": "ana_reflex"}
@@ -42,6 +42,7 @@ def test_a_reflex_that_fires_asks_no_model_and_costs_nothing(tmp_path: Path) -> 
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
+            await known(w, "bob")
             await with_reflex(w, GIVE)
             await w.run(ticks=3)
 
@@ -151,6 +152,7 @@ def test_one_reflex_that_hangs_costs_the_others_nothing(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
+            await known(w, "bob")
             await with_reflex(w, "def reflex(context):\n    while True: pass")
             quick = {"reflex_artifact_id": "quick"}
             await w.as_principal("b0").artifacts.write(
@@ -172,6 +174,7 @@ def test_a_reflex_that_cannot_be_read_falls_through(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
+            await known(w, "bob")
             bob = w.as_principal("bob").artifacts
             await bob.write("bobs", kind="reflex", content=GIVE)
             await bob.write("gone", kind="reflex", content=GIVE, access="public")
@@ -199,6 +202,7 @@ def test_an_action_that_the_world_does_not_have_falls_through(tmp_path: Path) ->
     async def scenario() -> None:
         config = {**CONFIG, "actions": ["noop", "read"]}
         async with world_at(tmp_path, models=speaking.model, config=config) as w:
+            await known(w, "bob")
             await with_reflex(w, GIVE)
             await w.tick()
             [(_, _, data)] = await events(w, "reflex.fell_through")
@@ -228,6 +232,7 @@ def test_reading_the_reflex_of_somebody_else_costs_its_read_price(tmp_path: Path
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
+            await known(w, "bob", "cid")
             code = GIVE.replace('"bob"', '"cid"')
             prices = {"read": 40, "inclusion": 7}
             await with_reflex(w, code, owner="bob", access="public", prices=prices)
@@ -282,6 +287,7 @@ def test_what_a_reflex_cost_before_a_crash_is_not_paid_again(tmp_path: Path) -> 
         code = GIVE.replace('"bob"', '"cid"')
         await with_reflex(w, code, owner="dan", access="public", prices={"read": 5})
         await add(w, bob={})
+        await known(w, "cid")
         try:
             tick = asyncio.create_task(w.tick())
             await asked.wait()
@@ -326,6 +332,7 @@ def test_a_reflex_moves_the_workflow_on_and_asks_no_model_where_to(tmp_path: Pat
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
+            await known(w, "bob")
             ana = w.as_principal("ana").artifacts
             await ana.write("wf", kind="workflow", content=workflow)
             await ana.write("mem", kind="document", content={"facts": {"ready": True}})

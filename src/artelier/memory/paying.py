@@ -18,17 +18,22 @@ class DeskPayer:
     `name` is what these runs are called after. Under one name, a text is asked for and paid for once.
     """
 
-    def __init__(self, desk: Any, name: str, *, asks_again: bool = False) -> None:
-        """`asks_again`: what could not be paid is asked for under the same name when there is money."""
+    def __init__(self, desk: Any, name: str, *, asks_again: bool = False, scope: str = "") -> None:
+        """`asks_again`: what could not be paid is asked for under the same name when there is money.
+
+        `scope`: one whose cap holds for it too.
+        """
         self._desk = desk
         self._name = name
         self._asks_again = asks_again
+        self._scope = scope
 
     async def vectors(
         self, model: str, texts: Sequence[str], ask: Ask
     ) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
         from artelier.kernel.embedding import embedded
+        from artelier.kernel.scopes import count_also, counters_of
 
         # A keyed hash: ids stand in events for ever, and nobody is to find a text by guessing it.
         key = await self._desk.services.store.data_key(self._desk.id)
@@ -36,6 +41,9 @@ class DeskPayer:
         run_id = f"{self._name}/{mark}"
         try:
             async with self._desk.run(run_id, on_wait="suspend") as run:
+                if self._scope:
+                    services, tenant = self._desk.services, self._desk.id
+                    count_also(run.core, await counters_of(services, tenant, [self._scope]))
                 found = await embedded(run.core, "ask", model, texts, ask)
                 run.finish(len(texts))
                 return found

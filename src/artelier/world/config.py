@@ -13,6 +13,7 @@ from artelier.agents.minds import SubscriptionLimits
 from artelier.artifacts.bill import PRICE_MAX
 from artelier.artifacts.content import check_json
 from artelier.errors import InvalidArtifact, InvalidConfig, InvalidRequest
+from artelier.kernel.policy import check_models
 from artelier.world.mistakes import mistake
 
 RULES = 2
@@ -79,6 +80,9 @@ class WorldConfig(_Strict, frozen=True, kw_only=True):
     """Scrip of an agent that joins."""
     model: Name = "offline"
     """Of agents that name none."""
+    models: Annotated[list[Name], Meta(max_length=1_000)] | None = None
+    """Patterns of the models that agents may name beside the world's own, such as `openai:*`. None: those
+    that are asked already."""
     max_output_tokens: Annotated[int, Meta(ge=1, le=10**6)] = 1_000
     activation: Activation = "simultaneous"
     """`simultaneous`: all think about the end of the tick before. `random`: one after another, in a seeded
@@ -127,11 +131,20 @@ def read_config(given: object) -> WorldConfig:
     except (msgspec.ValidationError, InvalidArtifact, RecursionError) as error:
         raise mistake(error, WorldConfig, what="invalid settings of a world") from None
     _check_actions(config)
+    _check_models(config)
     _check_stages(config)
     _check_shocks(config)
     _check_cases(config.mint)
     _check_columns(config)
     return config
+
+
+def plain_config(config: WorldConfig) -> dict[str, Any]:
+    """Return settings as they are stored: a list of models that nobody gave is left out, as it always was."""
+    plain: dict[str, Any] = msgspec.to_builtins(config)
+    if config.models is None:
+        del plain["models"]
+    return plain
 
 
 def _check_actions(config: WorldConfig) -> None:
@@ -140,6 +153,16 @@ def _check_actions(config: WorldConfig) -> None:
             "invalid settings of a world: actions that are none",
             expected=", ".join(ACTIONS), got=", ".join(unknown)[:200], path=("actions",),
         )  # fmt: skip
+
+
+def _check_models(config: WorldConfig) -> None:
+    try:
+        check_models(config.models or [])
+    except InvalidRequest as error:
+        raise InvalidConfig(
+            f"invalid settings of a world: models: {error.message}", expected=error.expected,
+            got=error.got, path=("models",),
+        ) from None  # fmt: skip
 
 
 def _check_stages(config: WorldConfig) -> None:

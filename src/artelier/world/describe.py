@@ -21,7 +21,7 @@ from artelier.artifacts.content import decode_content
 from artelier.errors import CorruptStore, NotFound
 from artelier.world import events as ev
 from artelier.world.agent import AgentSpec, read_agent
-from artelier.world.config import WorldConfig
+from artelier.world.config import WorldConfig, plain_config
 from artelier.world.events import world_space
 from artelier.world.folding import act_of, history_of
 from artelier.world.stage import WorldStage
@@ -335,7 +335,7 @@ def _mint(facts: _Facts) -> str:
 
 
 def _settings(config: WorldConfig) -> list[tuple[object, ...]]:
-    told: dict[str, Any] = msgspec.to_builtins(config)
+    told: dict[str, Any] = plain_config(config)
     usual: dict[str, Any] = msgspec.to_builtins(WorldConfig())
     return [
         (

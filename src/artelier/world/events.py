@@ -130,6 +130,8 @@ class AgentJoined(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """The agent artifact of this id acts from the next tick on; the posting is its first scrip."""
 
     agent: str
+    model: str = ""
+    """The model that the world's file names for it."""
 
 
 @event("agent.left")

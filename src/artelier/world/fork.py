@@ -35,7 +35,7 @@ from artelier.log import (
     stored_blob,
     tenant_stream,
 )
-from artelier.world.config import WorldConfig, read_config
+from artelier.world.config import WorldConfig, plain_config, read_config
 from artelier.world.events import (
     WorldConfigured,
     WorldForked,
@@ -166,7 +166,7 @@ async def _changes(
     if config is not None:
         before = decode_stored(await stored_blob(store, tenant, copy.config), type=dict[str, Any])
         settings = _merged(before, config)
-        ref, blob = make_blob(tenant, key, canonical_json(msgspec.to_builtins(settings)))
+        ref, blob = make_blob(tenant, key, canonical_json(plain_config(settings)))
         found.drafts.append(Draft(WorldConfigured(config=ref), tick, by))
         found.blobs.append(blob)
     return found

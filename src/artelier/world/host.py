@@ -12,6 +12,7 @@ from artelier.errors import Flow
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
 from artelier.kernel.ancestry import is_imported
+from artelier.kernel.scopes import count_also, counters_of
 from artelier.log import StreamAppend
 from artelier.tokens import Window
 from artelier.world.agent import GOES_ON
@@ -47,6 +48,11 @@ def run_id_of(world: str, agent: str) -> str:
     """The run in which an agent of a world asks its models; its steps are named by ticks."""
     # No world has a slash in its id, so two worlds never share a run.
     return f"{world}/{agent}"
+
+
+def scope_of(world: str) -> str:
+    """Return the scope in which the runs of a world's agents count together, once it has a cap."""
+    return f"world:{world}"
 
 
 def continued(run_id: str) -> str:
@@ -128,7 +134,10 @@ class Runs:
                 replay="allow_prompt_drift", on_wait="suspend", is_detached=True,
                 agent=run_id_of(self._world, agent),
             )  # fmt: skip
-            held = self._open[agent] = (opened, await opened.__aenter__())
+            run = await opened.__aenter__()
+            held = self._open[agent] = (opened, run)
+            services, scope = self._host.services, scope_of(self._world)
+            count_also(run.core, await counters_of(services, self._host.id, [scope]))
         return held[1]
 
     async def _drop(self, agent: str, error: BaseException) -> None:

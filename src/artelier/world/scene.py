@@ -77,6 +77,8 @@ class Scene:
         self.decisions = Decisions(facts={"tick": tick})
         """What contracts have said in this tick; nobody asks them with these bounds: see `asks`."""
         self.changed = Changed(stage, self.working)
+        self.models: frozenset[str] = frozenset()
+        """Canonical names of the models that agents ask as the tick begins."""
         self._paid: dict[tuple[str, str], int] = {}
         self._taken: set[tuple[str, str]] = set()
         self.stored: dict[str, int] = {}

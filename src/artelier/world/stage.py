@@ -131,6 +131,14 @@ class WorldStage(StoreStage):
             known = self._sorted[principal] = tuple(sorted((self._owned or {}).get(principal, ())))
         return known
 
+    async def has_acted(self, principal: str) -> bool:
+        """Return whether a principal is an agent of this world, or was one."""
+        rows = await self.store.query(
+            "SELECT 1 FROM world_agents WHERE tenant = ? AND space = ? AND agent = ?",
+            (self.tenant, self.space, principal),
+        )
+        return bool(rows)
+
     def stored_bytes(self, principal: str) -> int:
         """Bytes of the newest versions of what a principal owns, and of what its programs own.
 

@@ -18,19 +18,22 @@ from artelier.artifacts.bill import PRICE_MAX
 from artelier.artifacts.content import canonical_json
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_space
+from artelier.kernel.scopes import set_cap, used_of
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.memory.paying import DeskPayer
-from artelier.money import SCRIP
+from artelier.money import SCRIP, parse_usd
 from artelier.operations.saving import register_profiles
 from artelier.ports.embedder import paid_by
+from artelier.tokens.names import canonical_name
 from artelier.world import events as ev
 from artelier.world.agent import AgentRow, check_agent_id, is_agents_own
-from artelier.world.config import WorldConfig, read_config
+from artelier.world.config import WorldConfig, plain_config, read_config
 from artelier.world.diff import Side, diff_worlds
 from artelier.world.fork import fork_world
 from artelier.world.hashing import hash_world
-from artelier.world.host import Runs, host_of
+from artelier.world.host import Runs, host_of, scope_of
+from artelier.world.models import WorldPayer, check_askable
 from artelier.world.policies import Policies, Policy
 from artelier.world.scene import Scene
 from artelier.world.services import search_memory, shipped_services
@@ -95,7 +98,7 @@ class World:
         world = cls(kernel, id, policies=policies)
         settings = read_config(config).begun()
         state = await world.host.state()
-        content = canonical_json(msgspec.to_builtins(settings))
+        content = canonical_json(plain_config(settings))
         ref, blob = make_blob(world.host.id, state.key, content)
         made = ev.WorldMade(seed=settings.seed, config=ref)
         try:
@@ -221,7 +224,7 @@ class World:
             read_config(config), seed=row["seed"], rules=before.rules
         )
         key = await self._stage_now().key()
-        ref, blob = make_blob(self.host.id, key, canonical_json(msgspec.to_builtins(settings)))
+        ref, blob = make_blob(self.host.id, key, canonical_json(plain_config(settings)))
         await self._append([(ev.WorldConfigured(config=ref), by)], [blob])
 
     async def inject(self, text: str, *, to: Sequence[str] = (), by: str = OPERATOR) -> None:
@@ -238,8 +241,9 @@ class World:
     async def tick(self) -> Passed:
         """Pass one tick.
 
-        Errors: `Conflict` if the world is paused, or was changed meanwhile; `RunSuspended` when the
-        tenant's budget is used up: nothing of the tick is recorded but what models have answered.
+        Errors: `Conflict` if the world is paused, or was changed meanwhile; `UnknownModel`, `MissingKey` and
+        `NotGranted` for a model that the host has named and cannot ask: nothing was done; `RunSuspended` when
+        a budget is used up: nothing of the tick is recorded but what models have answered.
         """
         async with self._at_work:
             return await self._tick()
@@ -247,7 +251,14 @@ class World:
     async def _tick(self) -> Passed:
         scene = await self._scene()
         cast = self._cast_now()
-        payer = DeskPayer(self.host, f"embedding:{self.id}/t{scene.tick}", asks_again=True)
+        await check_askable(scene, cast.specs, self.host)
+        desk = DeskPayer(
+            self.host,
+            f"embedding:{self.id}/t{scene.tick}",
+            asks_again=True,
+            scope=scope_of(self.id),
+        )
+        payer = WorldPayer(scene.config, desk)
         try:
             with paid_by(payer):
                 passed, head = await pass_tick(
@@ -266,6 +277,33 @@ class World:
         if ticks < 0:
             raise InvalidRequest("ticks", expected="a number from 0", got=ticks)
         return [await self.tick() for _ in range(ticks)]
+
+    async def use_model(self, model: str, *, by: str = OPERATOR) -> None:
+        """Let agents that name no model ask this one, from the next tick on.
+
+        Errors: `UnknownModel`, `MissingKey` for one that cannot be asked here: nothing is changed.
+        """
+        name, _ = self.host.services.model(model)
+        settings = await self.config()
+        if name != canonical_name(settings.model):
+            await self.configure(msgspec.structs.replace(settings, model=name), by=by)
+
+    async def cap_spending(self, usd: str | None, *, by: str = OPERATOR) -> None:
+        """Let the models of this world cost at most so many dollars from now on; None lifts the cap.
+
+        It holds for the calls of all agents together, at their reservation: `tick` then raises
+        `RunSuspended`. Errors: `InvalidRequest` for what is no amount.
+        """
+        services, scope = self.host.services, scope_of(self.id)
+        amount = None if usd is None else parse_usd(usd)
+        await self.row()
+        state = await self.host.state()
+        counted = (await used_of(services, state.id, scope))["usd"]
+        if amount is None and counted["cap"] is None:
+            return
+        cap = None if amount is None else counted["used"] + counted["reserved"] + amount
+        await set_cap(services, state.id, scope, unit="usd", cap=cap, by=by)
+        await self.close()  # opened anew, the runs of the agents count in the scope
 
     # Time travel
 

@@ -14,7 +14,8 @@ from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.faults import report
 from artelier.cli.world.app import Name, app
-from artelier.cli.world.passing import PolicyFile, policies_of, world_of
+from artelier.cli.world.making import with_model
+from artelier.cli.world.passing import PolicyFile, WorldModel, policies_of, world_of
 from artelier.errors import InvalidRequest, LimitReached, NotFound, StoreUnavailable
 from artelier.money import format_usd, parse_usd
 
@@ -58,6 +59,7 @@ async def sweep(
         ),
     ] = None,
     policies: PolicyFile = None,
+    model: WorldModel = None,
 ) -> int:
     """Run a world with all combinations of parameters and seeds.
 
@@ -76,18 +78,12 @@ async def sweep(
     cap = None if max_usd is None else parse_usd(max_usd)
     policies_of(policies)  # what cannot be read is said before anything begins
     planned = plan(
-        read_world_file(file), read_params(params or []), seeds=seeds, ticks=ticks,
+        with_model(call, read_world_file(file), model), read_params(params or []), seeds=seeds, ticks=ticks,
         rules=b"" if policies is None else policies.read_bytes(),
     )  # fmt: skip
     _make(folder)
-    words = [
-        "world",
-        "sweep",
-        str(file),
-        "--out",
-        str(out),
-        *_again(params, seeds, ticks, policies, max_usd),
-    ]
+    words = ["world", "sweep", str(file), "--out", str(out)]
+    words += _again(params, seeds, ticks, policies, max_usd, model)
     call.resumable = call.command_line(*words)
     with call.screen.counting(f"runs of {file.name}", total=len(planned)) as told:
         sweeping = Sweeping(
@@ -136,8 +132,9 @@ def _make(folder: Path) -> None:
 
 
 def _again(
-    params: list[str] | None, seeds: int, ticks: int, policies: Path | None, max_usd: str | None
-) -> Iterator[str]:
+    params: list[str] | None, seeds: int, ticks: int, policies: Path | None, max_usd: str | None,
+    model: str | None,
+) -> Iterator[str]:  # fmt: skip
     for one in params or []:
         yield from ("--param", one)
     yield from ("--seeds", str(seeds), "--ticks", str(ticks))
@@ -145,6 +142,8 @@ def _again(
         yield from ("--policies", str(policies))
     if max_usd is not None:
         yield from ("--max-usd", max_usd)
+    if model is not None:
+        yield from ("--model", model)
 
 
 def _tell(call: Call, sweeping: Sweeping, *, out: Path, runs: int, cap: int | None) -> int:

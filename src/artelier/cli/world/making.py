@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.cli.command import command
+from artelier.cli.completing import model_names
 from artelier.cli.world.app import Name, app
 from artelier.errors import InvalidRequest
 
@@ -31,13 +33,23 @@ async def new(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Instead of the file's seed.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Of agents that name none: else the file's, ARTELIER_MODEL, settings, offline.",
+            autocompletion=model_names,
+        ),
+    ] = None,
     empty: Annotated[
         bool, typer.Option("--empty", help="No agents: only services, libraries and handbook.")
     ] = False,
 ) -> None:
     """Make a world from a file, or a shipped example.
 
-    Without a file, NAME or --example must be a shipped one, such as `market`.
+    Without a file, NAME or --example must be a shipped one, such as `market`. The model is recorded with the
+    world and holds for it, until `world run --model` names another.
     """
     from artelier.world.genesis import found, read_world_file, shipped, shipped_names
 
@@ -54,6 +66,7 @@ async def new(
             f"there is no shipped world {example or name}", expected=", ".join(shipped_names()),
             hint="Describe your own in a file: artelier world new NAME --file world.toml",
         )  # fmt: skip
+    spec = with_model(call, spec, model)
     async with call.kernel(create=True) as kernel:
         world = await found(kernel.for_tenant(call.tenant), name, spec, seed=seed, by=call.person)
         count = len(await world.agents())
@@ -65,6 +78,13 @@ async def new(
     call.screen.note(
         f"pass its ticks with: {call.command_line('world', 'run', name, '--ticks', '10')}"
     )
+
+
+def with_model(call: Call, spec: Mapping[str, Any], model: str | None) -> dict[str, Any]:
+    """Return a world with the model of its settings: as said here, else its own, else that of this call."""
+    settings = dict(spec.get("world", {}))
+    settings["model"] = model or settings.get("model") or call.settings.model
+    return {**spec, "world": settings}
 
 
 @command(app, name="list", example="artelier world list")

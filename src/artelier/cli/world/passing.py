@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +15,9 @@ import typer
 from artelier.cli import exits, plain
 from artelier.cli.call import Call
 from artelier.cli.command import command
+from artelier.cli.completing import model_names
 from artelier.cli.world.app import Name, app
-from artelier.errors import InvalidConfig, InvalidRequest, RunSuspended
+from artelier.errors import InvalidConfig, InvalidRequest, LimitReached, RunSuspended
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -26,6 +28,18 @@ PolicyFile = Annotated[
     typer.Option(
         "--policies", metavar="FILE.py", help="Python file with POLICIES: name to rule agent."
     ),
+]
+
+WorldModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="NAME", help="Of agents that name none, from now on.",
+        autocompletion=model_names,
+    ),
+]  # fmt: skip
+MostUsd = Annotated[
+    str | None,
+    typer.Option("--max-usd", metavar="AMOUNT", help="Most that models may cost in this call."),
 ]
 
 
@@ -68,21 +82,30 @@ async def run(
     name: Name,
     ticks: Annotated[int, typer.Option("--ticks", metavar="N", help="How many to pass.")] = 1,
     policies: PolicyFile = None,
+    model: WorldModel = None,
+    max_usd: MostUsd = None,
 ) -> int:
     """Pass ticks of a world.
 
     Each tick is recorded whole or not at all: after Ctrl-C or a crash, run goes on where it stopped, and no
-    model is asked twice.
+    model is asked twice. A model that cannot be asked stops the world before the tick.
     """
     if ticks < 0:
         raise InvalidRequest("--ticks", expected="a number from 0", got=ticks)
     async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
         await _warn(call, world)
-        return await _pass(call, world, ticks, policies)
+        async with _chosen(call, world, model, max_usd):
+            return await _pass(call, world, ticks, policies, max_usd)
 
 
 @command(app, name="step", example="artelier world step market")
-async def step(call: Call, name: Name, policies: PolicyFile = None) -> int:
+async def step(
+    call: Call,
+    name: Name,
+    policies: PolicyFile = None,
+    model: WorldModel = None,
+    max_usd: MostUsd = None,
+) -> int:
     """Pass one tick and print what happened in it."""
     from artelier.cli.world.seeing import show_events
     from artelier.world.listing import log
@@ -90,9 +113,10 @@ async def step(call: Call, name: Name, policies: PolicyFile = None) -> int:
     async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
         await _warn(call, world)
         try:
-            passed = await world.tick()
+            async with _chosen(call, world, model, max_usd):
+                passed = await world.tick()
         except RunSuspended as stopped:
-            return _held(call, stopped)
+            return _held(call, stopped, world, max_usd)
         found = await log(world, tick=passed.tick, limit=10_000)
     if call.as_json:
         call.screen.json({"tick": passed.tick, "acted": passed.acted,
@@ -112,8 +136,32 @@ async def _warn(call: Call, world: World) -> None:
         call.screen.note(f"no such rule agent: {names}; give --policies FILE.py", "yellow")
 
 
-def _held(call: Call, stopped: RunSuspended) -> int:
-    """An agent's run waits for somebody: the tick was not passed."""
+@contextlib.asynccontextmanager
+async def _chosen(
+    call: Call, world: World, model: str | None, max_usd: str | None
+) -> AsyncGenerator[None]:
+    """Apply `--model` for good, and `--max-usd` as long as this call lasts."""
+    call.dollars(max_usd)
+    if model is not None:
+        await world.use_model(model, by=call.person)
+    await world.cap_spending(max_usd, by=call.person)  # also lifts that of a call that was killed
+    try:
+        yield
+    finally:
+        await world.cap_spending(None, by=call.person)
+
+
+def _held(call: Call, stopped: RunSuspended, world: World, max_usd: str | None) -> int:
+    """Say that an agent's run waits for somebody: the tick was not passed."""
+    from artelier.world.host import scope_of
+
+    if stopped.status == "budget_exhausted" and scope_of(world.id) in (stopped.reason or ""):
+        again = call.command_line("world", "run", world.id, "--max-usd", "AMOUNT")
+        raise LimitReached(
+            f"the models of world {world.id} may cost no more: the tick was not passed",
+            expected=f"at most {max_usd} USD", got="a call that could cost more than what is left",
+            hint=f"What was answered is kept. Go on with: {again}",
+        )  # fmt: skip
     reason = f": {stopped.reason}" if stopped.reason else ""
     if call.as_json:
         call.screen.json({"world": None, "held": stopped.run_id, "status": stopped.status,
@@ -126,18 +174,21 @@ def _held(call: Call, stopped: RunSuspended) -> int:
     return exits.of_status(stopped.status)
 
 
-async def _pass(call: Call, world: World, ticks: int, policies: Path | None) -> int:
+async def _pass(
+    call: Call, world: World, ticks: int, policies: Path | None, max_usd: str | None
+) -> int:
     total = acted = rejected = 0
     passed: Passed | None = None
     with call.screen.counting(f"ticks of {world.id}", total=max(ticks, 1)) as tell:
         for _ in range(ticks):
             left = ["world", "run", world.id, "--ticks", str(ticks - total)]
             rules = ["--policies", str(policies)] if policies is not None else []
-            call.resumable = call.command_line(*left, *rules)
+            cap = ["--max-usd", max_usd] if max_usd is not None else []
+            call.resumable = call.command_line(*left, *rules, *cap)
             try:
                 passed = await world.tick()
             except RunSuspended as stopped:
-                return _held(call, stopped)
+                return _held(call, stopped, world, max_usd)
             total, acted, rejected = total + 1, acted + passed.acted, rejected + passed.rejected
             tell(f"tick {passed.tick}")
     now = passed.tick if passed is not None else await world.tick_now()

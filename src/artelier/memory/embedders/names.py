@@ -11,15 +11,26 @@ if TYPE_CHECKING:
 
 KNOWN = "hashing, minilm or openai:MODEL"
 
+REGISTERED: dict[str, Embedder] = {}
+"""Embedders of this process's own, by name."""
+
+
+def register_embedder(embedder: Embedder) -> None:
+    """Offer an embedder of your own under its name, to everything in this process that names one."""
+    REGISTERED[embedder.name] = embedder
+
 
 def embedder_named(name: str, *, base_url: str | None = None) -> Embedder:
-    """The embedder of that name: `hashing`, `minilm`, or `openai:MODEL` over the network.
+    """The embedder of that name: one that was registered, `hashing`, `minilm`, or `openai:MODEL` over the
+    network.
 
     `base_url`: of a server that speaks OpenAI's protocol, for `openai:MODEL`; else OpenAI's own or that of
     the environment.
     Errors: `InvalidRequest` for a name that nobody knows. Keys, packages and models are looked for on
     first use.
     """
+    if base_url is None and name in REGISTERED:
+        return REGISTERED[name]
     provider, colon, model = name.partition(":")
     if provider == "openai" and colon and model.strip():
         from artelier.memory.embedders.provider import ProviderEmbedder
@@ -35,4 +46,5 @@ def embedder_named(name: str, *, base_url: str | None = None) -> Embedder:
         from artelier.memory.embedders.minilm import MiniLMEmbedder
 
         return MiniLMEmbedder()
-    raise InvalidRequest("no such embedder", expected=KNOWN, got=f"{name!r:.80}")
+    known = ", ".join((*sorted(REGISTERED), KNOWN))
+    raise InvalidRequest("no such embedder", expected=known, got=f"{name!r:.80}")

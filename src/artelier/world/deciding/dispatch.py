@@ -14,6 +14,7 @@ from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments
 from artelier.world.deciding import artifacts, minds, money
 from artelier.world.events import ActionRejected, world_stream
 from artelier.world.market import bidding, trading
+from artelier.world.models import check_named
 from artelier.world.resources import check_storage
 from artelier.world.scene import Scene, Step
 from artelier.world.thought import Thought
@@ -69,6 +70,8 @@ async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
             )
         await DECIDE[type(action)](step, action)
         check_ids(scene, step.working)
+        await check_named(scene, step.working)
+        await money.check_payments(scene, step.working)
         await check_storage(scene, step.working)
     except InvocationFailed as failed:
         await _record_failure(scene, thought, action, failed, n=n)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from artelier.actions import Message, Noop, Transfer
-from artelier.artifacts import account_of
+from artelier.artifacts import Working, account_of
+from artelier.artifacts.content import decode_content
+from artelier.artifacts.kinds import runnable_code
+from artelier.artifacts.ref import ACTORS
 from artelier.errors import InvalidArguments, NotFound
-from artelier.ledger import Posting
+from artelier.ledger import MoneyTransferred, Posting
 from artelier.money import SCRIP
 from artelier.world.events import ActionTaken, MessageSent
-from artelier.world.scene import Step
+from artelier.world.scene import Scene, Step
 
 
 async def noop(step: Step, action: Noop) -> None:
@@ -16,11 +19,46 @@ async def noop(step: Step, action: Noop) -> None:
 
 
 async def transfer(step: Step, action: Transfer) -> None:
-    """To anybody: an agent, a service, the account of a program."""
+    """Give scrip to an agent, a service, whoever owns something, or the account of a program."""
     if action.to == step.agent:
         raise InvalidArguments("a transfer needs two principals")
     posting = Posting(account_of(step.agent), account_of(action.to), SCRIP, action.amount)
     await step.apply(ActionTaken(act=step.act(ref=action.to), postings=(posting,)))
+    await check_recipient(step.scene, step.working, action.to)
+
+
+async def check_recipient(scene: Scene, working: Working, to: str) -> None:
+    """Check that an account is somebody's, lest scrip is lost by a wrong letter.
+
+    Errors: `NotFound` for a name that is neither a principal of this world nor a program's account.
+    """
+    if to.startswith(ACTORS):
+        if await _is_program(working, to.removeprefix(ACTORS)):
+            return
+        raise NotFound(f"{to[:200]} is the account of no program in this world")
+    if to in scene.agents or scene.changed.owned(to) or await scene.stage.has_acted(to):
+        return
+    raise NotFound(
+        f"there is no principal {to[:200]} in this world",
+        expected=f"an agent, a service, an owner of artifacts, or {ACTORS}ID for the account of a program",
+    )
+
+
+async def _is_program(working: Working, id: str) -> bool:
+    standing = await working.standing(id)
+    if standing is None or standing.deleted or standing.at is None:
+        return False
+    content = await working.blob(standing.at.content)
+    return runnable_code(standing.kind, decode_content(standing.at.media, content)) is not None
+
+
+async def check_payments(scene: Scene, working: Working) -> None:
+    """Check whom programs have paid. Errors: `NotFound`."""
+    for data, _ in working.changes:
+        if isinstance(data, MoneyTransferred):
+            for posting in data.postings:
+                to = posting.target.removeprefix(account_of(""))
+                await check_recipient(scene, working, to)
 
 
 async def message(step: Step, action: Message) -> None:

@@ -16,7 +16,7 @@ from artelier.log import make_blob
 from artelier.money import SCRIP
 from artelier.world import events as ev
 from artelier.world.agent import REFERENCES, check_agent_id
-from artelier.world.config import WorldConfig
+from artelier.world.config import WorldConfig, plain_config
 from artelier.world.genesis.defaults import HANDBOOK, default_artifacts, owned
 from artelier.world.genesis.file import INLINE, AgentEntry, WorldEntry, read_world
 from artelier.world.genesis.made import Beginning, Made, append, decide
@@ -51,7 +51,7 @@ async def found(
         config = read_seed(config, seed)
     world = World(kernel, id, policies=policies)
     state = await world.host.state()
-    content = canonical_json(msgspec.to_builtins(config))
+    content = canonical_json(plain_config(config))
     ref, blob = make_blob(world.host.id, state.key, content)
     made = shipped_artifacts(config) if entry.settle else []
     made += [
@@ -66,7 +66,8 @@ async def found(
     for number, agent in enumerate(entry.agents):
         for one in _each(agent, number):
             made += agent_artifacts(one, place=f"agents[{number}]", settled=entry.settle)
-            joins.append(_join(one.id, config.start_balance if one.scrip is None else one.scrip))
+            scrip = config.start_balance if one.scrip is None else one.scrip
+            joins.append(_join(one.id, scrip, model=one.model))
     decided = decide(made, tenant=world.host.id, key=state.key)
     beginning = Beginning(
         [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events,
@@ -154,7 +155,7 @@ def _each(entry: AgentEntry, number: int) -> list[AgentEntry]:
     return [numbered(n) for n in range(1, entry.count + 1)]
 
 
-def _join(agent: str, scrip: int) -> ev.AgentJoined:
+def _join(agent: str, scrip: int, *, model: str) -> ev.AgentJoined:
     check_agent_id(agent)
     postings = (Posting(SOURCE, account_of(agent), SCRIP, scrip),) if scrip else ()
-    return ev.AgentJoined(agent=agent, postings=postings)
+    return ev.AgentJoined(agent=agent, model=model, postings=postings)

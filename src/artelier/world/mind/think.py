@@ -15,6 +15,7 @@ from artelier.world.mind.prompting import Wanted, wanted
 from artelier.world.mind.purse import Purse
 from artelier.world.mind.reader import Reader
 from artelier.world.mind.reflexing import reflexes
+from artelier.world.models import allows, not_allowed
 from artelier.world.resources import refused_calls
 from artelier.world.scene import Scene
 from artelier.world.sight import Sight
@@ -46,10 +47,22 @@ async def think(
             thought = Thought(agent=row.id, action=action, source="host", code="limit_reached")
             placed = await _placed(Reader(scene, row.id, purse), row, thought, cast)
             thoughts[row.id] = _with_notes(placed, fell)
+        elif (rejected := await _not_allowed(scene, row, cast)) is not None:
+            placed = await _placed(Reader(scene, row.id, purse), row, rejected, cast)
+            thoughts[row.id] = _with_notes(placed, fell)
     asking = [row for row in living if row.id not in thoughts]
     prompts = await _prompts(scene, sight, asking, cast, purse)
     answers = await all_of(lambda one: answer(scene, cast.runs, one), prompts)
     return thoughts | {one.agent: _with_notes(one, fell) for one in answers}
+
+
+async def _not_allowed(scene: Scene, row: AgentRow, cast: Cast) -> Thought | None:
+    """Return the rejection of an agent whose model the world does not allow; None for all others."""
+    model = (await cast.specs.of(scene, row.id)).model
+    if not model or allows(scene.config, model):
+        return None
+    action = Rejected(str(not_allowed(scene.config, model)))
+    return Thought(agent=row.id, action=action, source="host", code="model_not_allowed")
 
 
 async def _living(

@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest
+from artelier.memory.embedders.names import REGISTERED, embedder_named
 from artelier.memory.entries import EmbeddingFailed
 from artelier.memory.vectors import as_vector
+from artelier.ports.embedder import payer
 from artelier.world.stores.kind import StoreConfig
 
 if TYPE_CHECKING:
     from artelier.ports.embedder import Embedder, Vector
 
-DEFAULT = "hashing"
+_registered = REGISTERED
 
 DECIMALS = 6
 """Numbers are stored with so many: the last bit of another machine's arithmetic makes no other world."""
 
-_registered: dict[str, Embedder] = {}
-
-
-def register_embedder(embedder: Embedder) -> None:
-    """Offer an embedder to the memory stores of this process's worlds; `config.embedder` names it.
-
-    An agent can name only what the host has registered: an embedder may cost the host money.
-    """
-    _registered[embedder.name] = embedder
-
 
 def embedder_of(config: StoreConfig) -> Embedder:
-    """Errors: `InvalidArguments` for one that is not offered here, or gives vectors of another length."""
-    if config.embedder == DEFAULT and DEFAULT not in _registered:
-        from artelier.memory.embedders.hashing import HashingEmbedder
+    """Return the embedder that a store names, from the one registry of embedders.
 
-        register_embedder(HashingEmbedder())
-    embedder = _registered.get(config.embedder)
-    if embedder is None:
+    Errors: `InvalidArguments` for a name that nobody knows, for one that costs money where nobody pays, and
+    for vectors of another length.
+    """
+    try:
+        embedder = _known(config.embedder)
+    except InvalidRequest as error:
         raise InvalidArguments(
-            "this world offers no such embedder",
-            expected=" or ".join(sorted({DEFAULT, *_registered})), got=config.embedder,
+            "this world offers no such embedder", expected=error.expected, got=config.embedder,
             hint="Write another `config.embedder` into the memory store.",
+        ) from None  # fmt: skip
+    if config.embedder not in _registered and _costs(config.embedder) and payer() is None:
+        raise InvalidArguments(
+            "this world offers no such embedder between its ticks: nobody would pay for it",
+            expected="hashing or minilm", got=config.embedder,
         )  # fmt: skip
     if config.dims and embedder.dims and config.dims != embedder.dims:
         raise InvalidArguments(
@@ -48,6 +46,20 @@ def embedder_of(config: StoreConfig) -> Embedder:
             expected=str(embedder.dims), got=config.dims,
         )  # fmt: skip
     return embedder
+
+
+def _known(name: str) -> Embedder:
+    return _registered[name] if name in _registered else _shipped(name)
+
+
+def _costs(name: str) -> bool:
+    return ":" in name
+
+
+@lru_cache(maxsize=16)
+def _shipped(name: str) -> Embedder:
+    """Return a shipped embedder, made once: a local model is loaded once, a length is learnt once."""
+    return embedder_named(name)
 
 
 async def embed(embedder: Embedder, texts: Sequence[str], *, dims: int = 0) -> list[Vector]:
