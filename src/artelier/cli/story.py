@@ -209,7 +209,9 @@ async def _run_exhausted(story: Story, data: ev.RunExhausted, event: Event) -> l
 
 @tells(ev.RunReopened)
 async def _run_reopened(story: Story, data: ev.RunReopened, event: Event) -> list[Line]:
-    return [Line(f"reopened by {event.actor}", "yellow")]
+    anew = f"; counted anew: {', '.join(data.resets)}" if data.resets else ""
+    raised = "".join(f"; {name} {most}" for name, most in sorted(data.limits.items()))
+    return [Line(f"reopened by {event.actor}{plain.line(anew + raised)}", "yellow")]
 
 
 @tells(ev.RunDrifted)

@@ -158,6 +158,13 @@ class RunReopened(Effect, frozen=True, kw_only=True, omit_defaults=True):
 
     steps: tuple[str, ...] = ()
     """Keys of those steps. A failure that the run's code has handled stays recorded."""
+    cycle: int = 0
+    """Of a built-in loop: the completed cycles behind which `resets` and `limits` hold."""
+    resets: tuple[str, ...] = ()
+    """Counts of the loop that begin anew: `iterations`, `repeated` (equal calls), `repairs` (of replies)."""
+    limits: dict[str, int] = {}
+    """Limits of the loop that were raised: `max_iterations`, counted from the run's beginning;
+    `stuck_after`."""
 
 
 @event("command.refused")

@@ -657,6 +657,11 @@ def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
     if limits is None:
         return []
     scope = f"run:{run_id}"
+    return [ev.LimitSet(scope=scope, unit=unit, cap=cap) for unit, cap in cap_values(limits)]
+
+
+def cap_values(limits: Limits) -> list[tuple[str, int]]:
+    """Return the caps that are set, as (unit, amount) in the smallest unit. Errors: `InvalidRequest`."""
     wall_s = limits.wall_s
     values = {
         "usd": None if limits.usd is None else parse_usd(limits.usd),
@@ -664,8 +669,4 @@ def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
         "steps": _count_cap("steps", limits.steps),
         "ms": None if wall_s is None else microseconds(wall_s) // 1000,
     }
-    return [
-        ev.LimitSet(scope=scope, unit=unit, cap=cap)
-        for unit, cap in values.items()
-        if cap is not None
-    ]
+    return [(unit, cap) for unit, cap in values.items() if cap is not None]
