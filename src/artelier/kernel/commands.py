@@ -23,7 +23,6 @@ from artelier.kernel.manifest import encoded
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
-from artelier.ledger import Moving
 from artelier.log import (
     Batch,
     Blob,
@@ -530,7 +529,7 @@ async def abandoned(services: Services, run: int) -> list[EventData]:
         (run,),
     )
     return [
-        abandon(cast(Moving, decode_data(kind, version, data.encode())), key=key)
+        abandon(cast(ev.ModelRequested, decode_data(kind, version, data.encode())), key=key)
         for key, kind, version, data in rows
     ]
 

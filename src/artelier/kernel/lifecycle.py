@@ -52,7 +52,6 @@ from artelier.kernel.stepping import Stepping
 from artelier.kernel.subjects import check_same, take_key
 from artelier.kernel.tool_list import newest_list, note_tools, tool_list
 from artelier.kernel.waits import microseconds
-from artelier.ledger import Moving
 from artelier.log import (
     Batch,
     Blob,
@@ -601,7 +600,7 @@ def _last_word(
 async def _abandoned(core: RunCore) -> list[EventData]:
     """Money comes back that is held for model calls which nobody will ask for again."""
     held = {
-        step.key: cast(Moving, step.request)
+        step.key: cast(ev.ModelRequested, step.request)
         for step in await core.history.left()
         if step.kind == "model" and step.status == "requested" and not step.inherited
     }
@@ -614,7 +613,9 @@ async def _abandoned(core: RunCore) -> list[EventData]:
             (core.tenant.id, core.run_id),
         )
         held |= {key: core.held[key] for (key,) in asked if key in core.held}
-    return [abandon(request, key=key) for key, request in held.items()]
+    return [
+        abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()
+    ]
 
 
 def _keep(core: RunCore, value: Any, blobs: list[Blob]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel.core import RUN_COLUMNS, run_row
 from artelier.kernel.erasure import ERASED
+from artelier.kernel.events import BILLING
 from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.fork_effects import mode_of
 from artelier.kernel.services import Services
@@ -148,6 +149,13 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
         " WHERE s.run = ? AND s.kind = 'model' ORDER BY s.completed",
         (row["id"],),
     )
+    billed = dict(
+        await services.store.query(
+            "SELECT json_extract(data, '$.key'), sum(coalesce(json_extract(data, '$.cost'), 0))"
+            f" FROM events WHERE stream = ? AND kind IN ({', '.join('?' * len(BILLING))}) GROUP BY 1",
+            (row["id"], *BILLING),
+        )
+    )
     items: list[dict[str, Any]] = []
     for key, data in rows:
         fields = decode_stored(data, type=dict[str, Any])
@@ -157,7 +165,9 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
                 "input_tokens": fields.get("input_tokens", 0),
                 "cached_input_tokens": fields.get("cached_input_tokens", 0),
                 "output_tokens": fields.get("output_tokens", 0),
-                "cost_microusd": fields.get("cost", 0),
+                "cost_microusd": billed.get(key, 0),  # all its attempts together
+                "estimated": fields.get("estimated", False),
+                "suspicious": fields.get("suspicious", False),
                 "price_known": not fields.get("unpriced", False),
             }
         )

@@ -7227,6 +7227,10 @@ export interface components {
             cost_microusd: number;
             /** Price Known */
             price_known: boolean;
+            /** Estimated */
+            estimated: boolean;
+            /** Suspicious */
+            suspicious: boolean;
         } & {
             [key: string]: unknown;
         };
@@ -7551,8 +7555,13 @@ export interface components {
              */
             held_microusd: number;
             /**
+             * Debt Microusd
+             * @description What providers have billed beyond what was reserved; a higher budget pays it first.
+             */
+            debt_microusd: number;
+            /**
              * Available Microusd
-             * @description Null: no limit.
+             * @description What is left of the budget, the debt taken off: negative while it is exceeded. Null: no limit.
              */
             available_microusd: number | null;
             /** Allow Unknown Price */

@@ -107,7 +107,12 @@ class StepCost(Answer):
     cached_input_tokens: int
     output_tokens: int
     cost_microusd: int
+    """Of all its attempts."""
     price_known: bool
+    estimated: bool
+    """Whether the cost is that of its input by estimate, since no usage came."""
+    suspicious: bool
+    """Whether the provider claims more than ten times the tokens that the request allows."""
 
 
 class Cost(Answer):
