@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import Any, cast
 
 from artelier.errors import Erased, InvalidRequest, NotFound
@@ -149,13 +150,13 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
         " WHERE s.run = ? AND s.kind = 'model' ORDER BY s.completed",
         (row["id"],),
     )
-    billed = dict(
-        await services.store.query(
-            "SELECT json_extract(data, '$.key'), sum(coalesce(json_extract(data, '$.cost'), 0))"
-            f" FROM events WHERE stream = ? AND kind IN ({', '.join('?' * len(BILLING))}) GROUP BY 1",
-            (row["id"], *BILLING),
-        )
-    )
+    billed = Counter[str]()
+    for (data,) in await services.store.query(
+        f"SELECT data FROM events WHERE stream = ? AND kind IN ({', '.join('?' * len(BILLING))})",
+        (row["id"], *BILLING),
+    ):
+        bill = decode_stored(data, type=dict[str, Any])
+        billed[bill["key"]] += bill.get("cost", 0)
     items: list[dict[str, Any]] = []
     for key, data in rows:
         fields = decode_stored(data, type=dict[str, Any])
@@ -165,7 +166,7 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
                 "input_tokens": fields.get("input_tokens", 0),
                 "cached_input_tokens": fields.get("cached_input_tokens", 0),
                 "output_tokens": fields.get("output_tokens", 0),
-                "cost_microusd": billed.get(key, 0),  # all its attempts together
+                "cost_microusd": billed[key],  # all its attempts together
                 "estimated": fields.get("estimated", False),
                 "suspicious": fields.get("suspicious", False),
                 "price_known": not fields.get("unpriced", False),
