@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ToolCall,
         Usage,
     )
-    from artelier.ports.tool import ToolContext
+    from artelier.ports.tool import ToolContext, happened, not_happened, unsure
     from artelier.tokens import Window
     from artelier.tools import tool
     from artelier.tools.mcp import McpServer
@@ -77,7 +77,10 @@ __all__ = [
     "Window",
     "World",
     "WorldConfig",
+    "happened",
+    "not_happened",
     "tool",
+    "unsure",
 ]
 
 _HOME = {
@@ -113,6 +116,9 @@ _HOME = {
     "Usage": "ports.model",
     "McpServer": "tools.mcp",
     "ToolContext": "ports.tool",
+    "happened": "ports.tool",
+    "not_happened": "ports.tool",
+    "unsure": "ports.tool",
     "Window": "tokens",
     "World": "world",
     "WorldConfig": "world",

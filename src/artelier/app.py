@@ -57,6 +57,7 @@ from artelier.kernel import (
 from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
 from artelier.kernel.detached import DetachedRuns
+from artelier.kernel.dispatches import Dispatches
 from artelier.kernel.erasure import Erasure, collect, erase, erasure_view
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
@@ -75,7 +76,7 @@ from artelier.pii.sealing import check_sealing, sealer_from
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
-from artelier.process import holder, is_dead, retire, uptime_us
+from artelier.process import has_ended, holder, is_dead, is_own, process_numbers, retire, uptime_us
 from artelier.sandbox import MontySandbox
 from artelier.tokens import Prices, Window, Windows
 from artelier.tools.skills.view import skills_view
@@ -96,6 +97,9 @@ VIEWS: tuple[View, ...] = (
     operations_view, missions_view, world_view, erasure_view,
 )  # fmt: skip
 """Every shipped view, in the order in which they see an event."""
+
+DISPATCHES = Dispatches(is_own=is_own, has_ended=has_ended)
+"""Side effects at work in this process: a kernel that is closed may have left a thread behind."""
 
 RENEW_S = 10.0
 """Seconds between signs of life of the runs of this process; a third of a lease."""
@@ -160,10 +164,13 @@ class Kernel:
         if policy.pii:
             check_sealing(sealer)
         store = SqliteStore(_file_of(path), VIEWS, fault=fault, sealer=sealer)
+        name = holder()
         services = Services(
             store=store,
             clock=clock,
-            holder=holder(),
+            holder=name,
+            process=process_numbers(name),
+            dispatches=DISPATCHES,
             is_dead=is_dead,
             uptime_us=(lambda _: None) if getattr(clock, "is_virtual", False) else uptime_us,
             resolve=registry.resolve,

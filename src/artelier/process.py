@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from artelier.ids import fresh_secret
@@ -87,3 +88,54 @@ def is_dead(holder: str) -> bool:
     except PermissionError:
         return False
     return _born(pid) != parts[3]
+
+
+# Names of processes in events
+
+
+def process_numbers(holder: str) -> tuple[int, ...]:
+    """Return a holder as numbers: its machine, process, the process's start, and kernel.
+
+    They stand in events for ever and travel in exports, so they tell nothing of a machine but that it is
+    the same one.
+    """
+    host, boot, pid, born, kernel = holder.partition("/")[0].split("|")
+    return (_machine(host, boot), int(pid), _number(born), int(kernel, 16))
+
+
+@cache
+def _machine(host: str, boot: str) -> int:
+    return int.from_bytes(sha256(f"{host}|{boot}".encode()).digest()[:6], "big")
+
+
+def _number(born: str) -> int:
+    return int(born) if born.isdecimal() else 0
+
+
+def is_own(process: tuple[int, ...]) -> bool:
+    """Return whether the numbers are those of a kernel of this process, open or closed."""
+    pid = os.getpid()
+    return process[:3] == (_machine(socket.gethostname(), _boot()), pid, _number(_born(pid)))
+
+
+def has_ended(process: tuple[int, ...]) -> bool:
+    """Return whether a process is known to have ended. Of other machines and boots nothing is known."""
+    if len(process) != 4 or process[0] != _machine(socket.gethostname(), _boot()):
+        return False
+    _, pid, born, _ = process
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return _number(_born(pid)) != born or _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Return whether nothing of a process is left but its entry, which its parent has not taken away yet."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state in "ZX" and len(os.listdir(f"/proc/{pid}/task")) <= 1
+    except (OSError, IndexError):
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier import Run, ToolContext, tool
+from artelier import Run, ToolContext, happened, not_happened, tool
 
 
 @tool(side_effect=True)
@@ -13,6 +13,18 @@ async def pay(to: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
     with open("paid.txt", "a") as book:
         book.write(f"{ctx.idempotency_key} {to} {amount}\n")
     return {"paid": to, "amount": amount}
+
+
+def _books(idempotency_key: str, arguments: dict[str, Any]) -> Any:
+    """What the outside says; nobody there as long as there is no book."""
+    with open("books.txt") as book:
+        return happened({"id": 7}) if idempotency_key in book.read() else not_happened
+
+
+@tool(side_effect=True, probe=_books)
+async def lose_asked(to: str, ctx: ToolContext) -> dict[str, Any]:
+    """Do something, lose the answer, and leave it to the probe."""
+    raise ConnectionError("the line went dead")
 
 
 @tool(side_effect=True)
@@ -43,6 +55,10 @@ async def rests(run: Run) -> str:
 
 async def loses(run: Run) -> Any:
     return (await run.step_tool("lose", {})).value
+
+
+async def loses_asked(run: Run) -> Any:
+    return (await run.step_tool("lose_asked", {"to": "ana"})).value
 
 
 async def fails(run: Run) -> None:

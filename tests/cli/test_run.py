@@ -121,6 +121,58 @@ def test_reconcile_probe_of_own_code_says_what_to_do_instead(shell: Shell) -> No
     assert "--succeeded" in ran.err
 
 
+def test_an_unknown_outcome_is_shown_with_all_that_settles_it_and_probed_with_the_file_of_its_tool(
+    shell: Shell,
+) -> None:
+    first = shell("run", "flows.py:loses_asked", "--run-id", "r1")
+    shown = shell("runs", "show", "r1")
+    (call,) = shell("runs", "show", "r1", "--json").json["unknown_calls"]
+    closed = shell("reconcile", "r1", "1", "--probe", "--tools", "flows.py")
+    (shell.folder / "books.txt").write_text("default/r1:1")
+    settled = shell("reconcile", "r1", "1", "--probe", "--tools", "flows.py")
+    last = shell("run", "flows.py:loses_asked", "--run-id", "r1", "--json")
+
+    assert first.code == 5
+    assert "--probe --tools FILE" in first.err
+    for fact in ('lose_asked(to="ana")', "default/r1:1", "ConnectionError", "FileNotFoundError"):
+        assert fact in " ".join(shown.out.split())
+    assert (call["step"], call["tool"], call["arguments"]) == ("1", "lose_asked", {"to": "ana"})
+    assert "FileNotFoundError" in call["probe_error"]
+    assert closed.code != 0
+    assert "FileNotFoundError" in closed.err
+    assert (settled.code, last.json["result"]) == (0, {"id": 7})
+
+
+def test_what_a_dead_process_has_not_done_is_called_again_after_the_probe(shell: Shell) -> None:
+    """Each command is a process of its own: the one that lost the answer is gone by the time of the probe."""
+    shell("run", "flows.py:loses_asked", "--run-id", "r1")
+    (shell.folder / "books.txt").write_text("nothing")
+    settled = shell("reconcile", "r1", "1", "--probe", "--tools", "flows.py")
+    shown = shell("runs", "show", "r1", "--json")
+
+    assert settled.code == 0
+    assert shown.json["status"] == "pending"
+    assert shown.json["unknown_calls"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--probe", "--tools", "nobody.py"], "not there"),
+        (["--retry", "--tools", "flows.py"], "--probe"),
+    ],
+)
+def test_reconcile_refuses_tools_that_it_cannot_use(
+    shell: Shell, options: list[str], told: str
+) -> None:
+    shell("run", "flows.py:loses_asked", "--run-id", "r1")
+
+    ran = shell("reconcile", "r1", "1", *options)
+
+    assert ran.code != 0
+    assert told in ran.err
+
+
 def test_a_signal_is_kept_until_the_run_asks_for_it(shell: Shell) -> None:
     shell("run", "flows.py:waits", "--run-id", "w1")
 

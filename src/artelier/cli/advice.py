@@ -10,7 +10,6 @@ from artelier.errors import Erased, PriceUnknown
 from artelier.kernel.commands import undone_since_end
 from artelier.kernel.core import run_row
 from artelier.kernel.events import RunExhausted
-from artelier.kernel.loop_limits import RESETS
 from artelier.log import run_stream
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
@@ -18,12 +17,9 @@ from artelier.operations.job import chat_of
 if TYPE_CHECKING:
     from artelier.app import Kernel
 
-AGENT = "agent"
-"""Name of the loop of autonomous agents, which loads too much to be imported for it."""
-
 _REASONS = {
-    "max_iterations": "It found no answer within its cycles.",
-    "stuck": "It repeated the same calls with the same results.",
+    "max_iterations": "It found no answer within its cycles: ask for less, or name a stronger --model.",
+    "stuck": "It repeated the same calls with the same results: ask differently, or name another --model.",
     "plan_invalid": "Its plan had mistakes: word the goal differently, or give a plan with --plan-file.",
     "offline_cannot": "The offline model answers what it can do with certainty: name another --model.",
 }
@@ -119,18 +115,17 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
                 reopen,
             ]
         advice = _REASONS.get(run["reason"])
-        if run["loop"] == AGENT and run["reason"] in RESETS:
-            more = " or --max-iterations N" if run["reason"] == "max_iterations" else ""
-            return [*([advice] if advice else []), f"go on: {way} --note TEXT{more}"]
         return [advice] if advice else [reopen]
     if status == "waiting_approval":
         asked = [*run["approvals"], *run["waits_for"]]
         return [_approval(call, item["run_id"], item) for item in asked]
     if status == "unknown_outcome":
+        file = "" if run["loop"] else " --tools FILE"
         return [
             f"say what became of {step}: "
             + call.command_line("reconcile", run_id, step)
             + " --succeeded JSON | --failed MESSAGE | --retry | --probe"
+            + file
             for step in run["unknown_outcomes"]
         ]
     return [f"go on: {way}"]
@@ -171,6 +166,20 @@ def question_lines(asked: dict[str, Any]) -> list[str]:
         if value is not None:
             shown = value if isinstance(value, str) else plain.arguments(value, chars_max=1_000)
             lines.append(f"  {plain.line(name)}: {plain.line(shown, chars_max=1_000)}")
+    return lines
+
+
+def unknown_lines(call: dict[str, Any]) -> list[str]:
+    """A call of unknown outcome, with what a person needs to find it outside."""
+    arguments = plain.arguments(call["arguments"], chars_max=1_000)
+    lines = [
+        f"{plain.line(call['step'])}: {plain.line(call['tool'])}({arguments})",
+        f"  idempotency key: {plain.line(call['idempotency_key'], chars_max=1_000)}",
+        f"  called: {plain.moment(call['requested_us'])}",
+        f"  not known since: {plain.moment(call['unresolved_us'])} ({plain.line(call['code'])})",
+    ]
+    if call["probe_error"]:
+        lines.append(f"  probe: {plain.line(str(call['probe_error']), chars_max=1_000)}")
     return lines
 
 

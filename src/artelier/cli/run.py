@@ -28,6 +28,7 @@ from artelier.pii.marking import marked
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.kernel import Run
+    from artelier.ports.tool import ToolPort
     from artelier.tools import Tool
 
 app = alone()
@@ -256,3 +257,20 @@ def tools_in(module: ModuleType) -> list[Tool[..., Any]]:
         if isinstance(value, Tool):
             found[id(value)] = value  # pyright: ignore[reportUnknownArgumentType] - of any signature
     return list(found.values())
+
+
+ToolsFile = Annotated[
+    str | None, typer.Option("--tools", metavar="FILE", help="Python file with the run's tools.")
+]
+
+
+def tools_of_file(file: str | None) -> list[ToolPort]:
+    """Return the tools of a Python file; none without a file.
+
+    Errors: `NotFound`; `InvalidRequest` for a file that cannot be loaded.
+    """
+    if file is None:
+        return []
+    if not Path(file).is_file():
+        raise NotFound("the file is not there", got=file)
+    return [*tools_in(imported(Path(file)))]

@@ -23,6 +23,7 @@ from artelier.kernel.ancestry import (
 )
 from artelier.kernel.commands import abandoned, cancel_left
 from artelier.kernel.core import RunCore, run_row
+from artelier.kernel.dispatches import entered_by
 from artelier.kernel.fork import unheard
 from artelier.kernel.history import History
 from artelier.kernel.services import Services
@@ -154,7 +155,7 @@ async def _unsettled(core: RunCore, place: Place, at: int) -> list[tuple[str, ev
     """Side effects without an outcome in the part that is left behind, by step."""
     places = await lineage(core.services, core.tenant.id, core.run_id)
     left = places[: [one.run_id for one in places].index(place.run_id) + 1]
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, tuple[str, str, int]] = {}
     for one in reversed(left):  # what a fork says of a step counts, and not what its origin said
         rows = await core.store.query(
             "SELECT s.key, s.status, e.data FROM steps s JOIN events e ON e.stream = s.run"
@@ -162,13 +163,14 @@ async def _unsettled(core: RunCore, place: Place, at: int) -> list[tuple[str, ev
             " AND s.kind IN ('tool', 'undo') AND e.kind = 'tool.requested' ORDER BY s.requested",
             (one.stream_id, at if one.run_id == place.run_id else 0, one.upto),
         )
-        found |= {key: (status, data) for key, status, data in rows}
-    requests = [
-        (key, decode_stored(data, type=ev.ToolRequested))
-        for key, (status, data) in found.items()
-        if status != "completed"
-    ]
-    return [(key, request) for key, request in requests if request.side_effect]
+        found |= {key: (status, data, one.stream_id) for key, status, data in rows}
+    unsettled: list[tuple[str, ev.ToolRequested]] = []
+    for key, (status, data, stream) in found.items():
+        request = decode_stored(data, type=ev.ToolRequested)
+        if status != "completed" and request.side_effect:
+            process = await entered_by(core.store, stream, key)
+            unsettled.append((key, msgspec.structs.replace(request, process=process)))
+    return unsettled
 
 
 async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
@@ -236,6 +238,7 @@ def become(core: RunCore, run_id: str) -> None:
     core.children = None
     core.held.clear()
     core.owners.clear()
+    core.redispatched.clear()
     core.paused = core.stopping = False
     core.stepping = Stepping()
     core.deciding.clear()

@@ -158,13 +158,6 @@ class RunReopened(Effect, frozen=True, kw_only=True, omit_defaults=True):
 
     steps: tuple[str, ...] = ()
     """Keys of those steps. A failure that the run's code has handled stays recorded."""
-    cycle: int = 0
-    """Of a built-in loop: the completed cycles behind which `resets` and `limits` hold."""
-    resets: tuple[str, ...] = ()
-    """Counts of the loop that begin anew: `iterations`, `repeated` (equal calls), `repairs` (of replies)."""
-    limits: dict[str, int] = {}
-    """Limits of the loop that were raised: `max_iterations`, counted from the run's beginning;
-    `stuck_after`."""
 
 
 @event("command.refused")
@@ -301,26 +294,16 @@ class ModelRequested(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     model: str
-    input_tokens: int = 0
-    """Of the input, by estimate; 0 where nothing is held."""
-    input_cost: int = 0
-    """Micro-dollars of those tokens: what is billed if no usage ever comes."""
 
 
 @event("model.attempted")
-class ModelAttempted(Moving, frozen=True, kw_only=True, omit_defaults=True):
-    """A try failed in a passing way; another follows after `wait_ms`. The hold stays whole for that one."""
+class ModelAttempted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A try failed in a passing way; another follows after `wait_ms`."""
 
     key: str
     attempt: int
     code: str
     wait_ms: int
-    cost: int = 0
-    """Micro-dollars that the provider bills for this try all the same."""
-    estimated: bool = False
-    """True if that is what its input costs by estimate, since no usage came."""
-    suspicious: bool = False
-    """True if the provider claims more than ten times the tokens that the request allows."""
 
 
 @event("model.completed")
@@ -343,10 +326,6 @@ class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """JSON text that says what did not fit."""
     unpriced: bool = False
     """True if nobody knows the price and the tenant allows that; `cost` is then no amount."""
-    estimated: bool = False
-    """True if the reply was cut off before its usage came: tokens and cost are an estimate."""
-    suspicious: bool = False
-    """True if the provider claims more than ten times the tokens that the request allows."""
 
 
 @event("model.failed")
@@ -360,11 +339,6 @@ class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     message: BlobRef | None = None
     cost: int = 0
-    """Micro-dollars that the provider bills all the same."""
-    estimated: bool = False
-    """True if that is what its input (and what came of a stream) costs by estimate, since no usage came."""
-    suspicious: bool = False
-    """True if the provider claims more than ten times the tokens that the request allows."""
 
 
 # Tools and computed steps
@@ -386,6 +360,8 @@ class ToolRequested(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """Key of the completed step that this call undoes with the tool's `compensate`; empty for others."""
     undoes_in: str = ""
     """The run that has that step, if it is another one: this run goes on in its stead."""
+    process: tuple[int, ...] = ()
+    """The process that enters a side effect, as numbers that name no machine; empty in older histories."""
 
 
 @event("tool.refused")
@@ -428,11 +404,21 @@ class ToolCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """The call that was returned."""
 
 
-@event("tool.retried")
+@event("tool.retried", version=2)
 class ToolRetried(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool is entered again with the same idempotency key: it may be repeated, or a person said so."""
+    """A tool is entered again with the same idempotency key."""
 
     key: str
+    by: str = ""
+    """`kernel`: it may be repeated; `person`: somebody decided so; `probe`: it says that the call has not
+    happened. Empty in histories of version 1."""
+    process: tuple[int, ...] = ()
+    """As in `tool.requested`: the process that enters it now."""
+
+
+@upcaster("tool.retried", 1)
+def _retried_by_whom(data: dict[str, Any]) -> dict[str, Any]:
+    return data
 
 
 @event("tool.charged")
@@ -449,6 +435,8 @@ class ToolUnresolved(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     code: str
+    probe_error: BlobRef | None = None
+    """Why the tool's probe could not tell, if it raised or its answer cannot count."""
 
 
 @event("tool.reconciled")
@@ -667,13 +655,10 @@ class ImportSettled(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 
 MOVING: list[type[Moving]] = [
-    ModelRequested, ModelAttempted, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
+    ModelRequested, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
     TenantCreated, TenantUpdated, RunsImported, ImportSettled,
 ]  # fmt: skip
 """Kinds that the ledger's view must see."""
-
-BILLING: tuple[str, ...] = tuple(cls.KIND for cls in MOVING if "cost" in cls.__struct_fields__)
-"""Kinds that say what a provider or a tool has billed, as their `cost`."""
 
 CAPPING: list[type[Capping]] = [LimitSet]
 COUNTING: list[type[Counting]] = [RunStarted]

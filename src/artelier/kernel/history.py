@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from artelier.kernel import events as ev
+from artelier.kernel.dispatches import ProcessId
 from artelier.log import Event, EventData, Store, Stream
 
 PAGE = 500
@@ -38,6 +39,10 @@ class Recorded:
     untouched: str = ""
     """`asked` or `answered` if a tool waits for a person and has done nothing yet: while nobody answers,
     and after an answer that came when nobody drove the run, it can be entered again."""
+    process: ProcessId = ()
+    """The process that entered a side effect last; empty if nobody recorded it."""
+    redispatched: int = 0
+    """How often it was entered again because its probe said that it had not happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,8 @@ class History:
             # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
             if (step := self._steps.get(data.key)) is not None:
                 step.status, step.outcome = "requested", None
+                step.process = data.process
+                step.redispatched += data.by == "probe"
                 if step.untouched == "answered":  # now it goes on behind its question
                     step.untouched = ""
         elif (kind := _REQUESTS.get(type(data))) is not None:
@@ -149,6 +156,7 @@ class History:
                 actor=actor, at_us=at_us, inherited=inherited,
                 repeated=(before := self._steps.get(key)) is not None and not before.inherited,
                 owner=_owner(before) or stored.stream.id,
+                process=data.process if isinstance(data, ev.ToolRequested) else (),
             )  # fmt: skip
         elif (outcome := _outcome(data)) is not None:
             key = cast(ev.ModelCompleted, data).key

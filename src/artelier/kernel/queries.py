@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from typing import Any, cast
 
 from artelier.errors import Erased, InvalidRequest, NotFound
+from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import RUN_COLUMNS, run_row
 from artelier.kernel.erasure import ERASED
-from artelier.kernel.events import BILLING
+from artelier.kernel.events import ToolRequested, ToolUnresolved
 from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.fork_effects import mode_of
 from artelier.kernel.services import Services
@@ -62,11 +62,43 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
     shown["waits_for"] = [
         asked for child in children for asked in await approvals(services, tenant, run_id=child)
     ]
-    unresolved = await services.store.query(
-        "SELECT key FROM steps WHERE run = ? AND status = 'unknown' ORDER BY key", (row["id"],)
-    )
-    shown["unknown_outcomes"] = [key for (key,) in unresolved]
+    shown["unknown_calls"] = await unknown_calls(services, tenant, run_id, row["id"])
+    shown["unknown_outcomes"] = [call["step"] for call in shown["unknown_calls"]]
     return shown
+
+
+async def unknown_calls(
+    services: Services, tenant: str, run_id: str, run: int
+) -> list[dict[str, Any]]:
+    """What a person needs to settle each unknown outcome of a run: which call it was, and what was tried.
+
+    Each has step, tool, arguments, idempotency_key, requested_us, unresolved_us, code and probe_error.
+    """
+    rows = await services.store.query(
+        "SELECT s.key, q.at_us, q.data, u.at_us, u.data FROM steps s"
+        " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
+        " JOIN events u ON u.stream = s.run AND u.seq = s.completed"
+        " WHERE s.run = ? AND s.status = 'unknown' ORDER BY s.key",
+        (run,),
+    )
+    calls: list[dict[str, Any]] = []
+    for key, requested_us, requested, unresolved_us, unresolved in rows:
+        request = decode_stored(requested, type=ToolRequested)
+        said = decode_stored(unresolved, type=ToolUnresolved)
+        owner = await dispatcher_of(services, tenant, run_id, key)
+        calls.append(
+            {
+                "step": key,
+                "tool": request.name,
+                "arguments": await shown_json(services, tenant, request.arguments),
+                "idempotency_key": f"{tenant}/{owner}:{key}",
+                "requested_us": requested_us,
+                "unresolved_us": unresolved_us,
+                "code": said.code,
+                "probe_error": await shown_json(services, tenant, said.probe_error),
+            }
+        )
+    return calls
 
 
 async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
@@ -150,13 +182,6 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
         " WHERE s.run = ? AND s.kind = 'model' ORDER BY s.completed",
         (row["id"],),
     )
-    billed = Counter[str]()
-    for (data,) in await services.store.query(
-        f"SELECT data FROM events WHERE stream = ? AND kind IN ({', '.join('?' * len(BILLING))})",
-        (row["id"], *BILLING),
-    ):
-        bill = decode_stored(data, type=dict[str, Any])
-        billed[bill["key"]] += bill.get("cost", 0)
     items: list[dict[str, Any]] = []
     for key, data in rows:
         fields = decode_stored(data, type=dict[str, Any])
@@ -166,9 +191,7 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
                 "input_tokens": fields.get("input_tokens", 0),
                 "cached_input_tokens": fields.get("cached_input_tokens", 0),
                 "output_tokens": fields.get("output_tokens", 0),
-                "cost_microusd": billed[key],  # all its attempts together
-                "estimated": fields.get("estimated", False),
-                "suspicious": fields.get("suspicious", False),
+                "cost_microusd": fields.get("cost", 0),
                 "price_known": not fields.get("unpriced", False),
             }
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.errors import Conflict, InvalidRequest, NotFound, ToolFailed
+from artelier.errors import Conflict, NotFound, ToolFailed
 from artelier.kernel import commands
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import TenantState, run_row
+from artelier.kernel.dispatches import entered_by
+from artelier.kernel.probe import MAY_LAND, ask_probe
 from artelier.kernel.services import Services
 from artelier.log import EventData, decode_stored, stored_blob
 
@@ -40,7 +42,10 @@ async def reconcile(
 async def _probe(
     services: Services, tenant: TenantState, run_id: str, step: str
 ) -> tuple[str, Any]:
-    """Ask the tool what became of the call. Errors: `NotFound` without a probe, `Conflict` if unsure."""
+    """Ask the tool what became of the call; answer and payload of the command that says so.
+
+    Errors: `NotFound` without a probe, `Conflict` if it cannot tell.
+    """
     row = await run_row(services, tenant.id, run_id)
     rows = await services.store.query(
         "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
@@ -54,19 +59,25 @@ async def _probe(
     if tool is None or tool.probe is None:
         raise NotFound(
             f"{'the undoing of ' if request.undoes else ''}tool {request.name!r} has no probe here",
-            hint="Settle it with --succeeded, --failed or --retry.",
+            hint="Name the file that has it (--tools), or settle it with --succeeded, --failed or --retry.",
         )
     arguments = tool.validate(
         decode_stored(await stored_blob(services.store, tenant.id, request.arguments))
     )
     owner = await dispatcher_of(services, tenant.id, run_id, step)
-    try:
-        return "succeeded", await tool.probe(f"{tenant.id}/{owner}:{step}", arguments)
-    except ToolFailed as error:
-        return "failed", {"error": error.to_wire()}
-    except InvalidRequest:
-        raise
-    except Exception as error:
-        raise Conflict(
-            f"the probe of {request.name!r} cannot tell: {type(error).__name__}: {str(error)[:200]}"
-        ) from None
+    key = f"{tenant.id}/{owner}:{step}"
+    found = await ask_probe(tool, key, arguments)
+    if found.answer == "happened":
+        return "succeeded", found.value
+    if found.answer == "failed":
+        return "failed", {"error": found.value.to_wire()}
+    error = found.error or "it is unsure"
+    if found.answer == "not_happened":
+        process = await entered_by(services.store, row["id"], step)
+        if services.dispatches.is_over(process, key):
+            return "retry", None
+        error = MAY_LAND
+    raise Conflict(
+        f"the probe of {request.name!r} cannot tell: {error[:300]}",
+        hint="Ask again later, or settle it with --succeeded, --failed or --retry.",
+    )

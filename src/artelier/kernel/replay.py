@@ -51,11 +51,10 @@ class RecordedTool:
     trust = "untrusted"
     probe = None
 
-    def __init__(self, schema: ToolSchema, *, poll: bool = False) -> None:
+    def __init__(self, schema: ToolSchema) -> None:
         self.name = schema.name
         self.description = schema.description
         self.schema = schema
-        self.poll = poll
 
     def validate(self, arguments: Any) -> dict[str, Any]:
         return {"arguments": arguments}
@@ -113,7 +112,7 @@ async def _recorded_tools(
     for ref in refs:
         content = await stored_blob(services.store, tenant, ref)
         for item in decode_stored(content, type=list[_Listed]):
-            tools[item.name] = RecordedTool(item.schema, poll=item.poll)
+            tools[item.name] = RecordedTool(item.schema)
     return tools
 
 
@@ -122,7 +121,6 @@ class _Listed(msgspec.Struct):
 
     name: str
     schema: ToolSchema
-    poll: bool = False
 
 
 async def _driven(run: Run, drive: Drive) -> BaseException | None:

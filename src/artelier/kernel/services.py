@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
+from artelier.kernel.dispatches import Dispatches, ProcessId
 from artelier.kernel.policy import Policy
 from artelier.log import LeaseEnd, LeaseRequest, Store, Stream
 from artelier.ports.model import ModelPort, Price
@@ -44,6 +45,10 @@ class Services:
     """Whether the process behind a holder is known to be gone."""
     uptime_us: Callable[[str], int | None] = lambda holder: None
     """The time since this machine was started, if the holder is on it. None where time is virtual."""
+    process: ProcessId = ()
+    """Names this process in events of side effects; unique per kernel."""
+    dispatches: Dispatches = field(default_factory=Dispatches)
+    """The side effects at work in this process."""
     resolve: Callable[[str], tuple[str, ModelPort]]
     """Canonical name and port of a model. Errors: `UnknownModel`, `MissingKey`."""
     tools: Mapping[str, ToolPort]

@@ -87,7 +87,7 @@ def outcome_of(data: EventData | None) -> Outcome:
     if isinstance(data, ev.ToolRefused):
         return Outcome("refused", data.result, data.code)
     if isinstance(data, ev.ToolUnresolved):
-        return Outcome("unknown")
+        return Outcome("unknown", data.probe_error, data.code)
     if isinstance(data, ev.ToolReconciled):
         labels = {"succeeded": "completed", "failed": "error"}
         return Outcome(labels.get(data.answer, "open"), data.result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ class ToolBounds:
         self._risk_max: str | None = None
         self._depth_max: int | None = None
         self._depth_left: int | None = None
+        self.redispatched: Counter[str] = Counter()
+        """How often a probe has had a step entered again, by key."""
 
     @property
     def barred(self) -> Mapping[str, str]:

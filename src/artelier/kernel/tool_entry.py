@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from artelier.errors import Exhausted, TransientError
 from artelier.kernel import events as ev
 from artelier.kernel import tool_span
-from artelier.kernel.budget import funds_guard, source_for
+from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.core import RunCore
+from artelier.kernel.dispatches import Dispatch, Dispatches
 from artelier.kernel.embedding import RunPayer
 from artelier.kernel.history import question_key
 from artelier.kernel.waits import approve
@@ -36,17 +37,22 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
     once = tool.side_effect and not tool.idempotent
     beat = Heartbeat(core)
     attempts = 1 if once else core.policy.attempts_max
+    calls = (
+        core.services.dispatches if once else Dispatches()
+    )  # of what may be repeated, nobody asks
     for attempt in range(1, attempts + 1):
         if once:
             await core.writer.hold(core.services)
-        context = context_of(core, tool, key, beat)
+        call = calls.begin(core.services.process, idempotency_key(core, key))
+        context = context_of(core, tool, key, beat, call)
         wait_s = core.policy.backoff_s * 2 ** (attempt - 1)
         try:
             with core.flight(harmless=not once), paid_by(RunPayer(core, key, beat.asking)):
                 async with core.within(tool.timeout_s) as beat.limit:
+                    work = call.follow(tool.call(arguments, context))
                     if tool.heartbeat_timeout_s is None:
-                        return await tool.call(arguments, context)
-                    return await beat.watch(tool, arguments, context)
+                        return await work
+                    return await beat.watch(work, silent_s=tool.heartbeat_timeout_s)
         except TransientError as error:
             if attempt == attempts:
                 raise
@@ -88,17 +94,18 @@ class Heartbeat:
     def beat(self, note: str) -> None:
         self._last_us = self._core.clock.now_us()
 
-    async def watch(self, tool: ToolPort, arguments: dict[str, Any], context: ToolContext) -> Any:
-        limit_us = int((tool.heartbeat_timeout_s or 0) * 1_000_000)
+    async def watch(self, call: Coroutine[Any, Any, Any], *, silent_s: float) -> Any:
+        """Return what the call returns. Errors: `TimeoutError` once it is silent for so long."""
+        limit_us = int(silent_s * 1_000_000)
         self._last_us = self._core.clock.now_us()
-        work = asyncio.ensure_future(tool.call(arguments, context))
+        work = asyncio.ensure_future(call)
         try:
             while not work.done():
                 left_us = self._last_us + limit_us - self._core.clock.now_us()
                 if self._asking:
                     left_us = limit_us
                 if left_us <= 0:
-                    raise TimeoutError(f"silent for {tool.heartbeat_timeout_s} s")
+                    raise TimeoutError(f"silent for {silent_s} s")
                 sleep = asyncio.ensure_future(self._core.clock.sleep(left_us / 1_000_000))
                 await asyncio.wait((work, sleep), return_when=asyncio.FIRST_COMPLETED)
                 sleep.cancel()
@@ -107,7 +114,9 @@ class Heartbeat:
             work.cancel()
 
 
-def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat) -> ToolContext:
+def context_of(
+    core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: Dispatch
+) -> ToolContext:
     questions = 0
 
     async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> Answer:
@@ -140,6 +149,7 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat) -> Tool
         deadline_us=min(times, default=None),
         progress=beat.beat, spend=spend, ask=ask,
         cancelled=lambda: core.cancelled_reason is not None or core.stopping,
+        in_thread=call.in_thread,
     )  # fmt: skip
 
 
@@ -156,7 +166,7 @@ async def _charge(core: RunCore, key: str, amount: int) -> None:
     """A tool spends real money. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
     if amount <= 0:
         return
-    source = source_for(core)
+    source = UNLIMITED if core.tenant.budget is None else TENANT
     counts = tuple(
         Count(scope, unit, use=amount) for scope, unit in sorted(core.counted) if unit == "usd"
     )
@@ -165,5 +175,4 @@ async def _charge(core: RunCore, key: str, amount: int) -> None:
             key=key, cost=amount, postings=(Posting(source, "spent", USD, amount),), counts=counts
         ),
         refusable=True,
-        guard=funds_guard(core, source=source, amount=amount),
     )

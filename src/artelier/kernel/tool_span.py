@@ -79,6 +79,12 @@ def interrupted() -> None:
         span.failed("cancelled")
 
 
+def lost() -> None:
+    """The current call did not happen; if it is made again, that is a call of its own."""
+    if (span := _current.get()) is not None:
+        span.failed("not_happened")
+
+
 def error_code(value: Any) -> str:
     """The code in the value of a tool's error, as `ArtelierError.to_wire` has put it there."""
     found: object = cast(Any, value).get("error") if isinstance(value, dict) else None

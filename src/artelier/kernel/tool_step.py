@@ -23,6 +23,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel import tool_span
 from artelier.kernel.core import OutOfTime, RunCore
+from artelier.kernel.dispatches import ProcessId
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.fork_effects import acts_outside, stubbed
@@ -30,6 +31,7 @@ from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.personal import wants_values
 from artelier.kernel.policy import RISKS
+from artelier.kernel.probe import MAY_LAND, NOT_OURS, REDISPATCHES_MAX, TOO_OFTEN, Probed, ask_probe
 from artelier.kernel.results import Approval, ToolResult
 from artelier.kernel.tool_entry import enter, idempotency_key, is_untouched
 from artelier.kernel.tool_outcome import (
@@ -45,9 +47,6 @@ from artelier.kernel.waits import approve
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef
 from artelier.ports.tool import ToolPort, for_call
-
-PROBE_TIMEOUT_S = 60.0
-"""For the probe of a tool without a timeout of its own; a probe that hangs cannot tell."""
 
 RESULT_INVALID = "tool_result_invalid"
 """Code of a port's word that the tool has returned, and only its result is no JSON."""
@@ -103,8 +102,12 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     if not isinstance(request, ev.ToolRequested) or not request.side_effect:
         core.owners.pop(recorded.key, None)
         return None
-    core.writer.note(msgspec.structs.replace(request, counts=()))
-    return Recorded(key=recorded.key, kind="tool", request=request)
+    # Who entered it last is who may still be at it.
+    core.writer.note(msgspec.structs.replace(request, counts=(), process=recorded.process))
+    return Recorded(
+        key=recorded.key, kind="tool", request=request, process=recorded.process,
+        redispatched=recorded.redispatched,
+    )  # fmt: skip
 
 
 async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None) -> ToolResult:
@@ -120,9 +123,9 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     try:
         tool, arguments = _checked(core, ask, tool)
     except ArtelierError as error:
-        if isinstance(request, ev.ToolRequested) and request.side_effect:
+        if recorded and isinstance(request, ev.ToolRequested) and request.side_effect:
             # It was dispatched once; a registry that changed since cannot undo that.
-            return await _settle_unknown(core, None, {}, ask, key, error.code)
+            return await _settle_found(core, None, {}, ask, recorded, code=error.code)
         return refuse(core, ask, key, error)
     if recorded is not None:
         return await _again(core, tool, arguments, ask, recorded)
@@ -155,6 +158,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts,
         undoes=ask.undo.step if ask.undo is not None else "",
         undoes_in=ask.undo.run_id if ask.undo is not None else "",
+        process=core.services.process if once else (),
     )  # fmt: skip
     if counts:
         await _commit_counted(core, requested, blobs)
@@ -265,11 +269,35 @@ async def _again(
     harmless = not (isinstance(request, ev.ToolRequested) and request.side_effect)
     harmless = harmless or bool(recorded.untouched)
     if recorded.status == "retry" or (harmless and recorded.status == "requested"):
-        await core.writer.commit(ev.ToolRetried(key=key))
-        return await _dispatch(core, tool, arguments, ask, key)
-    if recorded.status == "requested":
-        return await _settle_unknown(core, tool, arguments, ask, key, "crash")
-    raise core.suspend("unknown_outcome", key)
+        by = "person" if recorded.status == "retry" else "kernel"
+        return await _entered_again(core, tool, arguments, ask, key, by=by)
+    return await _settle_found(core, tool, arguments, ask, recorded, code="crash")
+
+
+async def _entered_again(
+    core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str, *, by: str
+) -> ToolResult:
+    """Enter a step once more under its idempotency key. `by`: see `ToolRetried`."""
+    process = core.services.process if tool.side_effect and not tool.idempotent else ()
+    await core.writer.commit(ev.ToolRetried(key=key, by=by, process=process))
+    return await _dispatch(core, tool, arguments, ask, key)
+
+
+async def _settle_found(
+    core: RunCore,
+    tool: ToolPort | None,
+    arguments: dict[str, Any],
+    ask: ToolAsk,
+    recorded: Recorded,
+    *,
+    code: str,
+) -> ToolResult:
+    """Settle a side effect that this drive has found without an outcome."""
+    core.redispatched[recorded.key] = recorded.redispatched
+    said = recorded.outcome if isinstance(recorded.outcome, ev.ToolUnresolved) else None
+    return await _settle_unknown(
+        core, tool, arguments, ask, recorded.key, code, process=recorded.process, said=said
+    )
 
 
 async def _settle_unknown(
@@ -279,21 +307,46 @@ async def _settle_unknown(
     ask: ToolAsk,
     key: str,
     code: str,
+    *,
+    process: ProcessId | None = None,
+    said: ev.ToolUnresolved | None = None,
+    is_wanted: bool = True,
 ) -> ToolResult:
-    """Ask the tool's probe; without an answer the run stops until a person settles it."""
-    if tool is not None and tool.probe is not None:
-        try:
-            async with asyncio.timeout(tool.timeout_s or PROBE_TIMEOUT_S):
-                value = await tool.probe(idempotency_key(core, key), arguments)
-        except ToolFailed as error:
-            return await complete(core, ask, key, error, ms=0, settled_by="probe", wait=True)
-        except Exception:
-            # Whatever went wrong, the probe could not tell: that is what unresolved means.
-            value = None
-        else:
-            return await complete(core, ask, key, value, ms=0, settled_by="probe", wait=True)
-    await core.writer.commit(ev.ToolUnresolved(key=key, code=code))
+    """Ask the tool's probe; without an answer the run stops until a person settles it.
+
+    `process`: who entered the call; None for this process. `said`: what the log has of the unknown outcome.
+    `is_wanted`: whether code waits for the call, so that it is entered again if it has not happened.
+    """
+    found = Probed(answer="unsure")
+    if tool is not None:
+        found = await ask_probe(tool, idempotency_key(core, key), arguments)
+    if found.answer in ("happened", "failed"):
+        return await complete(core, ask, key, found.value, ms=0, settled_by="probe", wait=True)
+    error = found.error
+    if tool is not None and found.answer == "not_happened":
+        error = _why_not_again(core, key, core.services.process if process is None else process)
+        if not error and not is_wanted:
+            left = ToolFailed("the call has not happened, and nobody asks for it any more")
+            return await complete(core, ask, key, left, ms=0, settled_by="probe", wait=True)
+        if not error:
+            tool_span.lost()
+            await core.boundary()
+            core.redispatched[key] += 1
+            return await _entered_again(core, tool, arguments, ask, key, by="probe")
+    ref, blobs = core.keep_json(error) if error else (None, [])
+    if said is None or (ref is not None and ref != said.probe_error):
+        unresolved = ev.ToolUnresolved(key=key, code=said.code if said else code, probe_error=ref)
+        await core.writer.commit(unresolved, blobs=blobs)
     raise core.suspend("unknown_outcome", key)
+
+
+def _why_not_again(core: RunCore, key: str, process: ProcessId) -> str:
+    """Why the probe's word that a call has not happened is not enough to enter it again; empty if it is."""
+    if key in core.owners:
+        return NOT_OURS
+    if not core.services.dispatches.is_over(process, idempotency_key(core, key)):
+        return MAY_LAND
+    return TOO_OFTEN if core.redispatched[key] >= REDISPATCHES_MAX else ""
 
 
 async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, again: bool) -> None:
@@ -317,11 +370,12 @@ async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, aga
         found = port if request.undoes else core.tools.get(request.name)
         tool, arguments = _checked(core, ask, found)
     if tool is None or not again:
-        await _settle_unknown(core, tool, arguments, ask, key, "crash")
+        await _settle_unknown(
+            core, tool, arguments, ask, key, "crash", process=request.process, is_wanted=False
+        )
         return
     await core.boundary()
-    await core.writer.commit(ev.ToolRetried(key=key))
-    await _dispatch(core, tool, arguments, ask, key)
+    await _entered_again(core, tool, arguments, ask, key, by="person")
 
 
 # The call
@@ -352,8 +406,7 @@ async def _called(
     except asyncio.CancelledError:
         tool_span.interrupted()
         await _interrupted(core, once=once, key=key)
-        await core.writer.commit(ev.ToolRetried(key=key))
-        return await _dispatch(core, tool, arguments, ask, key)
+        return await _entered_again(core, tool, arguments, ask, key, by="kernel")
     except OutOfTime:
         if once:
             return await _settle_unknown(core, tool, arguments, ask, key, "deadline")

@@ -1,6 +1,5 @@
 """Accounts, postings, reservations and limits: conservation by construction."""
 
-from artelier.ledger.funds import DEBT, check_available, check_caps
 from artelier.ledger.posting import (
     Capping,
     Count,
@@ -9,12 +8,10 @@ from artelier.ledger.posting import (
     Moving,
     Posting,
 )
-from artelier.ledger.view import AMOUNT_MAX, COUNTED, balance_of, ledger_view, may_owe, move
+from artelier.ledger.view import COUNTED, balance_of, ledger_view, may_owe, move
 
 __all__ = [
-    "AMOUNT_MAX",
     "COUNTED",
-    "DEBT",
     "Capping",
     "Count",
     "Counting",
@@ -22,8 +19,6 @@ __all__ = [
     "Moving",
     "Posting",
     "balance_of",
-    "check_available",
-    "check_caps",
     "ledger_view",
     "may_owe",
     "move",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -26,12 +28,46 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.decision != "deny"
 
 
+class ProbeAnswer(Enum):
+    """Answers of a probe that bring no result."""
+
+    NOT_HAPPENED = "not_happened"
+    UNSURE = "unsure"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The answer of a probe that found the call's effect; see `happened`."""
+
+    result: Any = None
+
+
+def happened(result: Any = None) -> Happened:
+    """Return a probe's answer that the call has happened, with what it would have returned."""
+    return Happened(result)
+
+
+not_happened = ProbeAnswer.NOT_HAPPENED
+"""A probe's answer that the call has not happened and, if nobody works on it any more, never will."""
+
+unsure = ProbeAnswer.UNSURE
+"""A probe's answer that nobody can tell yet; a person is asked."""
+
+
+def _untracked() -> Callable[[], None]:
+    return lambda: None
+
+
 class ToolContext:
     """What a running tool may know and do. The kernel makes it; a tool only receives it."""
 
     __slots__ = (
         "_ask",
         "_cancelled",
+        "_in_thread",
         "_progress",
         "_spend",
         "deadline_us",
@@ -53,6 +89,7 @@ class ToolContext:
         spend: Callable[[int], Awaitable[None]],
         cancelled: Callable[[], bool],
         ask: Callable[[str, Mapping[str, Any] | None, bool], Awaitable[Answer]],
+        in_thread: Callable[[], Callable[[], None]] = _untracked,
     ) -> None:
         self.run_id = run_id
         self.tenant_id = tenant_id
@@ -65,6 +102,7 @@ class ToolContext:
         self._spend = spend
         self._cancelled = cancelled
         self._ask = ask
+        self._in_thread = in_thread
 
     @property
     def cancelled(self) -> bool:
@@ -74,6 +112,14 @@ class ToolContext:
     def progress(self, note: str = "") -> None:
         """Say that the tool is alive; silence longer than its `heartbeat_timeout_s` means it hangs."""
         self._progress(note)
+
+    def in_thread(self) -> Callable[[], None]:
+        """Say that a thread works on this call; call what is returned when the thread has ended.
+
+        A call that was cut off may act as long as its threads do, and a probe's `not_happened` counts only
+        after that. A function that is not `async` needs none of this: its thread is known.
+        """
+        return self._in_thread()
 
     async def spend(self, usd: Decimal | str, *, before_acting: bool = False) -> None:
         """Charge real money to the run's budget.
@@ -160,8 +206,9 @@ class ToolPort(Protocol):
     def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
         """`probe(idempotency_key, arguments)` asks the outside system what became of a call.
 
-        It returns the result if the call happened, raises `ToolFailed` if it surely did not, and
-        `TransientError` if it cannot tell.
+        It returns `happened(result)`, `not_happened` or `unsure`; anything else that it returns is the result
+        of a call that happened. Raising `ToolFailed` says that the call failed for good. Whatever else it
+        raises leaves the outcome unknown.
         """
         ...
 

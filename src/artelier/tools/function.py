@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, ov
 
 from artelier.errors import External, InvalidRequest
 from artelier.ports.model import ToolSchema
-from artelier.ports.tool import Compensate, Risk, ToolContext
+from artelier.ports.tool import Compensate, Happened, ProbeAnswer, Risk, ToolContext
 from artelier.tools.parameters import Parameters
 from artelier.tools.plain import NotJson, plain_json
 from artelier.tools.threads import DaemonThreads
@@ -61,7 +61,6 @@ class Tool(Generic[P, R]):
         names: Mapping[str, Any] | None = None,
         reads_store: bool = False,
         acts_in_store: bool = False,
-        poll: bool = False,
     ) -> None:
         # First, because it also copies whatever attributes the function carries.
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
@@ -84,9 +83,6 @@ class Tool(Generic[P, R]):
         """Whether its results are what this store holds; placeholders in them are no look-alikes."""
         self.acts_in_store: bool = acts_in_store
         """Whether its effects are events of this store (memory, child runs): a fork has its own."""
-        self.poll: bool = poll
-        """Whether it is called again and again to wait for something: such calls never count as being
-        stuck."""
         self.function: Callable[P, R] = function
         self._probe = probe
         self._compensate = compensate
@@ -125,7 +121,7 @@ class Tool(Generic[P, R]):
         values: dict[str, Any] = self._parameters.convert(arguments, tool=self.name)
         if self._parameters.context is not None:
             values[self._parameters.context] = context
-        result = await _invoke(functools.partial(cast(Hook, self.function), **values))
+        result = await _invoke(functools.partial(cast(Hook, self.function), **values), context)
         return self._json(result)
 
     @property
@@ -137,7 +133,10 @@ class Tool(Generic[P, R]):
         given = self._parameters.convert(arguments, tool=self.name)
         values = {**self._parameters.defaults(), **given}
         hook = cast(Hook, self._probe)
-        return self._json(await _invoke(functools.partial(hook, idempotency_key, values)))
+        answer = await _invoke(functools.partial(hook, idempotency_key, values))
+        if isinstance(answer, ProbeAnswer):
+            return answer
+        return self._json(answer.result if isinstance(answer, Happened) else answer)
 
     @property
     def compensate(self) -> Compensate | None:
@@ -181,7 +180,6 @@ def tool(
     compensate: Hook | None = None,
     reads_store: bool = False,
     acts_in_store: bool = False,
-    poll: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -190,9 +188,8 @@ def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
 
     `side_effect=False` means read-only. Without `side_effect` or `idempotent` the tool counts as
     side-effecting and is never repeated unasked; such a tool is of `high` risk unless `risk` says otherwise,
-    every other one of `low` risk. `poll=True`: it is called again and again to wait for something, so that
-    equal calls with equal results are no sign of being stuck. A parameter annotated `ToolContext` is supplied
-    by the kernel and hidden from the model.
+    every other one of `low` risk. A parameter annotated `ToolContext` is supplied by
+    the kernel and hidden from the model.
     Errors: `InvalidRequest` for a signature, name or fact that can't be used.
     """
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
@@ -210,22 +207,33 @@ async def undo_with(
     hook: Hook, arguments: dict[str, Any], result: Any, context: ToolContext
 ) -> Any:
     """Call what undoes a call; its value as JSON data, or None. Errors: what it raises."""
-    told = await _invoke(functools.partial(hook, arguments, result, context))
+    told = await _invoke(functools.partial(hook, arguments, result, context), context)
     try:
         return plain_json(told)
     except NotJson:
         return None  # nobody waits for it: that it came to its end is what counts
 
 
-async def _invoke(function: Callable[[], Any]) -> Any:
+async def _invoke(function: Callable[[], Any], context: ToolContext | None = None) -> Any:
+    """Call a function, in a thread if it is not async. `context`: of the call that is told of the thread."""
     if not _is_async(function):
-        result = await _threads.run(function)
-        return await result if inspect.isawaitable(result) else result
+        begin = context.in_thread if context is not None else _untold
+        result = await _threads.run(function, ended=begin())
+        if not inspect.isawaitable(result):
+            return result
+        over = begin()  # if it is cut off, nobody sees what it leaves behind: never told to be over
+        value = await result
+        over()
+        return value
     try:
         return await function()
     except SystemExit:
         # A tool may end itself, never the program that drives it.
         raise RuntimeError("the tool raised SystemExit") from None
+
+
+def _untold() -> Callable[[], None]:
+    return lambda: None
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -30,28 +30,40 @@ class DaemonThreads:
         self._pending = 0
         """Jobs that wait or run; a thread is added while there are more of them than threads."""
 
-    async def run(self, function: Callable[[], Any]) -> Any:
+    async def run(
+        self, function: Callable[[], Any], *, ended: Callable[[], None] = lambda: None
+    ) -> Any:
         """The function's result, or its exception, computed in a thread with this task's context.
 
-        A cancelled caller stops waiting; the thread goes on to the end and its result is dropped.
+        A cancelled caller stops waiting; the thread goes on to the end and its result is dropped. What has
+        not begun by then never does. `ended` is called when the function acts no more, by the thread.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
+        is_given_up = threading.Event()
 
         def job() -> None:
+            if is_given_up.is_set():
+                ended()
+                return
             try:
                 result, error = context.run(function), None
             # A thread is a boundary: whatever leaves the function belongs to the waiting caller.
             except BaseException as raised:
                 result, error = None, raised
+            ended()
             try:
                 loop.call_soon_threadsafe(_deliver, future, result, error)
             except RuntimeError:
                 return  # The loop has closed; nobody waits any more.
 
         self._submit(job)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            is_given_up.set()
+            raise
 
     def _submit(self, job: Job) -> None:
         with self._lock:

@@ -140,11 +140,10 @@ def read_config(given: object) -> WorldConfig:
 
 
 def plain_config(config: WorldConfig) -> dict[str, Any]:
-    """Return settings as they are stored: what older worlds did not know and nobody gave is left out."""
+    """Return settings as they are stored: a list of models that nobody gave is left out, as it always was."""
     plain: dict[str, Any] = msgspec.to_builtins(config)
-    for name in ("models", "rules"):
-        if plain[name] is None:
-            del plain[name]
+    if config.models is None:
+        del plain["models"]
     return plain
 
 

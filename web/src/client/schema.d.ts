@@ -359,8 +359,7 @@ export interface paths {
         put?: never;
         /**
          * Resume
-         * @description Let a paused run go on, or one that is out of budget; with a note or a raised limit, a failed one
-         *     too.
+         * @description Let a paused run go on.
          */
         post: operations["runs_resume"];
         delete?: never;
@@ -6101,42 +6100,6 @@ export interface components {
             session_id?: string | null;
         };
         /**
-         * Resuming
-         * @description With what a run goes on. A note or a raised limit reopens a failed one.
-         */
-        Resuming: {
-            /**
-             * Note
-             * @description What its agent reads next.
-             * @default
-             */
-            note: string;
-            /**
-             * Max Iterations
-             * @description Cycles of a failed run, counted from its beginning.
-             */
-            max_iterations?: number | null;
-            /**
-             * Stuck After
-             * @description Equal calls in a row that end it; of a failed run.
-             */
-            stuck_after?: number | null;
-            /**
-             * Usd
-             * @description The run's own cap, such as 0.60.
-             */
-            usd?: string | null;
-            /** Tokens */
-            tokens?: number | null;
-            /** Steps */
-            steps?: number | null;
-            /**
-             * Wall S
-             * @description Seconds from its beginning on.
-             */
-            wall_s?: number | null;
-        };
-        /**
          * Rewinding
          * @description Going on from an earlier turn.
          */
@@ -6352,6 +6315,11 @@ export interface components {
              * @description Steps to reconcile.
              */
             unknown_outcomes: string[];
+            /**
+             * Unknown Calls
+             * @description The same, with what is known of them.
+             */
+            unknown_calls: components["schemas"]["UnknownCall"][];
         } & {
             [key: string]: unknown;
         };
@@ -7227,10 +7195,6 @@ export interface components {
             cost_microusd: number;
             /** Price Known */
             price_known: boolean;
-            /** Estimated */
-            estimated: boolean;
-            /** Suspicious */
-            suspicious: boolean;
         } & {
             [key: string]: unknown;
         };
@@ -7555,13 +7519,8 @@ export interface components {
              */
             held_microusd: number;
             /**
-             * Debt Microusd
-             * @description What providers have billed beyond what was reserved; a higher budget pays it first.
-             */
-            debt_microusd: number;
-            /**
              * Available Microusd
-             * @description What is left of the budget, the debt taken off: negative while it is exceeded. Null: no limit.
+             * @description Null: no limit.
              */
             available_microusd: number | null;
             /** Allow Unknown Price */
@@ -7746,6 +7705,42 @@ export interface components {
             run_id: string;
             /** Branch */
             branch: string;
+        };
+        /**
+         * UnknownCall
+         * @description A side effect of which nobody knows what it did, and what a person needs to settle it.
+         */
+        UnknownCall: {
+            /** Step */
+            step: string;
+            /** Tool */
+            tool: string;
+            /** Arguments */
+            arguments?: unknown;
+            /** Idempotency Key */
+            idempotency_key: string;
+            /**
+             * Requested Us
+             * @description When it was asked for.
+             */
+            requested_us: number;
+            /**
+             * Unresolved Us
+             * @description When its outcome was found to be unknown.
+             */
+            unresolved_us: number;
+            /**
+             * Code
+             * @description What hid the outcome: crash, deadline, cancelled, or an error's code.
+             */
+            code: string;
+            /**
+             * Probe Error
+             * @description Why the tool's probe could not tell, if it said so.
+             */
+            probe_error: string | null;
+        } & {
+            [key: string]: unknown;
         };
         /**
          * Uploaded
@@ -9810,11 +9805,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Resuming"] | null;
-            };
-        };
+        requestBody?: never;
         responses: {
             /** @description Successful Response */
             200: {

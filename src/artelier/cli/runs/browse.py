@@ -79,7 +79,7 @@ async def show(call: Call, run: RunId) -> None:
 
 
 def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
-    from artelier.cli.advice import question_lines, standing
+    from artelier.cli.advice import question_lines, standing, unknown_lines
 
     usage = run["usage"]
     cached = f" ({usage['cached_input_tokens']:,} cached)" if usage["cached_input_tokens"] else ""
@@ -99,6 +99,10 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
                 "\n".join(f"{one['run_id']} at {one['step']}" for one in run["waits_for"]),
             ),
             ("asks", "\n".join(line for one in run["approvals"] for line in question_lines(one))),
+            (
+                "not known",
+                "\n".join(line for one in run["unknown_calls"] for line in unknown_lines(one)),
+            ),
             ("forked from", run["origin"] and f"{run['origin']} at {run['origin_seq']}"),
             ("effects", run["effects"]),
             ("started", plain.moment(run["started_us"]) + took),

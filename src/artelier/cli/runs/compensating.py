@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,12 +9,12 @@ import typer
 from artelier.cli import exits
 from artelier.cli.call import Call
 from artelier.cli.command import command
+from artelier.cli.run import ToolsFile, tools_of_file
 from artelier.cli.runs.app import RunId, app
-from artelier.errors import NotFound, RunSuspended
+from artelier.errors import RunSuspended
 
 if TYPE_CHECKING:
     from artelier.kernel.results import Compensated
-    from artelier.ports.tool import ToolPort
 
 
 @command(
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
 async def compensate(
     call: Call,
     run: RunId,
-    tools: Annotated[
-        str | None,
-        typer.Option("--tools", metavar="FILE", help="Python file with the run's tools."),
-    ] = None,
+    tools: ToolsFile = None,
     upto: Annotated[
         str | None,
         typer.Option("--upto", metavar="STEP", help="Back to this step, with it, and no further."),
@@ -41,7 +37,7 @@ async def compensate(
     """
     from artelier.kernel.compensation import CompensationFailed
 
-    found = [] if tools is None else _tools_of(tools)
+    found = tools_of_file(tools)
     async with call.kernel(tools=found) as kernel:
         runs = kernel.for_tenant(call.tenant)
         again = _again(call, run, tools, upto)
@@ -60,15 +56,6 @@ async def compensate(
             file = "FILE" if shown["loop"] else (shown["agent"] or "").partition(":")[0] or "FILE"
             call.screen.note(f"with the tools that made them: {_again(call, run, file, upto)}")
     return exits.COMPLETED
-
-
-def _tools_of(file: str) -> list[ToolPort]:
-    """Errors: `NotFound`; `InvalidRequest` for a file that cannot be loaded."""
-    from artelier.cli.run import imported, tools_in
-
-    if not Path(file).is_file():
-        raise NotFound("the file is not there", got=file)
-    return [*tools_in(imported(Path(file)))]
 
 
 def _again(call: Call, run: str, tools: str | None, upto: str | None) -> str:

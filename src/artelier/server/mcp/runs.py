@@ -312,6 +312,7 @@ class RunDesk:
             "cost_usd": format_usd(run["cost_microusd"]),
             "asks": run["approvals"],
             "unknown_outcomes": run["unknown_outcomes"],
+            "unknown_calls": run["unknown_calls"],
         }
 
     async def aclose(self) -> None:

@@ -51,6 +51,23 @@ class Approval(Answer):
     expires_us: int | None
 
 
+class UnknownCall(Answer):
+    """A side effect of which nobody knows what it did, and what a person needs to settle it."""
+
+    step: str
+    tool: str
+    arguments: Any = None
+    idempotency_key: str
+    requested_us: int = Field(description="When it was asked for.")
+    unresolved_us: int = Field(description="When its outcome was found to be unknown.")
+    code: str = Field(
+        description="What hid the outcome: crash, deadline, cancelled, or an error's code."
+    )
+    probe_error: str | None = Field(
+        description="Why the tool's probe could not tell, if it said so."
+    )
+
+
 class RunShown(Run):
     """A run with its goal and result, and what it waits for."""
 
@@ -64,6 +81,7 @@ class RunShown(Run):
     approvals: list[Approval]
     waits_for: list[Approval] = Field(description="Open questions of its descendants.")
     unknown_outcomes: list[str] = Field(description="Steps to reconcile.")
+    unknown_calls: list[UnknownCall] = Field(description="The same, with what is known of them.")
 
 
 class RunPage(BaseModel):
@@ -107,12 +125,7 @@ class StepCost(Answer):
     cached_input_tokens: int
     output_tokens: int
     cost_microusd: int
-    """Of all its attempts."""
     price_known: bool
-    estimated: bool
-    """Whether the cost is that of its input by estimate, since no usage came."""
-    suspicious: bool
-    """Whether the provider claims more than ten times the tokens that the request allows."""
 
 
 class Cost(Answer):
@@ -252,28 +265,6 @@ class Forked(BaseModel):
 
 class Note(Asked):
     note: str = Field(default="", max_length=10_000, description="Why; kept in the log.")
-
-
-class Resuming(Asked):
-    """With what a run goes on. A note or a raised limit reopens a failed one."""
-
-    note: str = Field(default="", max_length=100_000, description="What its agent reads next.")
-    max_iterations: int | None = Field(
-        default=None, ge=1, le=1_000_000_000,
-        description="Cycles of a failed run, counted from its beginning.",
-    )  # fmt: skip
-    stuck_after: int | None = Field(
-        default=None, ge=2, le=1_000_000_000,
-        description="Equal calls in a row that end it; of a failed run.",
-    )  # fmt: skip
-    usd: str | None = Field(
-        default=None, max_length=40, description="The run's own cap, such as 0.60."
-    )
-    tokens: int | None = Field(default=None, ge=0, lt=2**53)
-    steps: int | None = Field(default=None, ge=0, lt=2**53)
-    wall_s: float | None = Field(
-        default=None, ge=0, le=1e9, description="Seconds from its beginning on."
-    )
 
 
 class Injection(Asked):

@@ -21,6 +21,7 @@ import artelier.kernel.versions
 import artelier.ledger.view
 import artelier.log.writer
 from artelier.errors import InvalidRequest
+from artelier.kernel.dispatches import Dispatches
 from artelier.testing.torture.missions_plants import MISSION_PLANTS
 from artelier.testing.torture.schedules_plants import SCHEDULE_PLANTS
 from artelier.testing.torture.world_plants import WORLD_PLANTS
@@ -47,7 +48,8 @@ def _double_step() -> AbstractContextManager[None]:
             port = core.tools.get(ask.name)
             if port is not None and core.actor is not None and not result.is_error:
                 beat = entry.Heartbeat(core)
-                context = entry.context_of(core, port, recorded.key, beat)
+                call = Dispatches().begin((), recorded.key)
+                context = entry.context_of(core, port, recorded.key, beat, call)
                 with suppress(Exception):
                     await port.call(port.validate(ask.arguments), context)
             return result

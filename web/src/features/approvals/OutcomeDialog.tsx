@@ -4,6 +4,7 @@ import { unless } from "@/commands/command";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { ActionButton } from "@/shell/ActionButton";
+import { UnknownCall } from "@/shell/UnknownCall";
 import { Dialog } from "@/ui/Dialog";
 import { Select } from "@/ui/Select";
 import { TextField } from "@/ui/TextField";
@@ -24,7 +25,7 @@ const WAYS = [
 type Way = (typeof WAYS)[number]["value"];
 
 const CONSEQUENCES: Readonly<Record<Way, string>> = {
-  probe: "Nothing is called twice: the tool looks up its own record.",
+  probe: "The tool looks up its own record. What has not happened, and cannot any more, is called again.",
   succeeded: "The run goes on with the result that you give.",
   failed: "The agent is told that the call failed.",
   retry: "If it had taken effect after all, it takes effect twice.",
@@ -40,6 +41,7 @@ export function OutcomeDialog({ matter, onClose }: OutcomeDialogProps) {
     queryKey: ["runs", matter.runId],
     queryFn: ({ signal }) => api.get<Shape<"RunShown">>(path("runs", matter.runId), undefined, signal),
   });
+  const call = run?.unknown_calls.find((one) => one.step === matter.step);
   const wrong = way === "succeeded" ? jsonMistake(result) : "";
   const settle = async () => {
     if (await reconcile(answerOf(way, result, message))) onClose();
@@ -66,6 +68,7 @@ export function OutcomeDialog({ matter, onClose }: OutcomeDialogProps) {
           {matter.question}. It was step <span className="num">{matter.step}</span> of{" "}
           <span className="num break-all">{matter.runId}</span>, by {matter.who}.
         </p>
+        {call !== undefined && <UnknownCall call={call} />}
         {run !== undefined && run.unknown_outcomes.length > 1 && (
           <p className="text-ink-2">
             {run.unknown_outcomes.length} calls of this run are open; this settles the one named here.

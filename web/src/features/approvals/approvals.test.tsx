@@ -21,6 +21,17 @@ const ASKED = {
 
 const sent: { readonly url: string; readonly body: unknown }[] = [];
 
+const PAID = {
+  step: "pay",
+  tool: "pay_invoice",
+  arguments: { to: "ana" },
+  idempotency_key: "t/m/pay:pay",
+  requested_us: 1_700_000_000_000_000,
+  unresolved_us: 1_700_000_001_000_000,
+  code: "crash",
+  probe_error: "RuntimeError: the bank is closed",
+};
+
 beforeEach(() => {
   sent.length = 0;
   eventLog.clear();
@@ -42,7 +53,7 @@ beforeEach(() => {
     const body = url.includes("/approvals")
       ? { items: [ASKED], next: null }
       : url.includes("/runs/")
-        ? { unknown_outcomes: ["pay", "mail"] }
+        ? { unknown_outcomes: ["pay", "mail"], unknown_calls: [PAID] }
         : {};
     return Promise.resolve(new Response(JSON.stringify(body)));
   });
@@ -182,6 +193,9 @@ test("a call whose outcome nobody knows is settled by a person", async () => {
   );
   await user.click(screen.getByRole("button", { name: "Review" }));
   const dialog = screen.getByRole("dialog", { name: "What became of it?" });
+  const call = await within(dialog).findByLabelText("The call");
+  for (const fact of ["pay_invoice", '{"to":"ana"}', "t/m/pay:pay", "RuntimeError: the bank is closed"])
+    expect(within(call).getByText(fact)).toBeTruthy();
   await user.selectOptions(within(dialog).getByLabelText("What became of the call"), "failed");
   await user.type(within(dialog).getByLabelText("Why it failed"), "bounced");
   await expectAccessible();

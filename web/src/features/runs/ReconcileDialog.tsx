@@ -4,6 +4,7 @@ import { unless } from "@/commands/command";
 import { inWords } from "@/client/http";
 import type { Run } from "@/projection/graph";
 import { ActionButton } from "@/shell/ActionButton";
+import { UnknownCall } from "@/shell/UnknownCall";
 import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
@@ -23,7 +24,8 @@ const ANSWERS = [
 type Answer = (typeof ANSWERS)[number]["value"];
 
 const SAYS: Readonly<Record<Answer, string>> = {
-  probe: "The tool looks in the outside system by its idempotency key. Nothing is done twice.",
+  probe:
+    "The tool looks in the outside system by its idempotency key. What has not happened, and cannot any more, is done again when the run goes on.",
   succeeded: "The run goes on with the result below, as if the tool had returned it.",
   failed: "The run goes on and sees the error below.",
   retry:
@@ -48,6 +50,7 @@ export function ReconcileDialog({ run, onClose }: { readonly run: Run; readonly 
   const action = useVerb(run.id);
   const may = useMayAct();
   const step = steps.includes(chosen) ? chosen : (steps[0] ?? "");
+  const call = shown.data?.unknown_calls.find((one) => one.step === step);
   const result = parsedJson(text);
   const isBroken = answer === "succeeded" && result === null;
   const body = {
@@ -84,6 +87,7 @@ export function ReconcileDialog({ run, onClose }: { readonly run: Run; readonly 
             options={steps.map((one) => ({ value: one, label: one }))}
             onChange={setChosen}
           />
+          {call !== undefined && <UnknownCall call={call} />}
           <Select label="What became of it" value={answer} options={ANSWERS} onChange={setAnswer} />
           <p className="text-ink-2">{SAYS[answer]}</p>
           {(answer === "succeeded" || answer === "failed") && (

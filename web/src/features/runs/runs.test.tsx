@@ -37,8 +37,6 @@ const COST = {
       output_tokens: 100,
       cost_microusd: 12_000,
       price_known: true,
-      estimated: false,
-      suspicious: false,
     },
   ],
 };
@@ -47,6 +45,17 @@ const DIFF = {
   shared: { events: 4, upto: { run: "churn/figures", seq: 4 } },
   equal_steps: 1,
   first_divergence: { key: "c2/decision", what: "request", section: "steering", a: "terse", b: "thorough" },
+};
+
+const LOST = {
+  step: "c1/tool/0",
+  tool: "pay_invoice",
+  arguments: { to: "ana" },
+  idempotency_key: "t/churn:c1/tool/0",
+  requested_us: 1_700_000_000_000_000,
+  unresolved_us: 1_700_000_001_000_000,
+  code: "crash",
+  probe_error: "RuntimeError: the bank is closed",
 };
 
 const asked: { readonly method: string; readonly url: string; readonly body: unknown }[] = [];
@@ -59,7 +68,12 @@ function answer(url: string): object {
   if (url.endsWith("/compensate")) return server.undone;
   if (url.includes("/diff?with=")) return DIFF;
   if (url.endsWith("/fork")) return { run_id: "churn/figures.fork-1" };
-  return { total_cost_microusd: 50_000, message: null, unknown_outcomes: ["c1/tool/0"] };
+  return {
+    total_cost_microusd: 50_000,
+    message: null,
+    unknown_outcomes: ["c1/tool/0"],
+    unknown_calls: [LOST],
+  };
 }
 
 beforeEach(() => {
@@ -200,6 +214,8 @@ describe("one run", () => {
       await screen.findByRole("combobox", { name: "What became of it" }),
       "It succeeded",
     );
+    expect(screen.getByText("t/churn:c1/tool/0")).toBeDefined();
+    expect(screen.getByText("RuntimeError: the bank is closed")).toBeDefined();
     const field = screen.getByRole("textbox", { name: "Result, as JSON" });
     await user.type(field, "sent");
     expect(screen.getByRole("button", { name: "Settle" }).ariaDisabled).toBe("true");
