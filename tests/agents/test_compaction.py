@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from artelier import (
     Usage,
     tool,
 )
+from artelier.agents.job import Job
 from artelier.errors import ContextTooLong, NotFound, ProviderUnavailable
 from artelier.testing import ScriptedModel, tool_call
-from artelier.tokens import Window
+from artelier.tokens import Window, estimate_tokens
 
 SMALL = CompactionStrategy(trigger_at_messages=11, keep_recent_messages=3)
 
@@ -323,6 +325,54 @@ def test_a_block_beyond_the_summarisers_window_is_summarised_in_pieces(tmp_path:
 
         assert result.status == "completed" == replayed.status
         assert len(sizes) >= 4
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("share", "is_new", "is_whole"),
+    [(0.2, True, True), (0.45, True, True), (0.6, True, False), (0.45, False, False)],
+)
+def test_a_task_stands_verbatim_up_to_half_the_window(
+    tmp_path: Path, share: float, is_new: bool, is_whole: bool
+) -> None:
+    """Beyond it is kept as an artifact; so it was beyond a quarter in runs begun before that was said."""
+    tokens = int(8_000 * share)
+    words = "BEGIN " + "important detail; " * (tokens // 3)
+    task = words[: 4 * tokens]
+    while estimate_tokens(task) > tokens:
+        task = task[:-20]
+    model = ScriptedModel(lambda _: "done")
+
+    async def scenario() -> None:
+        windows = {"m": Window(context_tokens=8_000, max_output_tokens=500)}
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, windows=windows) as kernel:
+            agent = agent_of(kernel)
+            if not is_new:
+                job = Job(
+                    prompt=task, model="m", max_iterations=20, window_tokens=8_000,
+                    max_output_tokens=500, context=agent.builder.settings(),
+                    compaction=agent.compaction.settings(),
+                )  # fmt: skip
+                opening: dict[str, Any] = {"settings": job.settings(), "on_wait": "suspend"}
+                with suppress(asyncio.CancelledError):
+                    async with kernel.run("r", loop="agent", agent=agent.agent_id, **opening):
+                        raise asyncio.CancelledError
+            result = await agent.run(run_id="r", model="m", prompt=task)
+            replayed = await kernel.for_tenant().replay("r", agent.drive)
+            assert result.status == "completed" == replayed.status
+            manifest = await kernel.for_tenant().manifest("r", "c1/model")
+            [part] = [part for part in manifest.parts if part.tag == "task"]
+            assert (task in shown(model.requests[0])) == is_whole
+            assert (part.cut, bool(part.src)) == (("", False) if is_whole else ("middle", True))
+            if not is_whole:
+                [ref] = part.src
+                kept = (
+                    await kernel.for_tenant()
+                    .as_principal("run:r")
+                    .artifacts.read(ref.split(" ")[0])
+                )
+                assert kept.content == task
 
     asyncio.run(scenario())
 

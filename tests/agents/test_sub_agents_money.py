@@ -107,7 +107,7 @@ def test_sixty_four_children_at_once_stay_below_the_limit(tmp_path: Path) -> Non
     play(scenario(), within_s=90)
 
 
-def test_what_a_provider_bills_beyond_its_maximum_is_named(tmp_path: Path) -> None:
+def test_what_a_provider_bills_beyond_its_maximum_is_owed(tmp_path: Path) -> None:
     models = {
         "boss": ScriptedModel([calls("a"), reply("end")]),
         "worker": ScriptedModel([billed("much", outputs=20_000)]),
@@ -123,7 +123,7 @@ def test_what_a_provider_bills_beyond_its_maximum_is_named(tmp_path: Path) -> No
             rows = await kernel.store.query(
                 "SELECT account, balance FROM accounts WHERE tenant = 'acme' AND asset = 'usd'"
             )
-            named = -dict(rows)["source:overrun"]
+            named = -dict(rows)["source:debt"]
             assert named > 0
             assert await spent(kernel) * 1_000_000 - named <= 1_000_000
             await assert_conserved(kernel, "acme")

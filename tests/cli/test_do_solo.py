@@ -135,6 +135,44 @@ def test_do_that_needs_a_person_ends_with_3_and_resume_goes_on(
     assert (shell.folder / "artelier-out/d1.md").exists()
 
 
+def test_a_stuck_run_goes_on_after_resume_with_a_note(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    same = calls("read_file", path="2024.csv")
+    provider.says(same, same, same, "South.")
+
+    first = do(shell)
+    again = shell("resume", "d1")
+    less = shell("resume", "d1", "--max-iterations", "3")
+    asked = provider.calls
+    resumed = shell("resume", "d1", "--note", "The file says it all.")
+
+    assert (first.code, again.code, asked) == (1, 1, 3)
+    assert (less.code, "used up that many cycles" in less.err) == (1, True)
+    assert "failed (stuck)" in first.err
+    assert "artelier resume d1 --note TEXT" in first.err
+    assert (resumed.code, resumed.out) == (0, "South.\n")
+    assert "The file says it all." in str(provider.server.requests[-1].body)
+    assert provider.calls == 4
+    assert "counted anew: repeated" in shell("runs", "tail", "d1").out
+    assert shell("resume", "d1", "--note", "More.").code == 1  # it is completed
+
+
+@pytest.mark.parametrize("budget", [(), ("--budget-usd", "1")])
+def test_twenty_cycles_end_a_run_that_no_budget_bounds_until_more_are_allowed(
+    shell: Shell, sales: str, provider: Provider, budget: tuple[str, ...]
+) -> None:
+    provider.says(*[calls("read_file", path=f"{n}.csv") for n in range(22)], "South.")
+
+    ran = do(shell, *budget)
+    if not budget:
+        assert (ran.code, ran.out) == (1, "")
+        assert "artelier resume d1 --max-iterations 40" in ran.err
+        ran = shell("resume", "d1", "--max-iterations", "40")
+
+    assert (ran.code, ran.out) == (0, "South.\n")
+
+
 def test_do_yes_approves_in_the_persons_name(shell: Shell, sales: str, provider: Provider) -> None:
     shell.write("artelier.toml", '[policy]\napprove_risk = "medium"\n')
     provider.says(calls("write_file", path="a.txt", text="x"), "Written.")

@@ -245,14 +245,13 @@ def test_a_model_that_does_not_answer_is_timed_out(tmp_path: Path) -> None:
         ModelReply(text="a\ud800"),
         ModelReply(text=7),  # pyright: ignore[reportArgumentType]
         ModelReply(text="x", usage=Usage(output_tokens=-5)),
-        ModelReply(text="x", usage=Usage(input_tokens=2**70)),
         ModelReply(text="x", usage=Usage(input_tokens=1.5)),  # pyright: ignore[reportArgumentType]
         ModelReply(output={"x": object()}),
         ModelReply(tool_calls=("look",)),  # pyright: ignore[reportArgumentType]
     ],
     ids=lambda reply: type(reply).__name__,
 )
-def test_a_reply_that_is_none_is_a_broken_reply_and_settles_its_hold(
+def test_a_reply_that_is_none_is_a_broken_reply_and_every_attempt_is_billed(
     tmp_path: Path, reply: Any
 ) -> None:
     class Port:
@@ -263,7 +262,10 @@ def test_a_reply_that_is_none_is_a_broken_reply_and_settles_its_hold(
         with open_kernel(tmp_path, Port(), prices={"m": PRICE}) as kernel:
             runs = kernel.for_tenant(ACME)
             assert await drive(runs, _ask) == "failed: model_reply_broken"
-            assert (await assert_conserved(kernel, "acme"))["tenant"] == 5_000_000
+            found = await assert_conserved(kernel, "acme")
+            assert 5_000_000 - found["tenant"] == found["spent"] > 0
+            attempts = [e for e in await events(kernel, tenant="acme") if "cost" in e.plain()]
+            assert [e.kind for e in attempts] == ["model.attempted"] * 3 + ["model.failed"]
 
     play(scenario())
 

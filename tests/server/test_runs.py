@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
+from artelier import AutonomousAgent
 from artelier.agents import workspace_agent
 from artelier.app import Kernel
 from artelier.kernel import Run
 from artelier.ports.model import ModelRequest
+from artelier.testing import tool_call
 from tests.server.house import ADDRESS, asking, assert_fault, house, on_a_port, spoken, until
 
 ID = "m1/figures:2"
@@ -164,6 +168,41 @@ def test_commands_have_their_effect(tmp_path: Path) -> None:
             assert (await home.desk.show("m1"))["status"] == "cancelled"
             late = await home.client.post("/api/v1/runs/m1/pause", json={})
             assert_fault(late, 409, "conflict")
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_ended_by_a_limit_is_resumed_with_a_note_or_a_raised_limit(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        replies = [*[tool_call("nothing", {})] * 3, tool_call("other", {}), "done"]
+        async with house(tmp_path, *replies) as home:
+            agent = AutonomousAgent(kernel=home.kernel, max_iterations=4)
+
+            async def driven() -> tuple[str, str]:
+                ended = await agent.run(run_id="m1", model="scripted", prompt="Go.")
+                return ended.status, ended.reason
+
+            async def resumed(body: dict[str, Any] | None) -> httpx.Response:
+                return await home.client.post("/api/v1/runs/m1/resume", json=body)
+
+            assert await driven() == ("failed", "stuck")
+            assert_fault(await resumed(None), 409, "conflict")
+            assert_fault(await resumed({"max_iterations": 3}), 409, "conflict")
+            assert_fault(await resumed({"max_iterations": 0}), 422, "invalid_request")
+            told = (await resumed({"note": "Try another."})).json()
+            assert told == {"run_id": "m1", "effect": "run.reopened", "queued": True}
+            assert await driven() == ("failed", "max_iterations")
+            told = (await resumed({"max_iterations": 5, "usd": "2.00", "wall_s": 3600.5})).json()
+            assert told["effect"] == "run.reopened"
+            assert await driven() == ("completed", "")
+            sent = home.model.requests[3].messages
+            assert any(message.text == "Try another." for message in sent)
+            caps = await home.kernel.store.query(
+                "SELECT unit, cap FROM limits WHERE scope = 'run:m1' ORDER BY unit"
+            )
+            assert caps == [("ms", 3_600_500), ("usd", 2_000_000)]
 
     asyncio.run(scenario())
 

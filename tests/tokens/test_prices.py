@@ -62,9 +62,14 @@ def test_overrides_win_by_model_and_by_provider():
 
 
 @pytest.mark.parametrize("bad", ["-1", "NaN", "Infinity"])
-def test_an_override_that_is_no_price_is_refused(bad: str):
+def test_a_price_that_is_none_is_refused_when_it_is_set(bad: str):
+    with pytest.raises(InvalidConfig, match="price of output"):
+        Price(output=Decimal(bad))
+
+
+def test_an_override_that_is_no_price_is_refused():
     with pytest.raises(InvalidConfig, match="'gpt-4o' is not a price"):
-        Prices({"gpt-4o": Price(output=Decimal(bad))})
+        Prices({"gpt-4o": 0.15})  # pyright: ignore[reportArgumentType] - on purpose
 
 
 def test_cost_rounds_up_once_and_bills_cached_tokens_at_their_price():

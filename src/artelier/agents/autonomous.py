@@ -10,9 +10,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from artelier.agents.finish import agent_result
-from artelier.agents.job import Earlier, Job
+from artelier.agents.job import Earlier, Job, with_verbatim_task
 from artelier.agents.loop import AgentLoop, Sink
 from artelier.agents.reading import read_artifact_tool
+from artelier.agents.state import STUCK_AFTER
 from artelier.agents.steps import saved
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
@@ -27,7 +28,9 @@ from artelier.errors import (
 from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState, run_row
 from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
+from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
+from artelier.log import EventData
 from artelier.memory.beside import keep_beside
 from artelier.ports.tool import ToolPort
 
@@ -39,6 +42,10 @@ if TYPE_CHECKING:
 
 LOOP = "agent"
 """Name of this loop in `run.started`."""
+
+ITERATIONS, ITERATIONS_BOUNDED = 20, 1_000
+"""Cycles of a run for which nobody says how many: alone what bounds it, or beside a limit of money or
+time."""
 
 
 class TenantRuns(Protocol):
@@ -53,6 +60,17 @@ class TenantRuns(Protocol):
     def run(self, run_id: str, **opening: Any) -> OpenRun: ...
 
     async def state(self) -> TenantState: ...
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        note: str = "",
+        limits: Limits | None = None,
+        max_iterations: int | None = None,
+        stuck_after: int | None = None,
+        by: str = "operator",
+    ) -> EventData: ...
 
 
 class Kernels(Protocol):
@@ -90,18 +108,27 @@ class AutonomousAgent:
         compaction: CompactionStrategy | None = None,
         identity: str | None = None,
         tools: Iterable[ToolPort] | None = None,
-        max_iterations: int = 20,
+        max_iterations: int | None = None,
+        stuck_after: int | None = STUCK_AFTER,
         acceptance: Sequence[str] = (),
         agent_id: str | None = None,
         profile: OperationProfile | str | None = None,
     ) -> None:
-        """`profile`: operations around each step, or the ref of a stored one."""
+        """`profile`: operations around each step, or the ref of a stored one.
+
+        `max_iterations`: cycles of a run; None for 1,000 where a limit of money or time bounds it (its
+        own, its parents' or its tenant's), else 20. `stuck_after`: equal calls with equal results in a row
+        that end a run, those of tools with `poll=True` apart; None for any number.
+        Errors: `InvalidRequest` that names the argument.
+        """
         if context_builder is not None and identity:
             raise InvalidRequest(
                 "an agent has one identity", expected="ContextBuilder(identity=...) or identity=...",
                 got="both",
             )  # fmt: skip
-        _check_arguments(context_builder, compaction, max_iterations, acceptance)
+        _check_arguments(context_builder, compaction, acceptance)
+        _check_count("max_iterations", max_iterations, least=1)
+        _check_count("stuck_after", stuck_after, least=2)
         builder = context_builder or ContextBuilder(identity=identity or "")
         said = builder.identity
         if not said:
@@ -112,6 +139,7 @@ class AutonomousAgent:
         self.compaction = compaction or CompactionStrategy()
         self._tools = None if tools is None else _checked_tools(tools)
         self.max_iterations = max_iterations
+        self.stuck_after = stuck_after
         self.acceptance = tuple(acceptance)
         self.agent_id = agent_id or (agent_slug(said) if said else "agent")
         keep_beside(kernel.for_tenant().services, builder.memory_store)
@@ -152,6 +180,46 @@ class AutonomousAgent:
         )  # fmt: skip
         return await self.start(wanted)
 
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        tenant: Any = None,
+        note: str = "",
+        limits: Limits | None = None,
+        max_iterations: int | None = None,
+        stuck_after: int | None = None,
+        output_schema: Any = None,
+        by: str = "operator",
+        **more: Any,
+    ) -> AgentResult:
+        """Go on with a run of this agent, and return its result: one that a crash or a person stopped,
+        that is out of budget, or that failed.
+
+        With a `note`, which the model reads next, or a raised limit a failed run is reopened; see
+        `TenantKernel.resume` for what they mean. It keeps what it has done and paid for. A completed run
+        returns its result. `more`: as of `run`. `output_schema`: the type that the result's output shall
+        have; it was chosen at the start.
+        Errors: `NotFound`; `Conflict` for a run that takes neither; those of `run`.
+        """
+        runs = self._kernel.for_tenant(tenant)
+        row = await run_row(runs.services, runs.id, run_id)
+        settings: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
+        if row["loop"] != LOOP:
+            raise _other_loop(run_id)
+        job = Job.restored(settings)
+        is_asked = note.strip() or limits or max_iterations is not None or stuck_after is not None
+        if is_asked or row["status"] == "paused":
+            await runs.resume(
+                run_id, note=note, limits=limits, max_iterations=max_iterations,
+                stuck_after=stuck_after, by=by,
+            )  # fmt: skip
+        wanted = Wanted(
+            run_id=run_id, tenant=tenant, model=job.model, prompt=job.prompt, is_chat=job.is_chat,
+            output_schema=output_schema or job.output_schema, **more,
+        )  # fmt: skip
+        return await self.start(wanted)
+
     def stream(
         self, *, run_id: str, prompt: str, tenant: Any = None, model: str | None = None, **more: Any
     ) -> AsyncIterator[AgentEvent]:
@@ -185,7 +253,7 @@ class AutonomousAgent:
         """`run`, with its wishes as one value. Errors: as there."""
         runs = self._kernel.for_tenant(wanted.tenant)
         services = runs.services
-        await runs.state()  # the tenant with its own settings, before anything is recorded of it
+        tenant = await runs.state()  # with its own settings, before anything is recorded of it
         await self._check_erasable(services, wanted)
         is_new = await _check_same(runs, wanted)
         if is_new and wanted.parent is None and not wanted.is_chat:
@@ -194,7 +262,7 @@ class AutonomousAgent:
         if not await has_ended(services, runs.id, wanted.run_id):
             services.model(wanted.model)  # a missing key is said here, and no run fails of it
         profile = await saved(runs, self.profile)
-        job = self._job(services, wanted, profile)
+        job = self._job(services, wanted, profile, is_bounded=_is_bounded(tenant, wanted))
         kit = await self.kit(runs)
         if missing := [name for name in self.acceptance if name not in kit.ports]:
             raise InvalidRequest(
@@ -269,17 +337,19 @@ class AutonomousAgent:
             native=kit.native if kit is not None else None, sink=sink, desk=desk,
         )  # fmt: skip
 
-    def _job(self, services: Services, wanted: Wanted, profile: str) -> Job:
+    def _job(self, services: Services, wanted: Wanted, profile: str, *, is_bounded: bool) -> Job:
         window = services.window_of(wanted.model)
-        return Job(
+        default = ITERATIONS_BOUNDED if is_bounded else ITERATIONS
+        return with_verbatim_task(Job(
             prompt=wanted.prompt, model=wanted.model, output_schema=wanted.output_schema,
-            max_iterations=self.max_iterations, artifact=wanted.artifact,
+            max_iterations=default if self.max_iterations is None else self.max_iterations,
+            stuck_after=self.stuck_after or 0, artifact=wanted.artifact,
             workspace=wanted.workspace, context=self.builder.settings(),
             compaction=self.compaction.settings(), window_tokens=window.context_tokens,
             max_output_tokens=window.max_output_tokens, acceptance=self.acceptance,
             is_chat=wanted.is_chat, earlier=wanted.earlier, profile=profile,
             session=wanted.run_id.rpartition("/")[0] if wanted.is_chat and profile else "",
-        )  # fmt: skip
+        ))  # fmt: skip
 
     async def kit(self, runs: TenantRuns) -> Kit:
         """The tools of this agent at the beginning of a drive; sources of skills are asked anew each time."""
@@ -337,9 +407,7 @@ class Wanted:
     """A turn of a chat: a run of that name that another process made is not ours."""
 
 
-def _check_arguments(
-    builder: object, compaction: object, max_iterations: object, acceptance: object
-) -> None:
+def _check_arguments(builder: object, compaction: object, acceptance: object) -> None:
     """Errors: `InvalidRequest` that names the argument, before anything begins."""
     for name, value, kind in (
         ("context_builder", builder, ContextBuilder),
@@ -347,17 +415,19 @@ def _check_arguments(
     ):
         if value is not None and not isinstance(value, kind):
             raise InvalidRequest(name, expected=f"a {kind.__name__}", got=repr(value)[:80])
-    if (
-        not isinstance(max_iterations, int)
-        or isinstance(max_iterations, bool)
-        or max_iterations < 1
-    ):
-        raise InvalidRequest(
-            "max_iterations", expected="a whole number from 1", got=repr(max_iterations)[:80]
-        )
     if isinstance(acceptance, str) or not isinstance(acceptance, Sequence):
         raise InvalidRequest(
             "acceptance", expected="a list of names of tools", got=repr(acceptance)[:80]
+        )
+
+
+def _check_count(name: str, value: object, *, least: int) -> None:
+    """Errors: `InvalidRequest` that names the argument."""
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidRequest(
+            name, expected=f"a whole number from {least}, or None", got=repr(value)[:80]
         )
 
 
@@ -401,22 +471,29 @@ def by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
     return table
 
 
+def _is_bounded(tenant: TenantState, wanted: Wanted) -> bool:
+    """Return whether money or time bounds a run, by a limit of its own or of what it belongs to."""
+    limits, parent = wanted.limits, wanted.parent
+    if tenant.budget is not None or (
+        limits is not None and (limits.usd is not None or limits.wall_s is not None)
+    ):
+        return True
+    if parent is None:
+        return False
+    return bool(parent.core.deadlines) or any(unit == "usd" for _, unit in parent.core.counted)
+
+
 async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
     """Whether the run is new.
 
     Errors: `Conflict` if it exists and was asked something else: its result is no answer to this.
     """
-    from artelier.kernel.queries import blob_json
-
     try:
         row = await run_row(runs.services, runs.id, wanted.run_id)
     except NotFound:
         return True
     if row["loop"] != LOOP:
-        raise Conflict(
-            f"run {wanted.run_id!r} exists and is driven by code of its own",
-            hint="Give this one another run_id.",
-        )
+        raise _other_loop(wanted.run_id)
     stored: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
     if not _is_asked(runs, stored, wanted):
         raise _asked_otherwise(wanted)
@@ -426,6 +503,13 @@ async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
             got=f"a run below {row['parent']!r}" if row["parent"] else "a run of its own",
         )
     return False
+
+
+def _other_loop(run_id: str) -> Conflict:
+    return Conflict(
+        f"run {run_id!r} exists and is driven by code of its own",
+        hint="Give this one another run_id.",
+    )
 
 
 def _is_asked(runs: TenantRuns, stored: Mapping[str, Any], wanted: Wanted) -> bool:
@@ -445,8 +529,6 @@ def _asked_otherwise(wanted: Wanted) -> Conflict:
 
 async def settings_of_run(run: Run) -> dict[str, Any] | None:
     """What a run of this loop was started with; None for a run of another loop."""
-    from artelier.kernel.queries import blob_json
-
     row = await run_row(run.core.services, run.tenant_id, run.id)
     if row["loop"] != LOOP:
         return None

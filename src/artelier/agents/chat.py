@@ -44,25 +44,19 @@ class Chat:
         """
         return await self._agent.start(await self._turn(text, more))
 
-    async def resume(self) -> AgentResult:
+    async def resume(self, **more: Any) -> AgentResult:
         """Bring the last turn to its end (after a crash, an approval, a raised budget); its result.
 
-        Errors: `NotFound` if nothing was ever said; those of `AutonomousAgent.run`.
+        `more`: a note or raised limits, as of `AutonomousAgent.resume`, with which a failed turn goes on.
+        Errors: `NotFound` if nothing was ever said; those of `AutonomousAgent.resume`.
         """
-        from artelier.agents.autonomous import Wanted
-        from artelier.kernel.queries import blob_json
-
         runs = self._agent.kernel.for_tenant(self._tenant)
         row = await last_turn(runs.services, runs.id, self.session)
         if row is None:
             raise NotFound(f"nothing was said in session {self.session!r} yet")
         self._check_mine(row)
-        settings: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
-        wanted = Wanted(
-            run_id=row["run"], tenant=self._tenant, model=self._model, is_chat=True,
-            prompt=settings.get("prompt", ""), **self._more,
-        )  # fmt: skip
-        return await self._agent.start(wanted)
+        kept = {name: value for name, value in self._more.items() if name != "limits"}
+        return await self._agent.resume(row["run"], tenant=self._tenant, **{**kept, **more})
 
     async def stream(self, text: str, **more: Any) -> AsyncIterator[AgentEvent]:
         """Like `send`, yielding what happens and the `AgentResult` last."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from artelier.agents.state import STUCK_AFTER
 from artelier.context import CompactionStrategy
 from artelier.errors import CorruptStore
+from artelier.tokens import estimate_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,11 @@ class Job:
     """Of the model when the run began: what a prompt may take is decided by these alone."""
     acceptance: tuple[str, ...] = ()
     """Tools whose last call must have passed before the run may end."""
+    stuck_after: int = STUCK_AFTER
+    """Equal calls with equal results in a row that end the run; 0 for any number."""
+    verbatim_tokens: int = 0
+    """Up to which the prompt stands verbatim; 0 as in runs begun before this was said: a quarter of the
+    window."""
     is_chat: bool = False
     earlier: Earlier | None = None
     profile: str = ""
@@ -74,6 +81,10 @@ class Job:
             "max_output_tokens": self.max_output_tokens,
             "acceptance": list(self.acceptance),
         }
+        if self.stuck_after != STUCK_AFTER:
+            stored["stuck_after"] = self.stuck_after
+        if self.verbatim_tokens:
+            stored["verbatim_tokens"] = self.verbatim_tokens
         if self.is_chat:
             stored["is_chat"] = True
         if self.profile:
@@ -104,6 +115,28 @@ class Job:
         return max(256, self.window_tokens - self.max_output_tokens)
 
     @property
+    def task_tokens_max(self) -> int:
+        """Up to which the prompt stands verbatim. A longer one is kept as an artifact."""
+        return self.verbatim_tokens or self.note_tokens_max
+
+    @property
+    def note_tokens_max(self) -> int:
+        """Of one text that a person adds: a quarter of the window. A longer one is kept as an artifact."""
+        return max(200, self.window_tokens // 4)
+
+    @property
     def message_bytes_max(self) -> int:
         """Of all results of one reply together: an eighth of the window, at four bytes a token."""
         return max(2_000, self.window_tokens * 4 // 8)
+
+
+def with_verbatim_task(job: Job) -> Job:
+    """Return the job of a new run, whose task stands verbatim up to half the window.
+
+    Less where the longest reply leaves less room: beside the task there is an identity, and a
+    conversation. It is recorded only for a task that it matters to.
+    """
+    if estimate_tokens(job.prompt) <= job.note_tokens_max:
+        return job
+    most = min(job.window_tokens // 2, job.prompt_tokens_max * 3 // 4)
+    return replace(job, verbatim_tokens=max(job.note_tokens_max, most))

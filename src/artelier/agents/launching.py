@@ -111,7 +111,7 @@ async def _start_agent(
     from artelier.agents.loops import workspace_agent
 
     workspace = cast(str, settings.get("workspace", ""))
-    agent = workspace_agent(kernel, workspace, max_iterations=settings.get("max_iterations", 20))
+    agent = workspace_agent(kernel, workspace, max_iterations=settings.get("max_iterations"))
     wanted = Wanted(
         run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
         on_wait=on_wait, limits=limits, artifact=f"reports/{run_id}", workspace=workspace,

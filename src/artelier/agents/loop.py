@@ -6,15 +6,16 @@ resume and replay the record decides: a compaction happens again because its rec
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from hashlib import sha256
+from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from artelier.agents.finish import finish
 from artelier.agents.job import Job
-from artelier.agents.state import SKILLS_MAX, STUCK_AFTER, AgentState, LoadedSkill
+from artelier.agents.state import SKILLS_MAX, AgentState, LoadedSkill
 from artelier.agents.steps import steps_of
 from artelier.agents.window import ContextWindow
 from artelier.agents.wording import template
@@ -22,6 +23,10 @@ from artelier.context import Context, ContextBuilder, Section, cut
 from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
+from artelier.kernel.ancestry import lineage
+from artelier.kernel.events import RunReopened
+from artelier.kernel.loop_limits import reopenings
+from artelier.kernel.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.operations.failures import StepFailed
 from artelier.ports.model import Delta, ToolCall
@@ -94,16 +99,23 @@ class AgentLoop:
         """The state after a compaction in the middle of a cycle."""
         self._said = ""
         """The text of this cycle's reply."""
+        self._listed_polls: dict[str, bool] = {}
+        """Tools that the run was started with, and whether calls of them only wait for something."""
         self._steps = steps_of(run, job, desk, agent_id=agent_id)
 
     async def drive(self, snapshot: Mapping[str, Any] | None = None) -> None:
         """Cycles until the state says that it ended."""
         state = AgentState.restored(snapshot)
         await self._restore(state)
+        reopenings = await self._reopenings(from_snapshot=snapshot is not None)
         parts = self._parts()
-        while state.status == "running":
-            if state.cycle >= self.job.max_iterations:
-                self.run.fail("max_iterations", f"no answer after {state.cycle} cycles")
+        while True:
+            for event in reopenings.get(state.cycle, ()):
+                state = state.reopened(event)
+            if state.status != "running":
+                break
+            if self._is_used_up(state):
+                self.run.fail("max_iterations", _said_of("max_iterations", self.run.id, state))
                 return
             try:
                 state = await cycle(state, parts)
@@ -111,11 +123,28 @@ class AgentLoop:
                 self.run.fail(str(failed.facts["failed_type"]), failed.message)
                 return
         if state.status == "failed":
-            self.run.fail(state.reason)
+            self.run.fail(state.reason, _said_of(state.reason, self.run.id, state))
+
+    async def _reopenings(self, *, from_snapshot: bool) -> dict[int, list[RunReopened]]:
+        """Return how the run was reopened after failing, by the cycle behind which it goes on."""
+        core = self.run.core
+        if core.is_new:
+            return {}
+        places = await lineage(core.services, core.tenant.id, core.run_id)
+        found: dict[int, list[RunReopened]] = {}
+        for event in await reopenings(core.services, places, from_snapshot=from_snapshot):
+            found.setdefault(event.cycle, []).append(event)
+        return found
+
+    def _is_used_up(self, state: AgentState) -> bool:
+        most = state.raised.get("max_iterations", self.job.max_iterations)
+        return state.cycle - state.iterations_from >= most
 
     async def _restore(self, state: AgentState) -> None:
         run, job = self.run, self.job
         run.core.result_bytes_max = min(run.core.policy.result_bytes_max, job.message_bytes_max)
+        if not run.core.is_new:
+            self._listed_polls = await listed_polls(run.core)
         if state.messages >= state.shown:
             renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
             name = self.conversation.name
@@ -157,13 +186,14 @@ class AgentLoop:
             for message in await messages_before(self.run, job.earlier):
                 self.conversation.append(message)
         if job.is_chat:
-            text = await self._bounded(job.prompt, key="c1/kept/task")
+            text = await self._bounded(job.prompt, key="c1/kept/task", most=job.task_tokens_max)
             self.conversation.append({"role": "user", "content": text})
 
-    async def _bounded(self, text: str, *, key: str, known: str = "") -> str:
-        """Text of a person that would fill the window is kept as an artifact, and shown by head and tail."""
-        tokens = max(200, self.job.window_tokens // 4)
-        if estimate_tokens(text) <= tokens:
+    async def _bounded(self, text: str, *, key: str, known: str = "", most: int = 0) -> str:
+        """Return text of a person, verbatim up to `most` tokens; beyond, it is kept as an artifact, and
+        shown by head and tail."""
+        tokens = self.job.note_tokens_max
+        if estimate_tokens(text) <= (most or tokens):
             return text
         core = self.run.core
 
@@ -224,7 +254,8 @@ class AgentLoop:
             self._kept = ""
             known = state.reads.get(TASK, "")
             key = f"c{state.cycle + 1}/kept/task"
-            self._task_text = await self._bounded(self.job.prompt, key=key, known=known)
+            most = self.job.task_tokens_max
+            self._task_text = await self._bounded(self.job.prompt, key=key, known=known, most=most)
             if self._kept:
                 self._read_now[TASK] = (None, self._kept)
                 self._task_ref = str(await self.run.core.load_json(self._kept))
@@ -383,18 +414,22 @@ class AgentLoop:
     ) -> AgentState:
         for tool_result in results:
             self.conversation.append(tool_result)
-        seen = _digest(result, results)
-        repeated = state.repeated + 1 if seen == state.seen else 1
         state = self._with_skills(state, results)
-        state = state.changed(
-            seen=seen,
-            repeated=repeated,
-            repairs=0,
-            passed=_passed(self.job, state, self._called, results),
-        )
-        if repeated >= STUCK_AFTER:
+        state = state.changed(repairs=0, passed=_passed(self.job, state, self._called, results))
+        counted = [not self._polls(name) for name in self._called]
+        if not any(counted):  # looking again is what they are for
+            return state
+        seen = _digest(compress(result.tool_calls, counted), compress(results, counted))
+        repeated = state.repeated + 1 if seen == state.seen else 1
+        state = state.changed(seen=seen, repeated=repeated)
+        if 0 < state.raised.get("stuck_after", self.job.stuck_after) <= repeated:
             return state.changed(status="failed", reason="stuck")
         return state
+
+    def _polls(self, name: str) -> bool:
+        """Return whether a tool is called again and again to wait for something: as the run has it listed."""
+        listed = self._listed_polls.get(name)
+        return getattr(self.run.core.tools.get(name), "poll", False) if listed is None else listed
 
     def _objection(self, state: AgentState, result: ModelResult) -> tuple[str, str] | None:
         """Why a reply without tool calls is not the end yet, and what the model is told."""
@@ -443,10 +478,32 @@ class AgentLoop:
         self.run.core.offered = offered
 
     def _commit(self, state: AgentState) -> None:
-        # The cycle that ends the run is committed by the end itself: a resume between the two, or a fork
-        # from there, finds the reply in the log and ends the run anew.
-        if state.status == "running":
+        # A cycle that completes the run is committed by the end itself: a resume between the two, or a fork
+        # from there, finds the reply in the log and ends the run anew. One that ends it by a limit is
+        # there to go on from when somebody reopens the run.
+        if state.status != "completed":
             self.run.complete_cycle(state.cycle, state.stored())
+
+
+_ENDS = {
+    "max_iterations": ("no answer after {cycle} cycles", "--max-iterations {more}"),
+    "stuck": ("the same calls gave the same results {repeated} times", "--stuck-after {twice}"),
+    "output_invalid": ("no reply fits the schema", ""),
+    "output_cut": ("replies are cut off at the model's longest", ""),
+    "empty_reply": ("replies say nothing", ""),
+}
+"""Reason of an end by a limit to its words, and to the option that raises the limit."""
+
+
+def _said_of(reason: str, run_id: str, state: AgentState) -> str:
+    """Return the message of an end by a limit: what happened, and how the run goes on."""
+    what, option = _ENDS[reason]
+    ways = f"{option} or --note TEXT" if option else "--note TEXT"
+    more = state.cycle + max(20, state.cycle - state.iterations_from)
+    said = f"{what}; go on with: artelier resume RUN {ways}".format(
+        cycle=state.cycle, more=more, repeated=state.repeated, twice=2 * state.repeated
+    )
+    return said.replace("RUN", run_id)
 
 
 def _key_part(name: str) -> str:
@@ -496,9 +553,9 @@ def _is_good(answer: ToolResult) -> bool:
     return all(verdict is True for verdict in verdicts) and said.get("exit_code", 0) == 0
 
 
-def _digest(result: ModelResult, results: list[ToolResult]) -> str:
+def _digest(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> str:
     digest = sha256()
-    for call in result.tool_calls:
+    for call in calls:
         digest.update(f"{call.name}\0{call.arguments!r}\0".encode("utf-8", "replace"))
     for tool_result in results:
         digest.update(tool_result.content)

@@ -89,7 +89,7 @@ def kit_of(services: Services, workspace: str, *own: ToolPort) -> dict[str, Tool
 
 
 def workspace_agent(
-    kernel: Kernels, workspace: str, *, max_iterations: int = 20
+    kernel: Kernels, workspace: str, *, max_iterations: int | None = None
 ) -> AutonomousAgent:
     """The agent of `artelier do`: the shipped tools over one folder."""
     services = kernel.for_tenant().services
@@ -169,7 +169,8 @@ async def resume_run(
     agent = AutonomousAgent(
         kernel=kernel, context_builder=builder, tools=tools_of(runs.services, job.workspace),
         compaction=CompactionStrategy.restored(job.compaction), acceptance=job.acceptance,
-        max_iterations=job.max_iterations, agent_id=row["agent"],
+        max_iterations=job.max_iterations, stuck_after=job.stuck_after or None,
+        agent_id=row["agent"],
     )  # fmt: skip
     return await agent.run(
         run_id=run_id, tenant=tenant, model=job.model, prompt=job.prompt,

@@ -9,10 +9,12 @@ import msgspec
 
 from artelier.context import Estimator
 from artelier.errors import CorruptStore
+from artelier.kernel.events import RunReopened
 from artelier.log import BlobRef
 
 STUCK_AFTER = 3
-"""Equal calls with equal results in a row that end a run: two may be chance, three are a loop."""
+"""Equal calls with equal results in a row that end a run, unless it says otherwise: two may be chance, three
+are a loop."""
 
 SKILLS_MAX = 32
 """Skills loaded at once; the oldest makes room, and may be loaded again."""
@@ -61,6 +63,10 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How often in a row the same calls gave the same results."""
     seen: str = ""
     """Digest of the last calls and results."""
+    iterations_from: int = 0
+    """The cycle behind which iterations are counted: a person had the run go on there."""
+    raised: dict[str, int] = {}
+    """Limits that a person has raised since the run began: `max_iterations`, `stuck_after`."""
     status: str = "running"
     """`running`, `completed` or `failed`."""
     reason: str = ""
@@ -77,6 +83,21 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return msgspec.convert(dict(state), cls)
         except msgspec.ValidationError as error:
             raise CorruptStore(f"the stored state of an agent cannot be read: {error}") from None
+
+    def reopened(self, event: RunReopened) -> AgentState:
+        """Return the state in which a failed run goes on: what the event resets begins anew."""
+        state = self.changed(raised={**self.raised, **event.limits}) if event.limits else self
+        if "max_iterations" in event.limits:
+            state = state.changed(iterations_from=0)
+        if "iterations" in event.resets:
+            state = state.changed(iterations_from=self.cycle)
+        if "repeated" in event.resets:
+            state = state.changed(repeated=0, seen="")
+        if "repairs" in event.resets:
+            state = state.changed(repairs=0)
+        if event.resets or event.limits:
+            state = state.changed(status="running", reason="")
+        return state
 
     def changed(self, **fields: Any) -> AgentState:
         return msgspec.structs.replace(self, **fields)

@@ -75,7 +75,7 @@ class SubAgentFactory:
         compaction: CompactionStrategy | None = None,
         limits: Limits | None = None,
         grants: Iterable[str] | None = None,
-        max_iterations: int = 20,
+        max_iterations: int | None = None,
         depth_max: int = DEPTH_MAX,
         children_max: int = CHILDREN_MAX,
     ) -> None:
@@ -173,7 +173,7 @@ class _Child:
     tools: tuple[ToolPort, ...] | None
     limits: Limits | None
     grants: tuple[str, ...] | None
-    max_iterations: int
+    max_iterations: int | None
     acceptance: tuple[str, ...]
     depth_max: int
     children_max: int

@@ -144,6 +144,14 @@ class MemorySearch(Protocol):
     ) -> Awaitable[Any]: ...
 
 
+class PricesSeen(Protocol):
+    """The prices in the state that the thought behind an invocation saw."""
+
+    async def __call__(self, principal: str, action: str, id: str, /) -> int | None:
+        """Return the most that a principal agrees to pay by naming an artifact; None: its price now."""
+        ...
+
+
 Helpers = Callable[["Tree", Working, Call], Mapping[str, Callable[..., Awaitable[Any]]]]
 
 
@@ -174,11 +182,13 @@ class Tree:
         decisions: Decisions | None = None,
         search_memory: MemorySearch | None = None,
         services: Mapping[str, Service] | None = None,
+        prices_seen: PricesSeen | None = None,
         seed: str = "",
     ) -> None:
         """`decisions` may be shared with the rest of a step; `seed` is that of `random` in the code.
 
-        `services` by the id of their artifact, which posts what they cost.
+        `services` by the id of their artifact, which posts what they cost. `prices_seen` caps whoever says
+        no `price_max`.
         """
         self.interpreter = interpreter
         self.limits = limits or InvocationLimits()
@@ -193,11 +203,18 @@ class Tree:
         self.writes = 0
         self.written_bytes = 0
         self._helpers = helpers
+        self._prices_seen = prices_seen
         self._seed = seed
         self._started = time.perf_counter()
 
     def gate(self, stage: Stage) -> Gate:
         return Gate(stage, self.interpreter, self.decisions)
+
+    async def agreed(self, call: Call, action: str, id: str) -> int | None:
+        """Return the most that a caller without a cap of its own pays for an access; None: what is posted."""
+        if self._prices_seen is None:
+            return None
+        return await self._prices_seen(call.caller, action, id)
 
     def spend_call(self) -> None:
         """Errors: `Spent`."""
@@ -278,10 +295,19 @@ class Tree:
             )
         ref = Ref(check_new_id(call.id))
         service = self.service_of(await stage.standing(call.id))
+        price_max = None
+        if service is None:  # the posted price of a service is that of one unit
+            price_max = call.price_max
+            if price_max is None:
+                price_max = await self.agreed(call, "invoke", call.id)
         verdict = await judge(
-            stage, self.gate(stage), ref, "invoke", check_principal(call.caller),
-            price_max=None if service is not None else call.price_max,
-        )  # fmt: skip
+            stage,
+            self.gate(stage),
+            ref,
+            "invoke",
+            check_principal(call.caller),
+            price_max=price_max,
+        )
         standing = verdict.granted()
         if service is not None:
             args = self._arguments(call.args)

@@ -10,6 +10,7 @@ from artelier.errors import Erased, PriceUnknown
 from artelier.kernel.commands import undone_since_end
 from artelier.kernel.core import run_row
 from artelier.kernel.events import RunExhausted
+from artelier.kernel.loop_limits import RESETS
 from artelier.log import run_stream
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
@@ -17,9 +18,12 @@ from artelier.operations.job import chat_of
 if TYPE_CHECKING:
     from artelier.app import Kernel
 
+AGENT = "agent"
+"""Name of the loop of autonomous agents, which loads too much to be imported for it."""
+
 _REASONS = {
-    "max_iterations": "It found no answer within its cycles: ask for less, or name a stronger --model.",
-    "stuck": "It repeated the same calls with the same results: ask differently, or name another --model.",
+    "max_iterations": "It found no answer within its cycles.",
+    "stuck": "It repeated the same calls with the same results.",
     "plan_invalid": "Its plan had mistakes: word the goal differently, or give a plan with --plan-file.",
     "offline_cannot": "The offline model answers what it can do with certainty: name another --model.",
 }
@@ -115,6 +119,9 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
                 reopen,
             ]
         advice = _REASONS.get(run["reason"])
+        if run["loop"] == AGENT and run["reason"] in RESETS:
+            more = " or --max-iterations N" if run["reason"] == "max_iterations" else ""
+            return [*([advice] if advice else []), f"go on: {way} --note TEXT{more}"]
         return [advice] if advice else [reopen]
     if status == "waiting_approval":
         asked = [*run["approvals"], *run["waits_for"]]

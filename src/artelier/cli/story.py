@@ -48,7 +48,8 @@ async def _model_completed(story: Story, data: ev.ModelCompleted, event: Event) 
 @tells(ev.ModelAttempted)
 async def _model_attempted(story: Story, data: ev.ModelAttempted, event: Event) -> list[Line]:
     wait = plain.duration(data.wait_ms * 1000)
-    return [Line(f"{data.key}  try {data.attempt} failed ({data.code}); again in {wait}", "yellow")]
+    text = f"{data.key}  try {data.attempt} failed ({data.code}{_billed(data)}); again in {wait}"
+    return [Line(text, "yellow")]
 
 
 @tells(ev.ModelFailed)
@@ -56,7 +57,14 @@ async def _model_failed(story: Story, data: ev.ModelFailed, event: Event) -> lis
     why = await story.json(data.message)
     said = f": {plain.line(str(why), chars_max=300)}" if why else ""
     took = story.took(data.key, event.at_us)
-    return [Line(f"{data.key}  no reply ({data.code}){took}{said}", "red")]
+    return [Line(f"{data.key}  no reply ({data.code}{_billed(data)}){took}{said}", "red")]
+
+
+def _billed(data: ev.ModelAttempted | ev.ModelFailed) -> str:
+    """Return what a call without a reply cost all the same, to stand behind its code."""
+    if not data.cost:
+        return ""
+    return f", {'about ' if data.estimated else ''}{format_usd(data.cost)} USD"
 
 
 # Tools and computed steps
@@ -211,7 +219,9 @@ async def _run_exhausted(story: Story, data: ev.RunExhausted, event: Event) -> l
 
 @tells(ev.RunReopened)
 async def _run_reopened(story: Story, data: ev.RunReopened, event: Event) -> list[Line]:
-    return [Line(f"reopened by {event.actor}", "yellow")]
+    anew = f"; counted anew: {', '.join(data.resets)}" if data.resets else ""
+    raised = "".join(f"; {name} {most}" for name, most in sorted(data.limits.items()))
+    return [Line(f"reopened by {event.actor}{plain.line(anew + raised)}", "yellow")]
 
 
 @tells(ev.RunDrifted)

@@ -32,11 +32,11 @@ async def list_tenants(call: Call) -> None:
     rows = [
         (
             tenant["id"], tenant["budget_usd"] or "no limit", tenant["spent_usd"],
-            tenant["held_usd"], tenant["available_usd"] or "",
+            tenant["held_usd"], tenant["debt_usd"], tenant["available_usd"] or "",
         )
         for tenant in found
     ]  # fmt: skip
-    columns = ("tenant", ">budget USD", ">spent", ">held", ">available")
+    columns = ("tenant", ">budget USD", ">spent", ">held", ">debt", ">available")
     call.screen.table(columns, rows, empty="no tenants yet")
 
 
@@ -171,6 +171,7 @@ def _print(call: Call, tenant: dict[str, Any]) -> None:
             ("budget", "no limit" if budget is None else f"{budget} USD"),
             ("spent", f"{tenant['spent_usd']} USD"),
             ("held", f"{tenant['held_usd']} USD"),
+            ("debt", f"{tenant['debt_usd']} USD"),
             ("available", tenant["available_usd"] and f"{tenant['available_usd']} USD"),
             ("a minute", plain.speeds(tenant["rates"])),
             ("patterns", ", ".join(f"{k}={v}" for k, v in tenant["patterns"].items()) or None),

@@ -7,7 +7,7 @@ loop; so a model's reply and the tool call that follows it share one commit, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from artelier.log import (
     Store,
     Stream,
     StreamAppend,
+    Tx,
 )
 
 if TYPE_CHECKING:
@@ -154,14 +155,15 @@ class Actor:
         blobs: Sequence[Blob] = (),
         aside: Sequence[StreamAppend] = (),
         refusable: bool = False,
+        guard: Callable[[Tx], None] | None = None,
         release: bool = False,
         actor: str | None = None,
         cause: str | None = None,
     ) -> int:
         """Make these events, and all that was noted before them, durable; the seq of the last of them.
 
-        `aside` are events of other streams for the same batch. With `refusable`, a refusal by a limit or
-        an account takes back only these events, not the notes.
+        `aside` are events of other streams for the same batch. With `refusable`, a refusal by a limit, an
+        account or the `guard` (see `Batch.guard`) takes back only these events, not the notes.
         Errors: what refused the batch, or an earlier unwatched one.
         """
         self.check()
@@ -179,7 +181,7 @@ class Actor:
             return 0
         batch = replace(
             batch or Batch(fence=self.fence, builds=True),
-            release=self.fence if release else None, is_optional=refusable,
+            release=self.fence if release else None, is_optional=refusable, guard=guard,
         )  # fmt: skip
         try:
             if notes is not None:

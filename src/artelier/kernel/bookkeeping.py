@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from artelier.errors import InvalidRequest
+from artelier.kernel.events import BILLING
 from artelier.ledger import Posting, may_owe
 from artelier.log import Store, decode_stored
 
@@ -152,7 +153,7 @@ _SPENT = (
     " coalesce(json_extract(e.data, '$.output_tokens'), 0) AS output_tokens,"
     " coalesce(json_extract(e.data, '$.cost'), 0) AS cost"
     " FROM runs r JOIN events e ON e.stream = r.id"
-    " AND e.kind IN ('model.completed', 'model.failed', 'tool.charged')"
+    f" AND e.kind IN ({', '.join('?' * len(BILLING))})"
     " LEFT JOIN steps s ON s.run = r.id AND s.key = json_extract(e.data, '$.key')"
     " LEFT JOIN events q ON q.stream = r.id AND q.seq = s.requested"
     " WHERE r.tenant = ? AND e.at_us >= ? AND (r.ended_us IS NULL OR r.ended_us >= ?))"
@@ -169,7 +170,7 @@ async def spending(
     in UTC. Cost: the events of runs that have not ended before `since_us`.
     """
     rows = await store.query(
-        _SPENT, (DAY_US, tenant, since_us, since_us, max(1, min(limit, PAGE_MAX)))
+        _SPENT, (DAY_US, *BILLING, tenant, since_us, since_us, max(1, min(limit, PAGE_MAX)))
     )
     names = ("agent", "model", "day_us", "calls", "input_tokens", "output_tokens", "cost_microusd")
     return [{**(one := _named(names, row)), "day_us": one["day_us"] * DAY_US} for row in rows]

@@ -7,7 +7,7 @@ process takes the lease, writes the effect and gives the lease back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -18,11 +18,11 @@ from artelier.kernel.actor import Actor
 from artelier.kernel.ancestry import is_imported, key_of, lineage
 from artelier.kernel.budget import abandon
 from artelier.kernel.core import RunCore, run_row
+from artelier.kernel.loop_limits import RESETS, completed_cycles, decode_limits, resets_of
 from artelier.kernel.manifest import encoded
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
-from artelier.ledger import Moving
 from artelier.log import (
     Batch,
     Blob,
@@ -55,6 +55,20 @@ VERBS = frozenset(
 )
 
 
+REOPEN = "reopen"
+"""As `key` of `resume`: a failed run shall go on, with the note or the raised limits that come with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """One thing that a person wants of a run."""
+
+    verb: str
+    key: str = ""
+    choice: str = ""
+    payload: Any = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """What a command's effect depends on."""
@@ -69,6 +83,10 @@ class Standing:
     """What the run and its children have used, per unit, for a cap that is set late."""
     failed: tuple[str, ...] = ()
     """Of a failed run: the steps whose failure ended it."""
+    reason: str = ""
+    """Of a failed run of a built-in loop: why it ended."""
+    cycle: int = 0
+    """Completed cycles of such a run."""
     stepping: bool = False
     """Whether it goes on for one cycle only."""
     compensated: bool = False
@@ -85,12 +103,16 @@ def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
         return ev.RunPaused(command=seq, note=command.payload)
     if verb == "stop":
         return ev.RunPaused(command=seq, stopped=True, note=command.payload)
+    if verb == "retry" or (verb == "resume" and status == "failed"):
+        limits = decode_limits(command.choice) or {}
+        return ev.RunReopened(
+            command=seq, queued=queued, steps=standing.failed, cycle=standing.cycle,
+            resets=resets_of(standing.reason, raised=limits), limits=limits,
+        )  # fmt: skip
     if verb in ("resume", "step"):
         return ev.RunResumed(command=seq, queued=queued, stepping=verb == "step")
     if verb == "cancel":
         return ev.RunCancelled(command=seq, note=command.payload)
-    if verb == "retry":
-        return ev.RunReopened(command=seq, queued=queued, steps=standing.failed)
     if verb == "inject" and command.payload is not None:
         return ev.NoteInjected(command=seq, text=command.payload)
     if verb == "signal":
@@ -118,10 +140,13 @@ def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
     verb, status = command.verb, standing.status
     if not _makes_sense(command):
         return "invalid_command"
-    if verb == "retry":
+    if verb == "retry" or (verb == "resume" and command.key == REOPEN):
         if standing.compensated:
             return "compensated"
-        return "" if status == "failed" else "not_failed"
+        if status != "failed":
+            return "not_failed"
+        most = (decode_limits(command.choice) or {}).get("max_iterations", standing.cycle + 1)
+        return "" if most > standing.cycle else "limit_used_up"
     undoing = verb in ("answer", "reconcile") and "/undo" in command.key
     if status in FINAL and not undoing:  # what a run has done is undone after its end
         return "run_ended"
@@ -139,6 +164,8 @@ def _makes_sense(command: ev.CommandGiven) -> bool:
     verb, choice = command.verb, command.choice
     if verb == "inject":
         return command.payload is not None
+    if verb == "resume":
+        return decode_limits(choice) is not None
     if verb == "answer":
         return choice in ("approve", "deny", "edit")
     if verb == "reconcile":
@@ -151,7 +178,8 @@ def _makes_sense(command: ev.CommandGiven) -> bool:
 
 REFUSALS = {
     "invalid_command": "this version cannot obey such a command",
-    "not_failed": "only a failed run can be retried",
+    "not_failed": "only a failed run can be retried, or be given more cycles",
+    "limit_used_up": "it has used up that many cycles already: they are counted from the run's beginning",
     "run_ended": "the run has ended",
     "no_such_approval": "no approval of that step is open",
     "no_such_unknown_outcome": "that step has no unknown outcome",
@@ -260,6 +288,8 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         " AND (expires_us IS NULL OR expires_us > ?)",
         (row["id"], services.clock.now_us()),
     )
+    is_failed_loop = bool(row["loop"]) and row["status"] == "failed"
+    places = await lineage(services, tenant, run_id) if is_failed_loop else []
     unresolved = await services.store.query(
         "SELECT key FROM steps WHERE run = ? AND status = 'unknown'", (row["id"],)
     )
@@ -269,7 +299,9 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         status=row["status"], driven=driven, stepping=bool(row["stepping"]),
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
-        failed=await _fatal_steps(services, row["id"]) if row["status"] == "failed" else (),
+        failed=await _fatal_steps(services, row) if row["status"] == "failed" else (),
+        reason=row["reason"] if is_failed_loop else "",
+        cycle=await completed_cycles(services, places) if is_failed_loop else 0,
         compensated=row["status"] == "failed" and await undone_since_end(services, row["id"]),
     )  # fmt: skip
 
@@ -284,8 +316,9 @@ async def undone_since_end(services: Services, run: int) -> bool:
     return bool(rows)
 
 
-async def _fatal_steps(services: Services, run: int) -> tuple[str, ...]:
+async def _fatal_steps(services: Services, row: Mapping[str, Any]) -> tuple[str, ...]:
     """Failed steps after which the run's code asked for nothing more: their failure ended it."""
+    run, ended_by_count = row["id"], bool(row["loop"]) and row["reason"] in RESETS
     failed: list[tuple[str, int]] = [
         (key, seq)
         for key, seq in await services.store.query(
@@ -304,7 +337,7 @@ async def _fatal_steps(services: Services, run: int) -> tuple[str, ...]:
         for key, seq in failed
         if not any(asked > seq and not beside(key, other) for other, asked in later)
     ]
-    return tuple(fatal or [failed[-1][0]])
+    return tuple(fatal or ([] if ended_by_count else [failed[-1][0]]))
 
 
 def beside(key: str, other: str) -> bool:
@@ -349,39 +382,67 @@ async def give(
     Errors: `NotFound`; `Conflict` if the run refuses it; `LeaseHeld` if another process drives the run
     and does not react within five seconds (the command stands and is obeyed when it does).
     """
-    if verb not in VERBS:
-        raise InvalidRequest("unknown command", expected=", ".join(sorted(VERBS)), got=verb)
+    given = Given(verb=verb, key=key, choice=choice, payload=payload)
+    return (await give_in_order(services, tenant, run_id, [given], by=by))[0]
+
+
+async def give_in_order(
+    services: Services, tenant: str, run_id: str, wanted: Sequence[Given], *, by: str
+) -> list[EventData]:
+    """Give commands that belong together, and return their effects.
+
+    They are written at once, so whoever takes the run up hears all of them before its first step.
+    Errors: those of `give`, for the first one that is refused.
+    """
+    for one in wanted:
+        if one.verb not in VERBS:
+            raise InvalidRequest("unknown command", expected=", ".join(sorted(VERBS)), got=one.verb)
     await finish_cancelled(services, tenant, run_id)
+    row = await run_row(services, tenant, run_id)
     if await is_imported(services, tenant, run_id):
         raise Conflict(
             f"run {run_id!r} was driven in another store, and takes no commands here",
             hint="Fork it; the fork is a run of this store.",
         )
+    drafts: list[Draft] = []
     blobs: list[Blob] = []
-    ref = None
-    if payload is not None:
-        data_key = await key_of(services, await lineage(services, tenant, run_id))
-        ref, blob = make_blob(tenant, data_key, encoded(payload))
-        blobs.append(blob)
+    for one in wanted:
+        ref = None
+        if one.payload is not None:
+            data_key = await key_of(services, await lineage(services, tenant, run_id))
+            ref, blob = make_blob(tenant, data_key, encoded(one.payload))
+            blobs.append(blob)
+        command = ev.CommandGiven(verb=one.verb, key=one.key, choice=one.choice, payload=ref)
+        drafts.append(Draft(command, services.clock.now_us(), by))
     stream = control_stream(tenant, run_id)
-    command = ev.CommandGiven(verb=verb, key=key, choice=choice, payload=ref)
     receipt = await services.store.append(
-        Batch(
-            appends=[StreamAppend(stream, [Draft(command, services.clock.now_us(), by)])],
-            blobs=blobs,
-        )
+        Batch(appends=[StreamAppend(stream, drafts)], blobs=blobs)
     )
-    seq = receipt.seqs[0]
+    first = receipt.seqs[0] - len(drafts) + 1
     if not services.nudge(tenant, run_id):
         await apply_if_idle(services, tenant, run_id)
-    effect = await _effect(services, tenant, run_id, seq)
-    if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
-        await _family_obeys(services, tenant, run_id)
-    if isinstance(effect, ev.CommandRefused):
-        raise Conflict(
-            f"run {run_id}: {REFUSALS.get(effect.code, effect.code)}", refusal=effect.code
+    effects: list[EventData] = []
+    for number in range(len(drafts)):
+        effect = await _effect(services, tenant, run_id, first + number)
+        if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
+            await _family_obeys(services, tenant, run_id)
+        effects.append(effect)
+    for effect in effects:
+        if isinstance(effect, ev.CommandRefused):
+            raise _refused(run_id, effect, status=row["status"])
+    return effects
+
+
+def _refused(run_id: str, effect: ev.CommandRefused, *, status: str) -> Conflict:
+    hint = None
+    if effect.code == "run_ended" and status == "failed":
+        hint = (
+            "`resume` with a note or a raised limit reopens it, `retry` tries its failed step again: "
+            f"artelier resume {run_id} --note TEXT"
         )
-    return effect
+    return Conflict(
+        f"run {run_id}: {REFUSALS.get(effect.code, effect.code)}", refusal=effect.code, hint=hint
+    )
 
 
 async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
@@ -468,7 +529,7 @@ async def abandoned(services: Services, run: int) -> list[EventData]:
         (run,),
     )
     return [
-        abandon(cast(Moving, decode_data(kind, version, data.encode())), key=key)
+        abandon(cast(ev.ModelRequested, decode_data(kind, version, data.encode())), key=key)
         for key, kind, version, data in rows
     ]
 

@@ -36,7 +36,6 @@ from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
 from artelier.kernel.tool_bounds import ToolBounds
-from artelier.ledger import Moving
 from artelier.log import (
     Blob,
     BlobRef,
@@ -183,13 +182,13 @@ class RunCore(ToolBounds):
         """Tasks inside a model or tool call; the value says whether a cancel may interrupt it."""
         self.timeouts: dict[asyncio.Task[Any], tuple[asyncio.Timeout, float | None]] = {}
         """Of those tasks: what cuts the call, and when its own time is up in the loop's time."""
-        self.held: dict[str, Moving] = {}
+        self.held: dict[str, ev.ModelRequested] = {}
         """Requests of model steps whose money is held, by key."""
+        self.unsent: set[str] = set()
+        """Of those: the ones that no provider has been asked, or has been paid for."""
         self.loop = asyncio.get_running_loop()
         self.store_result: ResultStore | None = None
         """Writes a large tool result as an artifact in the batch of its event; gives its ref."""
-        self.overrun = 0
-        """Micro-dollars that a provider billed beyond its own maximum; the run stops for it."""
         self._look()
         self._hear()
 
@@ -457,9 +456,6 @@ class RunCore(ToolBounds):
             raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.suspended is not None:
             raise self.suspend(self.suspended.status, self.suspended.reason)
-        if self.overrun:
-            self.overrun = 0
-            await self.exhaust(scope="tenant", unit="usd", reason="overrun")
         if self.stepping.is_over(self.done):
             self.paused = True
             self.stepping = Stepping(holding=self.stepping.command)

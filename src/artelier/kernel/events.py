@@ -158,6 +158,13 @@ class RunReopened(Effect, frozen=True, kw_only=True, omit_defaults=True):
 
     steps: tuple[str, ...] = ()
     """Keys of those steps. A failure that the run's code has handled stays recorded."""
+    cycle: int = 0
+    """Of a built-in loop: the completed cycles behind which `resets` and `limits` hold."""
+    resets: tuple[str, ...] = ()
+    """Counts of the loop that begin anew: `iterations`, `repeated` (equal calls), `repairs` (of replies)."""
+    limits: dict[str, int] = {}
+    """Limits of the loop that were raised: `max_iterations`, counted from the run's beginning;
+    `stuck_after`."""
 
 
 @event("command.refused")
@@ -294,16 +301,26 @@ class ModelRequested(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     model: str
+    input_tokens: int = 0
+    """Of the input, by estimate; 0 where nothing is held."""
+    input_cost: int = 0
+    """Micro-dollars of those tokens: what is billed if no usage ever comes."""
 
 
 @event("model.attempted")
-class ModelAttempted(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A try failed in a passing way; another follows after `wait_ms`."""
+class ModelAttempted(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """A try failed in a passing way; another follows after `wait_ms`. The hold stays whole for that one."""
 
     key: str
     attempt: int
     code: str
     wait_ms: int
+    cost: int = 0
+    """Micro-dollars that the provider bills for this try all the same."""
+    estimated: bool = False
+    """True if that is what its input costs by estimate, since no usage came."""
+    suspicious: bool = False
+    """True if the provider claims more than ten times the tokens that the request allows."""
 
 
 @event("model.completed")
@@ -326,6 +343,10 @@ class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """JSON text that says what did not fit."""
     unpriced: bool = False
     """True if nobody knows the price and the tenant allows that; `cost` is then no amount."""
+    estimated: bool = False
+    """True if the reply was cut off before its usage came: tokens and cost are an estimate."""
+    suspicious: bool = False
+    """True if the provider claims more than ten times the tokens that the request allows."""
 
 
 @event("model.failed")
@@ -339,6 +360,11 @@ class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     message: BlobRef | None = None
     cost: int = 0
+    """Micro-dollars that the provider bills all the same."""
+    estimated: bool = False
+    """True if that is what its input (and what came of a stream) costs by estimate, since no usage came."""
+    suspicious: bool = False
+    """True if the provider claims more than ten times the tokens that the request allows."""
 
 
 # Tools and computed steps
@@ -655,10 +681,13 @@ class ImportSettled(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 
 MOVING: list[type[Moving]] = [
-    ModelRequested, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
+    ModelRequested, ModelAttempted, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
     TenantCreated, TenantUpdated, RunsImported, ImportSettled,
 ]  # fmt: skip
 """Kinds that the ledger's view must see."""
+
+BILLING: tuple[str, ...] = tuple(cls.KIND for cls in MOVING if "cost" in cls.__struct_fields__)
+"""Kinds that say what a provider or a tool has billed, as their `cost`."""
 
 CAPPING: list[type[Capping]] = [LimitSet]
 COUNTING: list[type[Counting]] = [RunStarted]

@@ -7,6 +7,7 @@ before it, and what people said that the origin had not taken note of yet.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -21,8 +22,9 @@ from artelier.ids import check_run_id
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place, key_of, lineage, subject_key
 from artelier.kernel.commands import beside
-from artelier.kernel.core import TenantState
+from artelier.kernel.core import TenantState, run_row
 from artelier.kernel.fork_effects import check_effects
+from artelier.kernel.loop_limits import completed_cycles, resets_of
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
 from artelier.log import (
@@ -75,15 +77,15 @@ async def fork(
     mode = check_effects(effects)
     forked = ev.RunForked(origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id)
     carried = await unheard(services, origin, upto)
-    reopened = await _failed_last(services, origin, upto)
+    reopened = await _reopening(services, origin, upto, places)
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
     for name in names:
         check_run_id(name)
         now = services.clock.now_us()
         caps = await _caps(services, tenant.id, run_id, name)
         drafts = [Draft(data, now, by) for data in (forked, *caps)]
-        if reopened:
-            drafts.append(Draft(ev.RunReopened(queued=True, steps=reopened), now, by))
+        if reopened is not None:
+            drafts.append(Draft(reopened, now, by))
         drafts += [
             Draft(data, now, actor, f"{origin.stream.local}@{seq}") for seq, actor, data in carried
         ]
@@ -165,6 +167,24 @@ async def _caps(services: Services, tenant: str, origin: str, name: str) -> list
         (tenant, f"run:{origin}"),
     )
     return [ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap) for unit, cap in rows]
+
+
+async def _reopening(
+    services: Services, origin: Place, upto: int, places: list[Place]
+) -> ev.RunReopened | None:
+    """Return what lets a fork go on where its origin failed: of a step, or by a count of its loop."""
+    steps = await _failed_last(services, origin, upto)
+    after = await services.store.read(origin.stream, after=upto, limit=1)
+    end = after[0].decode() if after else None
+    resets: tuple[str, ...] = ()
+    if isinstance(end, ev.RunFailed):
+        row = await run_row(services, origin.stream.tenant, origin.run_id)
+        resets = resets_of(end.reason, raised={}) if row["loop"] else ()
+    if not steps and not resets:
+        return None
+    prefix = [replace(origin, upto=upto), *places[1:]]
+    cycle = await completed_cycles(services, prefix) if resets else 0
+    return ev.RunReopened(queued=True, steps=steps, cycle=cycle, resets=resets)
 
 
 async def _failed_last(services: Services, origin: Place, upto: int) -> tuple[str, ...]:

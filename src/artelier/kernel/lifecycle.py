@@ -52,7 +52,6 @@ from artelier.kernel.stepping import Stepping
 from artelier.kernel.subjects import check_same, take_key
 from artelier.kernel.tool_list import newest_list, note_tools, tool_list
 from artelier.kernel.waits import microseconds
-from artelier.ledger import Moving
 from artelier.log import (
     Batch,
     Blob,
@@ -601,7 +600,7 @@ def _last_word(
 async def _abandoned(core: RunCore) -> list[EventData]:
     """Money comes back that is held for model calls which nobody will ask for again."""
     held = {
-        step.key: cast(Moving, step.request)
+        step.key: cast(ev.ModelRequested, step.request)
         for step in await core.history.left()
         if step.kind == "model" and step.status == "requested" and not step.inherited
     }
@@ -614,7 +613,9 @@ async def _abandoned(core: RunCore) -> list[EventData]:
             (core.tenant.id, core.run_id),
         )
         held |= {key: core.held[key] for (key,) in asked if key in core.held}
-    return [abandon(request, key=key) for key, request in held.items()]
+    return [
+        abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()
+    ]
 
 
 def _keep(core: RunCore, value: Any, blobs: list[Blob]) -> Any:
@@ -657,6 +658,11 @@ def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
     if limits is None:
         return []
     scope = f"run:{run_id}"
+    return [ev.LimitSet(scope=scope, unit=unit, cap=cap) for unit, cap in cap_values(limits)]
+
+
+def cap_values(limits: Limits) -> list[tuple[str, int]]:
+    """Return the caps that are set, as (unit, amount) in the smallest unit. Errors: `InvalidRequest`."""
     wall_s = limits.wall_s
     values = {
         "usd": None if limits.usd is None else parse_usd(limits.usd),
@@ -664,8 +670,4 @@ def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
         "steps": _count_cap("steps", limits.steps),
         "ms": None if wall_s is None else microseconds(wall_s) // 1000,
     }
-    return [
-        ev.LimitSet(scope=scope, unit=unit, cap=cap)
-        for unit, cap in values.items()
-        if cap is not None
-    ]
+    return [(unit, cap) for unit, cap in values.items() if cap is not None]

@@ -1,22 +1,32 @@
-"""Asking a model: the request is paid for in advance, the reply is recorded and settled, whatever happens.
+"""Asking a model: the request is paid for in advance, and every attempt is billed, whatever comes of it.
 
 A call ends in exactly one of three ways, each an event that settles the reservation: a reply, a failure, or
-an interruption, after which the step is open and asked again. `model_step.py` decides what is asked.
+an interruption, after which the step is open and asked again. `settle_call` settles all of them; an attempt
+that another one follows is billed beside the hold. `model_step.py` decides what is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from artelier import errors
-from artelier.errors import ArtelierError, TransientError
+from artelier.errors import ArtelierError, Exhausted, TransientError
 from artelier.kernel import events as ev
-from artelier.kernel.budget import Reservation, reserve, settle, when_it_fits
+from artelier.kernel.budget import (
+    Reservation,
+    Settlement,
+    bill_attempt,
+    funds_guard,
+    release,
+    reserve,
+    settle,
+    when_it_fits,
+)
 from artelier.kernel.call_ids import with_call_ids
 from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, family_of, words
@@ -25,10 +35,9 @@ from artelier.kernel.outputs import value_of
 from artelier.kernel.prompts import Assembled
 from artelier.kernel.results import ModelResult
 from artelier.kernel.turns import claims_for, end_turn, take_turn
-from artelier.log import StreamAppend
+from artelier.log import Blob, EventData, StreamAppend, Tx
 from artelier.ports.model import ModelPort, ModelReply, ModelRequest, Price, Usage
 from artelier.ports.telemetry import ModelSpan
-from artelier.tokens import cost_microusd, estimate_tokens, upper_bound_tokens
 
 if TYPE_CHECKING:
     from artelier.kernel.model_step import ModelCall
@@ -36,7 +45,9 @@ if TYPE_CHECKING:
 BACKOFF_MAX_S = 30.0
 RETRY_AFTER_MAX_S = 120.0
 TOKENS_MAX = 10**12
-"""More tokens than any call can have; a provider that says so is not believed."""
+"""More tokens than any call can have; of a provider that claims more, so many are billed."""
+SUSPICIOUS_FACTOR = 10
+"""How many times what its request allows a call must claim to be marked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,43 +81,46 @@ async def ask(
     Errors: `RunSuspended` if it does not fit the budget; `LimitReached` if no minute of a rate is enough.
     """
     key = assembled.event.key
-    claims = claims_for(core, model, tokens_max(assembled))
-    reservation = reserve(
-        core,
-        price=price,
-        size_bytes=assembled.size_bytes,
-        max_output_tokens=assembled.request.params["max_output_tokens"],
-    )
+    claims = claims_for(core, model, assembled.size.tokens_max)
+    reservation = reserve(core, price=price, size=assembled.size)
     requested = ev.ModelRequested(
-        key=key, model=model, postings=reservation.postings, counts=reservation.counts
-    )
+        key=key, model=model, postings=reservation.postings, counts=reservation.counts,
+        **reservation.estimate,
+    )  # fmt: skip
     writer = core.writer
     core.services.at("model.before_request")
     refusable = reservation.is_limited or bool(aside)
+    guard = _guard_of(core, reservation, reservation.amount)
 
     async def attempt() -> None:
         # No money is held while the call waits for its turn, and no turn while it waits for money.
         await take_turn(core, key, claims)
         core.held[key] = requested
+        core.unsent.add(key)
         try:
             await writer.commit(
-                assembled.event, requested, blobs=assembled.blobs, aside=aside, refusable=refusable
-            )
+                assembled.event, requested, blobs=assembled.blobs, aside=aside,
+                refusable=refusable, guard=guard,
+            )  # fmt: skip
         except BaseException:
             end_turn(core, key, tokens=None)
             raise
 
     if reservation.is_limited:
-        await when_it_fits(core, attempt)
+        try:
+            await when_it_fits(core, attempt)
+        except Exhausted as error:
+            await core.refused(error)
     else:
         await attempt()
     core.services.at("model.requested")
     return reservation
 
 
-def tokens_max(assembled: Assembled) -> int:
-    """More tokens than the call can use."""
-    return upper_bound_tokens(assembled.size_bytes) + assembled.request.params["max_output_tokens"]
+def _guard_of(core: RunCore, reservation: Reservation, amount: int) -> Callable[[Tx], None] | None:
+    if not reservation.is_limited:
+        return None
+    return funds_guard(core, source=reservation.source, amount=amount, is_free=reservation.is_free)
 
 
 async def answered(core: RunCore, ready: Ready) -> ModelResult:
@@ -120,7 +134,7 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
         try:
             reply, content = await _called(core, ready)
         except TransientError as error:
-            await next_attempt(core, ready, attempt, error)
+            ready = await next_attempt(core, ready, attempt, error)
         except asyncio.CancelledError:
             ready, attempt = await asked_again(core, ready), 0
         except OutOfTime:
@@ -133,6 +147,7 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
 
 async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
+    core.unsent.discard(ready.key)
     try:
         with core.flight(harmless=True):
             async with core.within(timeout_s):
@@ -151,29 +166,56 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     return checked(core, ready, reply)
 
 
-async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: TransientError) -> None:
-    """Return when another attempt is due. Errors: `error`, recorded, if there is none left.
+async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: TransientError) -> Ready:
+    """Return the call for another attempt when that is due; this one is billed, and the hold whole again.
 
     A run that ends while it waits gives its reservation back first.
+    Errors: `error`, recorded, if there is none left; `RunSuspended` if the next one cannot be paid.
     """
     if attempt >= core.policy.attempts_max:
         await failed(core, ready, error)
     wait_s = _backoff(core, attempt, error)
     if ready.span is not None:
         ready.span.retried(attempt=attempt, code=error.code, wait_s=wait_s)
-    core.writer.note(
-        ev.ModelAttempted(
-            key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000)
-        )
-    )
+    if not await _bill_attempt(core, ready, attempt, error, wait_s=wait_s):
+        # The hold pays for it, and the next attempt is reserved anew: it waits for money as any other call.
+        note_failure(core, ready, family="cancelled", code=error.code, usage=_usage_of(error))
+        await core.rest(wait_s)
+        return await _ask_anew(core, ready)
     end_turn(core, ready.key, tokens=_input_tokens(core, ready))
     try:
         await core.rest(wait_s)
-        claims = claims_for(core, ready.model, tokens_max(ready.assembled))
+        claims = claims_for(core, ready.model, ready.assembled.size.tokens_max)
         await take_turn(core, ready.key, claims)
     except Exception:
         note_failure(core, ready, family="cancelled", code="cancelled")
         raise
+    return ready
+
+
+async def _bill_attempt(
+    core: RunCore, ready: Ready, attempt: int, error: TransientError, *, wait_s: float
+) -> bool:
+    """Record an attempt that failed, with what it costs. Return False if that is more than is available."""
+    bill = None
+    if is_billed(error):
+        usage = _usage_of(error)
+        bill = bill_attempt(ready.reservation, usage=usage, capped=core.counted)
+        bill = replace(bill, suspicious=_is_suspicious(ready, usage))
+    event = ev.ModelAttempted(
+        key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000),
+        **(bill.facts if bill is not None else {}),
+    )  # fmt: skip
+    if bill is None or not (bill.postings or bill.counts):
+        core.writer.note(event)
+    else:
+        guard = _guard_of(core, ready.reservation, bill.cost)
+        try:
+            await core.writer.commit(event, refusable=True, guard=guard)
+        except Exhausted:
+            return False
+    core.unsent.add(ready.key)
+    return True
 
 
 def _backoff(core: RunCore, attempt: int, error: TransientError) -> float:
@@ -188,11 +230,15 @@ async def asked_again(core: RunCore, ready: Ready) -> Ready:
 
     Errors: `CancelledError` if it came from outside; `RunStopped`, `RunSuspended` as the command wants.
     """
-    # A provider may bill what it had begun.
-    note_failure(core, ready, family="cancelled", code="cancelled", cost=_begun_cost(ready))
+    note_failure(core, ready, family="cancelled", code="cancelled")
     if not core.was_interrupted():
         raise asyncio.CancelledError
     await core.boundary()
+    return await _ask_anew(core, ready)
+
+
+async def _ask_anew(core: RunCore, ready: Ready) -> Ready:
+    """Make the same request once more, with a hold of its own. Errors: see `ask`."""
     event = msgspec.structs.replace(ready.assembled.event, added=())
     again = replace(ready.assembled, event=event, blobs=[])
     reservation = await ask(core, again, model=ready.model, price=ready.reservation.price)
@@ -203,22 +249,63 @@ async def asked_again(core: RunCore, ready: Ready) -> Ready:
 
 async def cut_short(core: RunCore, ready: Ready) -> NoReturn:
     """The run's time is up while it waits for a reply: the step stays open. Errors: `RunSuspended`."""
-    note_failure(core, ready, family="cancelled", code="deadline", cost=_begun_cost(ready))
+    note_failure(core, ready, family="cancelled", code="deadline")
     await core.out_of_time()
-
-
-def _begun_cost(ready: Ready) -> int:
-    """What a provider bills for a call that was cut off before its usage was known: its input, at most."""
-    price = ready.reservation.price
-    if price is None or not ready.reservation.amount:
-        return 0
-    usage = Usage(input_tokens=estimate_tokens(ready.request.canonical()))
-    return min(cost_microusd(price, usage), ready.reservation.amount)
 
 
 def _input_tokens(core: RunCore, ready: Ready) -> int:
     """What a provider counts of a call that gave no reply: its input. 0 where nobody asks."""
-    return estimate_tokens(ready.request.canonical()) if core.services.turns is not None else 0
+    return ready.assembled.size.input_tokens if core.services.turns is not None else 0
+
+
+def is_billed(error: Exception) -> bool:
+    """Return True if a provider bills a call that failed so: it was at work, or has answered.
+
+    It does not for what it turned away, be it busy, out of reach, or against the request. What is no error of
+    ours came from reading a reply: by then the request had been sent.
+    """
+    if not isinstance(error, ArtelierError):
+        return True
+    if isinstance(error, errors.ModelTimeout | errors.ModelReplyBroken):
+        return True
+    return _usage_of(error) is not None or bool(error.facts.get("answered"))
+
+
+def _usage_of(error: Exception) -> Usage | None:
+    """Return the usage that came with a refused reply; None if none did, or one that says nothing."""
+    usage = error.facts.get("usage") if isinstance(error, ArtelierError) else None
+    return known_usage(usage) if usage != Usage() else None
+
+
+def known_usage(value: object) -> Usage | None:
+    """Return a usage as it is billed: at most `TOKENS_MAX` of each; None for what is no usage."""
+    if not isinstance(value, Usage):
+        return None
+    counts = msgspec.structs.asdict(value)
+    if not all(type(count) is int and count >= 0 for count in counts.values()):
+        return None
+    if max(counts.values()) <= TOKENS_MAX:
+        return value
+    return Usage(**{name: min(count, TOKENS_MAX) for name, count in counts.items()})
+
+
+def _is_suspicious(ready: Ready, usage: Usage | None) -> bool:
+    """Return True if a provider claims far more than the request allows. Bytes say nothing of media."""
+    if usage is None:
+        return False
+    size = ready.assembled.size
+    if usage.output_tokens > SUSPICIOUS_FACTOR * size.output_max:
+        return True
+    return usage.input_tokens > SUSPICIOUS_FACTOR * size.input_max and not _has_media(ready)
+
+
+def _has_media(ready: Ready) -> bool:
+    return any(
+        part.type != "text"
+        for message in ready.request.messages
+        if not isinstance(message.content, str)
+        for part in message.content
+    )
 
 
 def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, bytes]:
@@ -230,17 +317,18 @@ def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, byt
         raise errors.ModelReplyBroken(
             "the model port returned no ModelReply", got=type(reply).__name__
         )
+    usage = known_usage(reply.usage)
+    if usage is None:
+        raise errors.ModelReplyBroken(
+            "the model's usage cannot be true", got=repr(reply.usage)[:200]
+        )
     try:
-        content = core.clean(canonical(reply), foreign=True)
+        content = core.clean(canonical(msgspec.structs.replace(reply, usage=usage)), foreign=True)
         reply = decode_reply(content)
     except (*UNENCODABLE, errors.CorruptStore) as error:
         raise errors.ModelReplyBroken(
-            f"the model's reply cannot be stored as JSON: {words(error)[:200]}"
+            f"the model's reply cannot be stored as JSON: {words(error)[:200]}", usage=usage
         ) from None
-    usage = reply.usage
-    counts = (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)
-    if not all(0 <= count <= TOKENS_MAX for count in counts):
-        raise errors.ModelReplyBroken("the model's usage cannot be true", got=str(counts)[:200])
     if len(content) > core.policy.reply_bytes_max:
         raise errors.ModelRefusedCall(
             "the model's reply is too large; it was not kept",
@@ -251,8 +339,50 @@ def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, byt
     return named, content if named is reply else canonical(named)
 
 
-def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> ModelResult:
+def settle_call(
+    core: RunCore,
+    ready: Ready,
+    *,
+    usage: Usage | None = None,
+    output_tokens: int = 0,
+    is_sent: bool = True,
+) -> Settlement:
+    """Settle a call that has ended, whichever way; `facts` of the result go into the event that says so.
+
+    Without `usage`, the input's estimate is billed, with the `output_tokens` that came of a stream. What was
+    never sent, or was turned away, is not `is_sent` and costs nothing. The event must be noted without a wait
+    in between, then `core.came_back()` called.
+    """
+    if is_sent and ready.key not in core.unsent:
+        settlement = settle(
+            ready.reservation, usage=usage, output_tokens=output_tokens, capped=core.counted
+        )
+        settlement = replace(settlement, suspicious=_is_suspicious(ready, usage))
+    else:
+        settlement = release(ready.reservation, capped=core.counted)
+    core.held.pop(ready.key, None)
+    core.unsent.discard(ready.key)
+    used = usage.input_tokens + usage.output_tokens if usage else _input_tokens(core, ready)
+    end_turn(core, ready.key, tokens=used + output_tokens)
+    return settlement
+
+
+def note_end(
+    core: RunCore, settlement: Settlement, event: EventData, blobs: Sequence[Blob] = ()
+) -> None:
+    """Note how a call ended. One that exceeds what it held is on its way before anything else is reserved."""
+    core.writer.note(event, blobs)
+    if settlement.is_over:
+        core.writer.flush()
+    core.came_back()
+
+
+def record(
+    core: RunCore, ready: Ready, reply: ModelReply, content: bytes, *, estimated: bool = False
+) -> ModelResult:
     """Note the reply and its cost; it is durable at the latest when the run's code next waits.
+
+    `estimated` says that its usage is our own count of what came.
 
     Errors: `OutputInvalid`, recorded with the reply.
     """
@@ -262,26 +392,22 @@ def record(core: RunCore, ready: Ready, reply: ModelReply, content: bytes) -> Mo
     except errors.OutputInvalid as error:
         misfit = error
     ref, blob = core.keep(content)
-    settlement = settle(ready.reservation, usage=reply.usage, capped=core.counted)
     usage = reply.usage
-    core.held.pop(ready.key, None)
-    end_turn(core, ready.key, tokens=usage.input_tokens + usage.output_tokens)
+    settlement = replace(settle_call(core, ready, usage=usage), estimated=estimated)
     said, blobs = core.keep_json(words(misfit)) if misfit is not None else (None, [])
-    core.writer.note(
+    note_end(
+        core, settlement,
         ev.ModelCompleted(
             key=ready.key, reply=ref, input_tokens=usage.input_tokens,
             cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
-            cost=settlement.cost, invalid=misfit is not None, misfit=said,
-            unpriced=ready.reservation.price is None, **settlement.moves,
+            invalid=misfit is not None, misfit=said, unpriced=ready.reservation.price is None,
+            **settlement.facts,
         ),
         [blob, *blobs],
     )  # fmt: skip
-    core.came_back()
     if ready.span is not None:
         code = "" if misfit is None else misfit.code
         ready.span.completed(reply, cost_microusd=settlement.cost, code=code)
-    if settlement.overrun:
-        core.overrun = settlement.overrun
     if misfit is not None:
         raise misfit
     return result(core, ready.key, reply, output, cost=settlement.cost, replayed=False)
@@ -298,23 +424,20 @@ def result(
     )  # fmt: skip
 
 
-async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
-    """Record a failure for good and raise it. A reply that was refused is paid for."""
+async def failed(
+    core: RunCore, ready: Ready, error: Exception, *, output_tokens: int = 0
+) -> NoReturn:
+    """Record a failure for good and raise it. What the provider bills for it, or for what came, is paid."""
     ref, blobs = core.keep_json(words(error))
-    facts = error.facts if isinstance(error, ArtelierError) else {}
-    usage: Usage | None = facts.get("usage")
-    settlement = settle(
-        ready.reservation, usage=usage or Usage(), cost=None if usage else 0, capped=core.counted
-    )
-    core.held.pop(ready.key, None)
-    used = usage.input_tokens + usage.output_tokens if usage else _input_tokens(core, ready)
-    end_turn(core, ready.key, tokens=used)
+    usage = _usage_of(error)
+    is_sent = is_billed(error) or output_tokens > 0
+    settlement = settle_call(core, ready, usage=usage, output_tokens=output_tokens, is_sent=is_sent)
     if ready.span is not None:
         ready.span.failed(code_of(error), usage=usage, cost_microusd=settlement.cost)
     await core.writer.commit(
         ev.ModelFailed(
             key=ready.key, family=family_of(error), code=code_of(error), message=ref,
-            cost=settlement.cost, **settlement.moves,
+            **settlement.facts,
         ),
         blobs=blobs,
     )  # fmt: skip
@@ -322,15 +445,13 @@ async def failed(core: RunCore, ready: Ready, error: Exception) -> NoReturn:
     raise error
 
 
-def note_failure(core: RunCore, ready: Ready, *, family: str, code: str, cost: int = 0) -> None:
+def note_failure(
+    core: RunCore, ready: Ready, *, family: str, code: str, usage: Usage | None = None
+) -> None:
     """Record a failure without waiting for it."""
-    settlement = settle(ready.reservation, usage=Usage(), cost=cost, capped=core.counted)
-    core.held.pop(ready.key, None)
-    end_turn(core, ready.key, tokens=_input_tokens(core, ready))
+    settlement = settle_call(core, ready, usage=usage)
     if ready.span is not None:
-        ready.span.failed(code, cost_microusd=cost)
-    core.writer.note(
-        ev.ModelFailed(key=ready.key, family=family, code=code, cost=cost, **settlement.moves)
-    )
+        ready.span.failed(code, cost_microusd=settlement.cost)
+    event = ev.ModelFailed(key=ready.key, family=family, code=code, **settlement.facts)
+    note_end(core, settlement, event)
     core.writer.flush()
-    core.came_back()

@@ -15,7 +15,7 @@ from artelier.errors import (
     ReplayMismatch,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.budget import held, price_for
+from artelier.kernel.budget import CallSize, held, price_for, source_for
 from artelier.kernel.core import RunCore
 from artelier.kernel.drift import go_on_in_fork, untake
 from artelier.kernel.failures import raise_recorded
@@ -28,7 +28,7 @@ from artelier.kernel.manifest import (
     decode_tools,
     encoded,
 )
-from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result, tokens_max
+from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result
 from artelier.kernel.model_stream import streamed
 from artelier.kernel.outputs import schema_of, value_of
 from artelier.kernel.prompts import (
@@ -154,8 +154,10 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     price = price_for(core, name, port)
     if recorded is not None and recorded.status == "requested":
         # Asked before a crash: the same request, and its hold still stands.
-        reservation = held(core.held[key], price=price)
-        await take_turn(core, key, claims_for(core, name, tokens_max(assembled)))
+        reservation = held(
+            core.held[key], price=price, source=source_for(core), size=assembled.size
+        )
+        await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
     else:
         reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
     span = None
@@ -277,8 +279,8 @@ async def _compare(
 
 def _with_request(context: ev.ContextAssembled, request: ModelRequest) -> Assembled:
     """The recorded request stands: what was asked before a crash is what is asked again."""
-    size_bytes = len(request.canonical())
-    return Assembled(request=request, event=context, blobs=[], size_bytes=size_bytes)
+    size = CallSize.of(request, request.canonical())
+    return Assembled(request=request, event=context, blobs=[], size=size)
 
 
 def _canonical(core: RunCore, asked: str, recorded: str) -> str:

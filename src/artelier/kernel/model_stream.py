@@ -21,8 +21,13 @@ from artelier.kernel.model_call import (
 )
 from artelier.kernel.results import ModelResult
 from artelier.ports.model import Delta, ModelReply, StreamingModelPort, Usage
+from artelier.tokens import TextMeter
 
 Item = Delta | ModelReply
+
+CUT_PERCENT = 130
+"""Of the tokens that were asked for, by estimate: English prose has 4.5 to 5 characters per token, and the
+estimate counts 4, so a whole reply must not be cut for that."""
 
 
 async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
@@ -55,8 +60,11 @@ class _Stream:
         self._core = core
         self._ready = ready
         self._pieces: list[str] = []
+        self._meter = TextMeter()
         self._attempt = 0
         self._iterator: AsyncIterator[Item] | None = None
+        self._cut: ModelReply | None = None
+        """What stands for the reply of a stream that was cut."""
         self.is_done = False
 
     async def next(self) -> Item | None:
@@ -70,9 +78,9 @@ class _Stream:
             item = await self._piece()
         except TransientError as error:
             if self._pieces:
-                await failed(core, self._ready, error)
+                await failed(core, self._ready, error, output_tokens=self._meter.tokens)
             await self._again()
-            await next_attempt(core, self._ready, self._attempt, error)
+            self._ready = await next_attempt(core, self._ready, self._attempt, error)
             return None
         except asyncio.CancelledError:
             if self._pieces and core.was_interrupted():
@@ -85,9 +93,10 @@ class _Stream:
                 return self.cut()
             await cut_short(core, self._ready)
         except Exception as error:  # a port's own too: record it, then let the caller see it
-            await failed(core, self._ready, error)
+            await failed(core, self._ready, error, output_tokens=self._meter.tokens)
         if isinstance(item, Delta) and item.text:
             self._pieces.append(item.text)
+            self._meter.add(item.text)
         return item
 
     async def _piece(self) -> Item:
@@ -95,6 +104,7 @@ class _Stream:
         if self._iterator is None:
             assert isinstance(ready.port, StreamingModelPort)
             self._attempt += 1
+            core.unsent.discard(ready.key)
             self._iterator = aiter(ready.port.stream(ready.request))
         timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
         try:
@@ -124,23 +134,24 @@ class _Stream:
         self._iterator = None
 
     def _is_spent(self) -> bool:
-        """Whether it brought more pieces than tokens are reserved: a piece has one or more."""
-        return len(self._pieces) > self._ready.request.params["max_output_tokens"]
+        """Return True if it brought more tokens than are reserved, however many pieces they came in."""
+        return 100 * self._meter.tokens > CUT_PERCENT * self._ready.assembled.size.output_max
 
     def cut(self) -> ModelReply:
         """What came before the stream was cut, with its cost by estimate."""
-        from artelier.tokens import estimate_tokens
-
+        usage = Usage(
+            input_tokens=self._ready.assembled.size.input_tokens, output_tokens=self._meter.tokens
+        )
         text = "".join(self._pieces)
-        request = self._ready.request.canonical()
-        usage = Usage(input_tokens=estimate_tokens(request), output_tokens=estimate_tokens(text))
-        return ModelReply(text=text, usage=usage, finish_reason="cut")
+        self._cut = ModelReply(text=text, usage=usage, finish_reason="cut")
+        return self._cut
 
     def end(self, reply: ModelReply) -> ModelResult:
         """Record the whole. Errors: `OutputInvalid`."""
         self.is_done = True
         _, content = checked(self._core, self._ready, reply)
-        return record(self._core, self._ready, reply, content)
+        is_ours = reply is self._cut
+        return record(self._core, self._ready, reply, content, estimated=is_ours)
 
     async def close(self) -> None:
         """A cut stream must end its HTTP call now, not when it is collected as garbage."""

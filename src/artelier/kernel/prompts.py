@@ -22,6 +22,7 @@ from artelier.kernel.ancestry import (
     owner_of,
     stretch_of,
 )
+from artelier.kernel.budget import CallSize
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore
 from artelier.kernel.erasure import ERASED
@@ -80,7 +81,7 @@ class Assembled:
     request: ModelRequest
     event: ev.ContextAssembled
     blobs: list[Blob]
-    size_bytes: int
+    size: CallSize
     """Of the canonical request."""
 
 
@@ -207,7 +208,7 @@ def assemble(
         added=added, dropped=prompt.dropped, prices=prompt.prices, pii=dict(pii),
         request=request_hash(core.key, body),
     )  # fmt: skip
-    return Assembled(request=request, event=event, blobs=blobs, size_bytes=len(body))
+    return Assembled(request=request, event=event, blobs=blobs, size=CallSize.of(request, body))
 
 
 def _scrubbed(personal: Personal, part: PromptPart, pii: Counter[str]) -> PromptPart:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import Any, cast
 
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import RUN_COLUMNS, run_row
 from artelier.kernel.erasure import ERASED
-from artelier.kernel.events import ToolRequested, ToolUnresolved
+from artelier.kernel.events import BILLING, ToolRequested, ToolUnresolved
 from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.fork_effects import mode_of
 from artelier.kernel.services import Services
@@ -182,6 +183,13 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
         " WHERE s.run = ? AND s.kind = 'model' ORDER BY s.completed",
         (row["id"],),
     )
+    billed = Counter[str]()
+    for (data,) in await services.store.query(
+        f"SELECT data FROM events WHERE stream = ? AND kind IN ({', '.join('?' * len(BILLING))})",
+        (row["id"], *BILLING),
+    ):
+        bill = decode_stored(data, type=dict[str, Any])
+        billed[bill["key"]] += bill.get("cost", 0)
     items: list[dict[str, Any]] = []
     for key, data in rows:
         fields = decode_stored(data, type=dict[str, Any])
@@ -191,7 +199,9 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
                 "input_tokens": fields.get("input_tokens", 0),
                 "cached_input_tokens": fields.get("cached_input_tokens", 0),
                 "output_tokens": fields.get("output_tokens", 0),
-                "cost_microusd": fields.get("cost", 0),
+                "cost_microusd": billed[key],  # all its attempts together
+                "estimated": fields.get("estimated", False),
+                "suspicious": fields.get("suspicious", False),
                 "price_known": not fields.get("unpriced", False),
             }
         )

@@ -51,10 +51,11 @@ class RecordedTool:
     trust = "untrusted"
     probe = None
 
-    def __init__(self, schema: ToolSchema) -> None:
+    def __init__(self, schema: ToolSchema, *, poll: bool = False) -> None:
         self.name = schema.name
         self.description = schema.description
         self.schema = schema
+        self.poll = poll
 
     def validate(self, arguments: Any) -> dict[str, Any]:
         return {"arguments": arguments}
@@ -112,7 +113,7 @@ async def _recorded_tools(
     for ref in refs:
         content = await stored_blob(services.store, tenant, ref)
         for item in decode_stored(content, type=list[_Listed]):
-            tools[item.name] = RecordedTool(item.schema)
+            tools[item.name] = RecordedTool(item.schema, poll=item.poll)
     return tools
 
 
@@ -121,6 +122,7 @@ class _Listed(msgspec.Struct):
 
     name: str
     schema: ToolSchema
+    poll: bool = False
 
 
 async def _driven(run: Run, drive: Drive) -> BaseException | None:

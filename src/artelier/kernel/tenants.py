@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,18 +18,20 @@ from artelier.errors import (
 )
 from artelier.ids import MAIN_SPACE, check_tenant
 from artelier.kernel import events as ev
+from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.core import TenantState
 from artelier.kernel.personal import patterns_changed
 from artelier.kernel.policy import check_grants
 from artelier.kernel.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.services import Services
-from artelier.ledger import Posting
+from artelier.ledger import DEBT, Posting, check_available
 from artelier.log import (
     Batch,
     DataKey,
     Draft,
     EventData,
     StreamAppend,
+    Tx,
     decode_stored,
     tenant_stream,
 )
@@ -38,6 +40,9 @@ from artelier.pii.vault import PATTERNS_SQL
 
 ATTEMPTS_MAX = 10
 """Changes of one tenant by others that an update waits out."""
+
+BUDGET = "source:budget"
+"""The account that budgets are issued from."""
 
 DEFAULT_GRANTS = ("artifacts:*", "tools:*")
 
@@ -151,7 +156,7 @@ class Tenants:
         budget = None if tenant.budget_usd is None else parse_usd(tenant.budget_usd)
         created = ev.TenantCreated(
             grants=grants, budget=budget, allow_unknown_price=bool(tenant.allow_unknown_price),
-            postings=_change(0, budget),
+            postings=_change(0, 0, budget),
         )  # fmt: skip
         try:
             await self._append(tenant.id, created, expected_seq=0)
@@ -173,9 +178,10 @@ class Tenants:
         patterns: Mapping[str, str] | None = None,
         by: str = "operator",
     ) -> dict[str, Any]:
-        """Change what is given; the tenant's new settings. `unlimited` lifts the budget; `rates` replace all
-        that the tenant has, beside which those of the policy always hold. `patterns` are regular expressions
-        of personal data by kind; they replace the tenant's, and hold for runs that are opened from now on.
+        """Change what is given; the tenant's new settings. A higher budget pays the debt first, and so does
+        `unlimited`, which lifts it. `rates` replace all that the tenant has, beside which those of the policy
+        always hold. `patterns` are regular expressions of personal data by kind; they replace the tenant's,
+        and hold for runs that are opened from now on.
 
         Errors: `NotFound`; `InsufficientFunds` if a lower budget is already spent or held.
         """
@@ -197,10 +203,11 @@ class Tenants:
             updated = ev.TenantUpdated(
                 grants=state.grants if grants is None else check_grants(grants), budget=budget,
                 allow_unknown_price=unknown if allow_unknown_price is None else allow_unknown_price,
-                postings=_change(await self._issued(tenant), budget),
+                postings=_change(*await self._issued(tenant), budget),
             )  # fmt: skip
+            guard = _lowering_guard(tenant, updated.postings)
             with suppress(SequenceConflict):  # somebody else changed it: decide anew
-                await self._append(tenant, updated, *more, expected_seq=seq, by=by)
+                await self._append(tenant, updated, *more, expected_seq=seq, by=by, guard=guard)
                 break
         else:
             raise Conflict(
@@ -210,26 +217,27 @@ class Tenants:
         await self._refresh(tenant)
         return await self.show(tenant)
 
-    async def _issued(self, tenant: str) -> int:
-        """Micro-dollars that budgets have put on the tenant's account so far."""
-        rows = await self._services.store.query(
-            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
-            " AND asset = ?",
-            (tenant, MAIN_SPACE, "source:budget", USD),
-        )
-        return -int(rows[0][0]) if rows else 0
+    async def _issued(self, tenant: str) -> tuple[int, int]:
+        """Return the micro-dollars that budgets have issued so far, and the debt."""
+        balances = await self._balances(tenant)
+        return -balances.get(BUDGET, 0), -balances.get(DEBT, 0)
 
-    async def show(self, tenant: str) -> dict[str, Any]:
-        """`{id, grants, budget_usd, spent_usd, held_usd, available_usd, allow_unknown_price, rates,
-        patterns}`."""
-        state = await self._load(check_tenant(tenant), key=DataKey(None, b""))
-        if state is None:
-            raise NotFound(f"no tenant {tenant!r}")
+    async def _balances(self, tenant: str) -> dict[str, int]:
         rows = await self._services.store.query(
             "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?",
             (tenant, MAIN_SPACE, USD),
         )
-        balances = {account: int(balance) for account, balance in rows}
+        return {account: int(balance) for account, balance in rows}
+
+    async def show(self, tenant: str) -> dict[str, Any]:
+        """`{id, grants, budget_usd, spent_usd, held_usd, debt_usd, available_usd, allow_unknown_price, rates,
+        patterns}`. `debt_usd` is what providers billed beyond what was reserved; it is taken off
+        `available_usd`, which is negative while a budget is exceeded."""
+        state = await self._load(check_tenant(tenant), key=DataKey(None, b""))
+        if state is None:
+            raise NotFound(f"no tenant {tenant!r}")
+        balances = await self._balances(tenant)
+        debt = -balances.get(DEBT, 0)
         held = sum(amount for name, amount in balances.items() if name.startswith("hold:"))
         return {
             "id": tenant,
@@ -237,8 +245,9 @@ class Tenants:
             "budget_usd": None if state.budget is None else format_usd(state.budget),
             "spent_usd": format_usd(balances.get("spent", 0)),
             "held_usd": format_usd(held),
+            "debt_usd": format_usd(debt),
             "available_usd": (
-                None if state.budget is None else format_usd(balances.get("tenant", 0))
+                None if state.budget is None else format_usd(balances.get(TENANT, 0) - debt)
             ),
             "allow_unknown_price": state.allow_unknown_price,
             "rates": {name: rate.plain() for name, rate in state.rates.items()},
@@ -250,22 +259,33 @@ class Tenants:
         return [await self.show(tenant) for (tenant,) in rows]
 
     async def _append(
-        self, tenant: str, *data: Any, expected_seq: int | None, by: str = "operator"
+        self,
+        tenant: str,
+        *data: Any,
+        expected_seq: int | None,
+        by: str = "operator",
+        guard: Callable[[Tx], None] | None = None,
     ) -> None:
         drafts = [Draft(item, self._services.clock.now_us(), by) for item in data]
-        await self._services.store.append(
-            Batch(appends=[StreamAppend(tenant_stream(tenant), drafts, expected_seq=expected_seq)])
-        )
+        append = StreamAppend(tenant_stream(tenant), drafts, expected_seq=expected_seq)
+        await self._services.store.append(Batch(appends=[append], guard=guard))
 
 
-def _change(issued: int, budget: int | None) -> tuple[Posting, ...]:
-    """The posting after which a budget is issued; without a limit, nothing is paid from the account."""
-    difference = 0 if budget is None else budget - issued
-    if difference > 0:
-        return (Posting("source:budget", "tenant", USD, difference),)
-    if difference < 0:
-        return (Posting("tenant", "source:budget", USD, -difference),)
-    return ()
+def _change(issued: int, debt: int, budget: int | None) -> tuple[Posting, ...]:
+    """Return the postings after which a budget is issued. What is added pays the debt first."""
+    source = UNLIMITED if budget is None else BUDGET
+    added = debt if budget is None else budget - issued
+    paid = max(0, min(debt, added))
+    if added < 0:
+        return (Posting(TENANT, BUDGET, USD, -added),)
+    parts = ((DEBT, paid), (TENANT, added - paid))
+    return tuple(Posting(source, target, USD, amount) for target, amount in parts if amount > 0)
+
+
+def _lowering_guard(tenant: str, postings: Sequence[Posting]) -> Callable[[Tx], None] | None:
+    """Return a guard for a lower budget: what is owed is spent already, too."""
+    taken = sum(posting.amount for posting in postings if posting.source == TENANT)
+    return (lambda tx: check_available(tx, tenant, TENANT, taken)) if taken else None
 
 
 def _shown(name: str, value: Any) -> str:

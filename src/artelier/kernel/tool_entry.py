@@ -10,7 +10,7 @@ from typing import Any
 from artelier.errors import Exhausted, TransientError
 from artelier.kernel import events as ev
 from artelier.kernel import tool_span
-from artelier.kernel.budget import TENANT, UNLIMITED
+from artelier.kernel.budget import funds_guard, source_for
 from artelier.kernel.core import RunCore
 from artelier.kernel.dispatches import Dispatch, Dispatches
 from artelier.kernel.embedding import RunPayer
@@ -166,7 +166,7 @@ async def _charge(core: RunCore, key: str, amount: int) -> None:
     """A tool spends real money. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
     if amount <= 0:
         return
-    source = UNLIMITED if core.tenant.budget is None else TENANT
+    source = source_for(core)
     counts = tuple(
         Count(scope, unit, use=amount) for scope, unit in sorted(core.counted) if unit == "usd"
     )
@@ -175,4 +175,5 @@ async def _charge(core: RunCore, key: str, amount: int) -> None:
             key=key, cost=amount, postings=(Posting(source, "spent", USD, amount),), counts=counts
         ),
         refusable=True,
+        guard=funds_guard(core, source=source, amount=amount),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from artelier.kernel import events as ev
-from artelier.kernel.core import RunCore
+from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
 from artelier.log import BlobRef, decode_stored, make_blob
@@ -20,14 +20,22 @@ def tool_list(core: RunCore) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = []
     for schema in core.visible_tools():
         body = schema.canonical()
-        listed.append(
-            {
-                "name": schema.name,
-                "hash": sha256(body).hexdigest(),
-                "schema": msgspec.to_builtins(schema),
-            }
-        )
+        item = {
+            "name": schema.name,
+            "hash": sha256(body).hexdigest(),
+            "schema": msgspec.to_builtins(schema),
+        }
+        if getattr(core.tools.get(schema.name), "poll", False):
+            item["poll"] = True
+        listed.append(item)
     return listed
+
+
+async def listed_polls(core: RunCore) -> dict[str, bool]:
+    """Return for each tool that a run was started with whether it was declared `poll=True` then."""
+    row = await run_row(core.services, core.tenant.id, core.run_id)
+    listed: list[dict[str, Any]] = await core.load_json(row["tools"]) or []
+    return {str(item["name"]): bool(item.get("poll")) for item in listed}
 
 
 async def newest_list(services: Services, row: Mapping[str, Any]) -> BlobRef | None:

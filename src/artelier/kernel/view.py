@@ -338,6 +338,13 @@ def _model_completed(event: Applied, tx: Tx) -> None:
     )
 
 
+@kernel_view.on(ev.ModelAttempted)
+def _model_attempted(event: Applied, tx: Tx) -> None:
+    cost = cast(ev.ModelAttempted, event.data).cost
+    if cost:
+        tx.execute("UPDATE runs SET cost = cost + ? WHERE id = ?", (cost, event.stream_id))
+
+
 @kernel_view.on(ev.ModelFailed)
 def _model_failed(event: Applied, tx: Tx) -> None:
     data = cast(ev.ModelFailed, event.data)

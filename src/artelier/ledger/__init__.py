@@ -1,5 +1,6 @@
 """Accounts, postings, reservations and limits: conservation by construction."""
 
+from artelier.ledger.funds import DEBT, check_available, check_caps
 from artelier.ledger.posting import (
     Capping,
     Count,
@@ -8,10 +9,12 @@ from artelier.ledger.posting import (
     Moving,
     Posting,
 )
-from artelier.ledger.view import COUNTED, balance_of, ledger_view, may_owe, move
+from artelier.ledger.view import AMOUNT_MAX, COUNTED, balance_of, ledger_view, may_owe, move
 
 __all__ = [
+    "AMOUNT_MAX",
     "COUNTED",
+    "DEBT",
     "Capping",
     "Count",
     "Counting",
@@ -19,6 +22,8 @@ __all__ = [
     "Moving",
     "Posting",
     "balance_of",
+    "check_available",
+    "check_caps",
     "ledger_view",
     "may_owe",
     "move",

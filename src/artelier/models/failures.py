@@ -115,6 +115,7 @@ def _body_failure(error: Exception, call: Call) -> ArtelierError | None:
                 expected=f"at most {REPLY_BYTES_MAX} bytes",
                 got="more; the rest was not read",
                 hint="Lower max_output_tokens, or look at what the server sends.",
+                answered=True,
             )
         if isinstance(cause, ReplyCutOff):
             return ModelReplyBroken(

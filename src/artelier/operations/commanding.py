@@ -6,6 +6,7 @@ Every command of a person to a run goes through here.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from artelier.errors import ArtelierError, Conflict, LeaseHeld, RunStopped, RunSuspended
@@ -16,19 +17,29 @@ from artelier.log import EventData
 from artelier.operations.job import LOOP, TurnJob, chat_of
 
 
-async def give(desk: Any, run_id: str, verb: str, **command: Any) -> EventData:
+async def give(desk: Any, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
     """Give a command and return its effect. `desk` is the kernel bound to the tenant.
 
     Errors: those of the kernel's `commands.give`; `Conflict` for a `retry` of a turn of a chat.
     """
-    if verb in ("retry", "cancel"):
+    given = commands.Given(verb=verb, **command)
+    return (await give_in_order(desk, run_id, [given], by=by))[0]
+
+
+async def give_in_order(
+    desk: Any, run_id: str, wanted: Sequence[commands.Given], *, by: str
+) -> list[EventData]:
+    """Give commands that belong together, and return their effects. Errors: as `give`."""
+    for one in wanted:
+        if one.verb != "cancel" and one.verb != "retry" and one.key != commands.REOPEN:
+            continue
         row = await run_row(desk.services, desk.id, run_id)
-        if row["loop"] == LOOP and verb == "retry":
+        if row["loop"] == LOOP and one.verb != "cancel":
             raise _not_reopened(run_id)
         # A chat knows nothing of forks of its turns.
         if row["loop"] == LOOP and row["origin"] is None and not is_final(row["status"]):
-            return await _cancelled(desk, row, run_id, command)
-    return await commands.give(desk.services, desk.id, run_id, verb, **command)
+            return [await _cancelled(desk, row, run_id, {"payload": one.payload, "by": by})]
+    return await commands.give_in_order(desk.services, desk.id, run_id, wanted, by=by)
 
 
 def _not_reopened(run_id: str) -> Conflict:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.errors import InvalidRequest
-from artelier.kernel import queries, reconcile, scopes
+from artelier.kernel import queries, reconcile, run_row, scopes
+from artelier.kernel.commands import REOPEN, Given
 from artelier.kernel.compensating import compensate_ended
 from artelier.kernel.drift import newest_drift
+from artelier.kernel.lifecycle import cap_values
+from artelier.kernel.loop_limits import encode_limits
 from artelier.kernel.personal import is_known
 from artelier.money import parse_usd
-from artelier.operations.commanding import give
+from artelier.operations.commanding import give, give_in_order
 from artelier.pii.placeholder import disarmed
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.results import Compensated
+    from artelier.kernel.results import Compensated, Limits
     from artelier.log import EventData
     from artelier.ports.tool import ToolPort
 
@@ -47,9 +50,43 @@ class CommandsHandle:
     async def pause(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         return await _give(self, run_id, "pause", by=by, payload=note or None)
 
-    async def resume(self: Desk, run_id: str, *, by: str = "operator") -> EventData:
-        """Let a paused run go on; one that nobody drives becomes `pending`."""
-        return await _give(self, run_id, "resume", by=by)
+    async def resume(
+        self: Desk,
+        run_id: str,
+        *,
+        note: str = "",
+        limits: Limits | None = None,
+        max_iterations: int | None = None,
+        stuck_after: int | None = None,
+        by: str = "operator",
+    ) -> EventData:
+        """Let a run go on that is paused or out of budget, or reopen a failed one; nobody has to drive it.
+
+        With a `note`, which its agent reads next, or a raised limit a failed run is reopened: it keeps all
+        that it has done and paid for. Without one it stays failed (`retry` tries its failed step again).
+        `limits` sets the run's own caps; `max_iterations` and `stuck_after` are those of its loop.
+        Units:  `max_iterations` counts from the run's beginning. With a note alone, it counts anew; so does
+        what the run ended by. `limits.wall_s` counts from the run's beginning as well.
+        Errors: `Conflict` for a run that has ended otherwise, is not paused, or is a turn of a chat;
+        `InvalidRequest` for a limit that is used up already.
+        """
+        loop = encode_limits({"max_iterations": max_iterations, "stuck_after": stuck_after})
+        row = await run_row(self.services, self.id, run_id)
+        caps = [] if limits is None else cap_values(limits)
+        _check_time(caps, row["started_us"], self.services.clock.now_us())
+        told = [Given(verb="limit", key=unit, choice=str(cap)) for unit, cap in caps]
+        if note.strip():
+            told.append(Given(verb="inject", payload=_said(self, run_id, note)))
+        is_asked = bool(loop or told)
+        reopens = bool(loop) or (is_asked and row["status"] == "failed")
+        resume = Given(verb="resume", key=REOPEN if reopens else "", choice=loop)
+        # A run that goes on by itself hears the rest first; one that has failed hears nothing before it is
+        # reopened.
+        wanted = [resume, *told] if reopens else [*told, resume]
+        await self.state()
+        self.keep_alive()
+        effects = await give_in_order(self, run_id, wanted, by=by)
+        return effects[0] if reopens else effects[-1]
 
     async def step(self: Desk, run_id: str, *, by: str = "operator") -> EventData:
         """Let a paused run go on for one cycle, and pause it again; a run of hand-written code for one step.
@@ -212,6 +249,17 @@ class CommandsHandle:
         )  # fmt: skip
 
 
+def _check_time(caps: Sequence[tuple[str, int]], started_us: int, now_us: int) -> None:
+    """Errors: `InvalidRequest` for a cap of time that has passed: the run would stop at once."""
+    gone_ms = (now_us - started_us) // 1000
+    for unit, cap in caps:
+        if unit == "ms" and cap <= gone_ms:
+            raise InvalidRequest(
+                "this time is up already: it counts from the run's beginning",
+                expected=f"more than {gone_ms / 1000:.0f} s", got=f"{cap / 1000:g} s",
+            )  # fmt: skip
+
+
 def _amount(unit: str, cap: int | str | None) -> int | None:
     """A cap in the smallest unit. Errors: `InvalidRequest`."""
     if cap is None:
@@ -235,7 +283,7 @@ def _said(desk: Desk, run_id: str, value: Any) -> Any:
     return disarmed(value, lambda one: is_known(services.store, desk.id, run_id, one))
 
 
-async def _give(desk: Desk, run_id: str, verb: str, **command: Any) -> EventData:
+async def _give(desk: Desk, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
     await desk.state()
     desk.keep_alive()
-    return await give(desk, run_id, verb, **command)
+    return await give(desk, run_id, verb, by=by, **command)

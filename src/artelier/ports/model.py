@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
-from artelier.errors import InvalidRequest
+from artelier.errors import InvalidConfig, InvalidRequest
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(("system", "user", "assistant", "tool"))
@@ -129,19 +129,28 @@ class Price(Value, frozen=True, kw_only=True):
     """USD per call."""
 
     def __post_init__(self) -> None:
-        """Text and whole numbers are taken for what they say. Errors: `InvalidRequest` for a float."""
+        """Take text and whole numbers for what they say.
+
+        Errors: `InvalidConfig` for a float, and for what is not finite or negative.
+        """
         for name in ("input", "cached_input", "cache_write", "output", "request"):
             value: object = getattr(self, name)
-            if value is None or isinstance(value, Decimal):
+            if value is None and name in ("cached_input", "cache_write"):
                 continue
             try:
-                if isinstance(value, float):
+                if isinstance(value, float | bool):
                     raise InvalidOperation
-                msgspec.structs.force_setattr(self, name, Decimal(str(value)))
+                rate = value if isinstance(value, Decimal) else Decimal(str(value))
+                if not rate.is_finite() or rate < 0:
+                    raise InvalidOperation
             except InvalidOperation:
-                raise InvalidRequest(
-                    f"price of {name}", expected='a decimal such as "0.15"', got=repr(value)
+                raise InvalidConfig(
+                    f"price of {name}",
+                    expected='a finite decimal of at least 0, such as "0.15"',
+                    got=repr(value)[:80],
                 ) from None
+            if rate is not value:
+                msgspec.structs.force_setattr(self, name, rate)
 
 
 FREE = Price()

@@ -1,6 +1,6 @@
 """How many tokens a text has, how many a model takes, and what they cost."""
 
-from artelier.tokens.estimate import Calibration, estimate_tokens, upper_bound_tokens
+from artelier.tokens.estimate import Calibration, TextMeter, estimate_tokens, upper_bound_tokens
 from artelier.tokens.names import canonical_name
 from artelier.tokens.prices import Prices, TieredPrice, cost_microusd, upper_bound_microusd
 from artelier.tokens.windows import Window, Windows
@@ -8,6 +8,7 @@ from artelier.tokens.windows import Window, Windows
 __all__ = [
     "Calibration",
     "Prices",
+    "TextMeter",
     "TieredPrice",
     "Window",
     "Windows",

@@ -36,8 +36,31 @@ def estimate_tokens(text: str | bytes) -> int:
     else:
         chars = len(text)
         size_bytes = chars if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return _tokens(chars, size_bytes - chars)
+
+
+class TextMeter:
+    """Counts the tokens of a text that comes in pieces, as `estimate_tokens` would those of the whole.
+
+    Cost: O(length of the piece).
+    """
+
+    def __init__(self) -> None:
+        self._chars = self._extra_bytes = 0
+
+    def add(self, piece: str) -> None:
+        self._chars += len(piece)
+        if not piece.isascii():
+            self._extra_bytes += len(piece.encode("utf-8", "surrogatepass")) - len(piece)
+
+    @property
+    def tokens(self) -> int:
+        return _tokens(self._chars, self._extra_bytes)
+
+
+def _tokens(chars: int, extra_bytes: int) -> int:
     # ceil(chars / 4 + 0.35 * extra bytes), in integers so that every machine agrees.
-    return -(-(5 * chars + 7 * max(0, size_bytes - chars)) // 20)
+    return -(-(5 * chars + 7 * max(0, extra_bytes)) // 20)
 
 
 def upper_bound_tokens(size_bytes: int, *, framing_tokens: int = FRAMING_TOKENS) -> int:

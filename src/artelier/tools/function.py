@@ -61,6 +61,7 @@ class Tool(Generic[P, R]):
         names: Mapping[str, Any] | None = None,
         reads_store: bool = False,
         acts_in_store: bool = False,
+        poll: bool = False,
     ) -> None:
         # First, because it also copies whatever attributes the function carries.
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
@@ -83,6 +84,9 @@ class Tool(Generic[P, R]):
         """Whether its results are what this store holds; placeholders in them are no look-alikes."""
         self.acts_in_store: bool = acts_in_store
         """Whether its effects are events of this store (memory, child runs): a fork has its own."""
+        self.poll: bool = poll
+        """Whether it is called again and again to wait for something: such calls never count as being
+        stuck."""
         self.function: Callable[P, R] = function
         self._probe = probe
         self._compensate = compensate
@@ -180,6 +184,7 @@ def tool(
     compensate: Hook | None = None,
     reads_store: bool = False,
     acts_in_store: bool = False,
+    poll: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -188,8 +193,9 @@ def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
 
     `side_effect=False` means read-only. Without `side_effect` or `idempotent` the tool counts as
     side-effecting and is never repeated unasked; such a tool is of `high` risk unless `risk` says otherwise,
-    every other one of `low` risk. A parameter annotated `ToolContext` is supplied by
-    the kernel and hidden from the model.
+    every other one of `low` risk. `poll=True`: it is called again and again to wait for something, so that
+    equal calls with equal results are no sign of being stuck. A parameter annotated `ToolContext` is supplied
+    by the kernel and hidden from the model.
     Errors: `InvalidRequest` for a signature, name or fact that can't be used.
     """
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]

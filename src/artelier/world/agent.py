@@ -55,6 +55,9 @@ def is_agents_own(standing: Standing | None, agent: str) -> TypeGuard[Standing]:
 AGREED = "agreed_prices"
 """Field of an agent artifact: what each showing of an artifact may cost it, by id."""
 
+WORKFLOW, INLINE_WORKFLOW = "workflow_artifact_id", "workflow"
+"""Fields of an agent artifact: the ref of its workflow, or the workflow itself."""
+
 
 class AgentRow(NamedTuple):
     """Where an agent stands at the end of a tick: a row of the view."""

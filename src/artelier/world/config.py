@@ -140,10 +140,11 @@ def read_config(given: object) -> WorldConfig:
 
 
 def plain_config(config: WorldConfig) -> dict[str, Any]:
-    """Return settings as they are stored: a list of models that nobody gave is left out, as it always was."""
+    """Return settings as they are stored: what older worlds did not know and nobody gave is left out."""
     plain: dict[str, Any] = msgspec.to_builtins(config)
-    if config.models is None:
-        del plain["models"]
+    for name in ("models", "rules"):
+        if plain[name] is None:
+            del plain[name]
     return plain
 
 

@@ -23,6 +23,7 @@ from artelier.artifacts import (
     account_of,
 )
 from artelier.errors import InvalidRequest
+from artelier.kernel.events import BILLING
 from artelier.ledger import Moving
 from artelier.log import Event, EventData, Store, decode_stored
 from artelier.money import SCRIP
@@ -34,6 +35,8 @@ from artelier.world.host import Host, run_id_of
 HELD_EVENTS_MAX = 20_000
 """Events in memory over all streams: each has a page of its share."""
 
+_ASKING = tuple(kind for kind in BILLING if kind.startswith(("model.", "step.")))
+"""Kinds that say what asking a model has cost."""
 _OF_TICK = re.compile(r"t(\d+)/")
 """How the keys of an agent's steps begin."""
 
@@ -161,8 +164,8 @@ async def _asked(
     while True:
         rows = await store.query(
             "SELECT seq, data FROM events WHERE stream = ? AND seq > ?"
-            " AND kind IN ('model.completed', 'model.failed') ORDER BY seq LIMIT ?",
-            (run, after, share),
+            f" AND kind IN ({', '.join('?' * len(_ASKING))}) ORDER BY seq LIMIT ?",
+            (run, after, *_ASKING, share),
         )
         for _seq, data in rows:
             fields = decode_stored(data, type=dict[str, Any])

@@ -13,6 +13,7 @@ from artelier.actions import Action
 from artelier.artifacts import (
     Act,
     Artifacts,
+    Bill,
     Call,
     Decisions,
     Gate,
@@ -28,13 +29,14 @@ from artelier.artifacts import (
     judge,
 )
 from artelier.artifacts.content import canonical_json
+from artelier.artifacts.rows import Standing
 from artelier.log import Blob, BlobRef, DataKey, EventData, make_blob
 from artelier.log.contract import Names
 from artelier.money import SCRIP
 from artelier.world.agent import AgentRow
 from artelier.world.changed import Changed
 from artelier.world.config import WorldConfig
-from artelier.world.stage import Paid, WorldStage
+from artelier.world.stage import ESCROW, Paid, WorldStage
 from artelier.world.thought import Thought
 
 
@@ -85,6 +87,33 @@ class Scene:
         """Bytes that agents store more, or less, since the tick before."""
         self.counter = 0
         """For ids of what is made in this tick."""
+        self._stood: dict[str, Standing | None] = {}
+        """What actions of this wave have changed, as it stood when the wave began."""
+        self.unseen_offers: set[str] = set()
+        """Offers made in this wave: nobody who acts in it has seen them."""
+
+    def begin_wave(self) -> None:
+        """Take what stands now as what the thoughts of the next wave see."""
+        self._stood.clear()
+        self.unseen_offers.clear()
+
+    async def absorb(self, done: Working) -> None:
+        """Take over what an action has changed; what stood before it stays known to `seen`."""
+        for id_ in done.standings:
+            if id_ not in self._stood:
+                self._stood[id_] = await self.working.standing(id_)
+        self.working.absorb(done)
+
+    async def seen(self, id: str) -> Standing | None:
+        """Return an artifact as it stood when this wave thought; None for one that was not there."""
+        return self._stood[id] if id in self._stood else await self.working.standing(id)
+
+    async def price_seen(self, agent: str, id: str, *actions: str) -> int:
+        """Return what accesses cost an agent in the state that its thought saw; 0 if it saw no price."""
+        stood = await self.seen(id)
+        if stood is None or stood.deleted or stood.owner in (agent, ESCROW):
+            return 0
+        return sum(Bill.posted(action, stood) for action in actions)
 
     @property
     def tenant(self) -> str:
@@ -203,8 +232,22 @@ class Step:
         await self.working.apply(data, actor=actor or self.agent, blobs=blobs)
 
     async def judge(self, ref: Ref, action: str, *, price_max: int | None = None) -> Verdict:
-        """The one permission path, as the agent. Every refusal is a value."""
+        """Decide an access as the agent, by the one permission path. Every refusal is a value.
+
+        Without `price_max` the agent agrees to the price that its thought saw.
+        """
+        if price_max is None:
+            price_max = await self.price_seen(self.agent, action, ref.id)
         return await judge(self.working, self.gate, ref, action, self.agent, price_max=price_max)
+
+    async def price_seen(self, principal: str, action: str, id: str, /) -> int | None:
+        """Return the most that an access may cost without a cap; None: the price now.
+
+        A program decides while it runs: what it sees is the present. So did everybody in older worlds.
+        """
+        if principal != self.agent or not self.scene.config.asks_consent:
+            return None
+        return await self.scene.price_seen(self.agent, id, action)
 
     def tree(self) -> Tree:
         """For an invocation. Its bounds are its own."""
@@ -213,6 +256,7 @@ class Step:
         return Tree(
             scene.interpreter, in_scope, decisions=self._invoked,
             search_memory=scene.search_memory, services=scene.services,
+            prices_seen=self.price_seen,
             seed=f"{scene.config.seed}/{scene.tick}/{self.agent}",
         )  # fmt: skip
 

@@ -95,6 +95,7 @@ def waves(scene: Scene, order: Sequence[AgentRow]) -> list[list[AgentRow]]:
 async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[AgentRow]) -> int:
     """Think, act, move on; how many actions were rejected."""
     await scene.changed.catch_up()
+    scene.begin_wave()
     thoughts: dict[str, Thought] = {}
     others: list[AgentRow] = []
     for start in range(0, len(wave), AT_ONCE):

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from artelier.agents.minds import register_minds
-from artelier.artifacts import Service, account_of
+from artelier.artifacts import Bill, Decision, Ref, Service, account_of
 from artelier.artifacts.bill import PRICE_MAX
-from artelier.artifacts.content import canonical_json
+from artelier.artifacts.content import canonical_json, decode_content
+from artelier.artifacts.plan import Wish, decide_write
+from artelier.artifacts.rows import Standing
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_space
 from artelier.kernel.scopes import set_cap, used_of
@@ -27,8 +29,9 @@ from artelier.operations.saving import register_profiles
 from artelier.ports.embedder import paid_by
 from artelier.tokens.names import canonical_name
 from artelier.world import events as ev
-from artelier.world.agent import AgentRow, check_agent_id, is_agents_own
+from artelier.world.agent import AgentRow, AgentSpec, check_agent_id, is_agents_own
 from artelier.world.config import WorldConfig, plain_config, read_config
+from artelier.world.consent import agreed_prices
 from artelier.world.diff import Side, diff_worlds
 from artelier.world.fork import fork_world
 from artelier.world.hashing import hash_world
@@ -182,6 +185,7 @@ class World:
         stage, active = self._stage_now(), await self.agents()
         await stage.preload(agents)
         events: list[tuple[EventData, str]] = []
+        blobs: list[Blob] = []
         for agent in dict.fromkeys(agents):
             check_agent_id(agent)
             standing = await stage.standing(agent)
@@ -197,8 +201,44 @@ class World:
             if agent in active:
                 raise Conflict(f"{agent} is an agent of world {self.id} already")
             paid = (Posting(SOURCE, account_of(agent), SCRIP, amount),) if amount else ()
+            if (agreeing := await self._agreeing(stage, standing)) is not None:
+                written, made = agreeing
+                events.append((written, agent))
+                blobs += made
             events.append((ev.AgentJoined(agent=agent, postings=paid), by))
-        await self._append(events)
+        await self._append(events, blobs)
+
+    async def _agreeing(
+        self, stage: WorldStage, standing: Standing
+    ) -> tuple[EventData, Sequence[Blob]] | None:
+        """Return the artifact of a joining agent with the prices that it agrees to now; None if it does."""
+        if not (await self.config()).asks_consent or standing.at is None:
+            return None
+        stored = decode_content(standing.at.media, await stage.blob(standing.at.content))
+        if not isinstance(stored, dict):
+            return None
+        agent, content = standing.id, cast("dict[str, Any]", stored)
+
+        async def price_of(id_: str) -> int:
+            found = await stage.standing(id_)
+            if found is None or found.deleted or found.owner == agent:
+                return 0
+            return Bill.posted("read", found) + Bill.posted("include", found)
+
+        async def content_of(ref: str) -> object:
+            parsed = Ref.parse(ref, main_allowed=True)
+            found = await stage.standing(parsed.id, version=parsed.version)
+            at = found.at if found is not None and parsed.space is None else None
+            return None if at is None else decode_content(at.media, await stage.blob(at.content))
+
+        agreed = await agreed_prices(content, AgentSpec(), price_of=price_of, content_of=content_of)
+        if agreed == content:
+            return None
+        wish = Wish(id=agent, content=agreed, expected_version=standing.version)
+        return decide_write(
+            wish, standing, Decision(True, "joins"),
+            tenant=self.host.id, principal=agent, key=await stage.key(),
+        )  # fmt: skip
 
     async def leave(self, agent: str, *, by: str = OPERATOR) -> None:
         """An agent acts no longer; what it owns stays. Errors: `NotFound`."""

@@ -359,7 +359,8 @@ export interface paths {
         put?: never;
         /**
          * Resume
-         * @description Let a paused run go on.
+         * @description Let a paused run go on, or one that is out of budget; with a note or a raised limit, a failed one
+         *     too.
          */
         post: operations["runs_resume"];
         delete?: never;
@@ -6100,6 +6101,42 @@ export interface components {
             session_id?: string | null;
         };
         /**
+         * Resuming
+         * @description With what a run goes on. A note or a raised limit reopens a failed one.
+         */
+        Resuming: {
+            /**
+             * Note
+             * @description What its agent reads next.
+             * @default
+             */
+            note: string;
+            /**
+             * Max Iterations
+             * @description Cycles of a failed run, counted from its beginning.
+             */
+            max_iterations?: number | null;
+            /**
+             * Stuck After
+             * @description Equal calls in a row that end it; of a failed run.
+             */
+            stuck_after?: number | null;
+            /**
+             * Usd
+             * @description The run's own cap, such as 0.60.
+             */
+            usd?: string | null;
+            /** Tokens */
+            tokens?: number | null;
+            /** Steps */
+            steps?: number | null;
+            /**
+             * Wall S
+             * @description Seconds from its beginning on.
+             */
+            wall_s?: number | null;
+        };
+        /**
          * Rewinding
          * @description Going on from an earlier turn.
          */
@@ -7195,6 +7232,10 @@ export interface components {
             cost_microusd: number;
             /** Price Known */
             price_known: boolean;
+            /** Estimated */
+            estimated: boolean;
+            /** Suspicious */
+            suspicious: boolean;
         } & {
             [key: string]: unknown;
         };
@@ -7519,8 +7560,13 @@ export interface components {
              */
             held_microusd: number;
             /**
+             * Debt Microusd
+             * @description What providers have billed beyond what was reserved; a higher budget pays it first.
+             */
+            debt_microusd: number;
+            /**
              * Available Microusd
-             * @description Null: no limit.
+             * @description What is left of the budget, the debt taken off: negative while it is exceeded. Null: no limit.
              */
             available_microusd: number | null;
             /** Allow Unknown Price */
@@ -9805,7 +9851,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Resuming"] | null;
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {

@@ -217,6 +217,11 @@ function modelCompleted(draft: Draft, event: WireEvent, id: string): void {
 function modelFailed(draft: Draft, event: WireEvent, id: string): void {
   hold(draft, event, id, 0);
   doing(draft, id, "");
+  billed(draft, event, id);
+}
+
+/** What a provider bills for a call without a reply. */
+function billed(draft: Draft, event: WireEvent, id: string): void {
   const cost = integer(event, "cost");
   if (cost > 0) draft.spend(id, draft.get("runs", id)?.model ?? "", { microusd: cost });
 }
@@ -275,6 +280,7 @@ export const RUN_FOLDS: Readonly<Record<string, Fold>> = {
   "model.requested": modelRequested,
   "model.completed": modelCompleted,
   "model.failed": modelFailed,
+  "model.attempted": billed,
   "tool.requested": (draft, event, id) => doing(draft, id, text(event, "name")),
   "tool.retried": (draft, _event, id) => setStatus(draft, id, "running"),
   "tool.completed": (draft, _event, id) => doing(draft, id, ""),

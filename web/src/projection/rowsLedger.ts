@@ -106,14 +106,21 @@ export interface CostPoint {
   readonly tokens: number;
 }
 
+/** Kinds of events that say what a provider or a tool has billed. */
+const BILLING: ReadonlySet<string> = new Set([
+  "model.completed",
+  "model.failed",
+  "model.attempted",
+  "tool.charged",
+]);
+
 /** What was spent on models and tools, added up over time: one point per call. */
 export function costsOver(events: Iterable<WireEvent>): readonly CostPoint[] {
   const points: CostPoint[] = [];
   let microusd = 0;
   let tokens = 0;
   for (const event of events) {
-    if (event.kind !== "model.completed" && event.kind !== "model.failed" && event.kind !== "tool.charged")
-      continue;
+    if (!BILLING.has(event.kind)) continue;
     if (!flag(event, "unpriced")) microusd += integer(event, "cost");
     tokens += integer(event, "input_tokens") + integer(event, "output_tokens");
     points.push({ atUs: event.at_us, microusd, tokens });

@@ -147,10 +147,15 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   "model.requested": held,
   "model.completed": paid,
   "model.failed": failed,
-  "model.attempted": (event) => [
+  "model.attempted": (event, world) => [
     "run",
     "again",
-    said(text(event, "code"), `next try in ${integer(event, "wait_ms")} ms`, text(event, "key")),
+    said(
+      text(event, "code"),
+      integer(event, "cost") > 0 ? world.money(integer(event, "cost")) : "",
+      `next try in ${integer(event, "wait_ms")} ms`,
+      text(event, "key"),
+    ),
   ],
   "step.failed": failed,
   "artifact.written": wrote,

@@ -26,6 +26,7 @@ const TENANT = {
   budget_microusd: null,
   spent_microusd: 0,
   held_microusd: 0,
+  debt_microusd: 0,
   available_microusd: null,
   allow_unknown_price: false,
   limits: [],

@@ -16,7 +16,7 @@ from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
-    from artelier.kernel import AgentResult
+    from artelier.kernel import AgentResult, Limits
 
 Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")]
 
@@ -39,31 +39,93 @@ async def resume(
             "--limit", metavar="UNIT=CAP", help="The same for tokens, steps, or ms; repeatable."
         ),
     ] = None,
+    note: Annotated[
+        str,
+        typer.Option("--note", metavar="TEXT", help="Tell the agent this; reopens a failed run."),
+    ] = "",
+    max_iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--max-iterations",
+            metavar="N",
+            min=1,
+            help="Reopen a failed run with so many cycles, counted from its beginning.",
+        ),
+    ] = None,
+    stuck_after: Annotated[
+        int | None,
+        typer.Option(
+            "--stuck-after",
+            metavar="N",
+            min=2,
+            help="Reopen a failed run that ends after so many equal calls in a row.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
     replay: Replay = "strict",
 ) -> int:
     """Go on with a run where it stopped.
 
-    A pause is lifted; a run that has ended shows its result again. What a schedule has fired, and a task that
-    can begin, is begun. A run of your own code is driven by `artelier run FILE:FUNCTION --run-id RUN`.
-    """
+    A pause is lifted. A failed run is reopened by a note or a raised limit, and keeps what it has done and
+    paid for; without one, a run that has ended shows its result again. What a schedule has fired, and a
+    task that can begin, is begun. A run of your own code is driven by `artelier run FILE:FUNCTION --run-id
+    RUN`.
+    """  # fmt: skip
     from artelier.cli.driving import conclude
 
     caps = _caps(limits or [])
     if budget_usd is not None:
         caps["usd"] = call.dollars(budget_usd)
+    raised = {"max_iterations": max_iterations, "stuck_after": stuck_after}
     async with call.kernel() as kernel:
         if replay == "fork_on_drift":
             run = await kernel.for_tenant(call.tenant).goes_on_as(run)
-        if not caps and not await _has_begun(call, kernel, run):
+        is_asked = bool(caps or note.strip() or any(raised.values()))
+        if not is_asked and not await _has_begun(call, kernel, run):
             return await conclude(call, kernel, await _begun(call, kernel, run, yes=yes), out=out)
         shown = await kernel.for_tenant(call.tenant).show(run)
-        if shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
+        if is_asked and shown["loop"] and await _reopened(call, kernel, shown, caps, note, raised):
+            caps = {}
+        elif shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
             return COMPLETED
         if caps and await _only_capped(call, kernel, shown, caps):
             return COMPLETED
         result = await resumed(call, kernel, run, yes=yes, caps=caps, replay=replay)
         return await conclude(call, kernel, result, out=out)
+
+
+async def _reopened(
+    call: Call,
+    kernel: Kernel,
+    run: dict[str, Any],
+    caps: Mapping[str, Any],
+    note: str,
+    raised: Mapping[str, int | None],
+) -> bool:
+    """Reopen a failed run, or tell one that has not ended what it was not told yet.
+
+    True if what was said has all been done; caps of a run that has not ended are set by who drives it on.
+    Errors: `Conflict` for a run that takes no note or limit.
+    """
+    runs, status = kernel.for_tenant(call.tenant), run["status"]
+    if status == "failed" or any(raised.values()):
+        await runs.resume(run["id"], note=note, limits=_limits(caps), by=call.person, **raised)
+        return True
+    if note.strip():
+        await runs.inject(run["id"], note, by=call.person)
+    return False
+
+
+def _limits(caps: Mapping[str, Any]) -> Limits | None:
+    from artelier.kernel import Limits
+
+    if not caps:
+        return None
+    ms = caps.get("ms")
+    return Limits(
+        usd=caps.get("usd"), tokens=caps.get("tokens"), steps=caps.get("steps"),
+        wall_s=None if ms is None else ms / 1000,
+    )  # fmt: skip
 
 
 async def _has_begun(call: Call, kernel: Kernel, run_id: str) -> bool:

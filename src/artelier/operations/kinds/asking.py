@@ -10,7 +10,7 @@ from pydantic import Field
 
 from artelier.errors import InvalidRequest, ModelTimeout, OutputInvalid, PriceUnknown
 from artelier.kernel import Run
-from artelier.kernel.budget import price_for, reserve
+from artelier.kernel.budget import CallSize, price_for, reserve
 from artelier.kernel.json_schema import check_schema
 from artelier.kernel.json_value import check_json
 from artelier.kernel.manifest import encoded
@@ -221,7 +221,5 @@ def _upper_bound(
         model=name, messages=messages_from(messages), output_schema=schema,
         params={**samplers, "max_output_tokens": output_max},
     )  # fmt: skip
-    reservation = reserve(
-        core, price=price, size_bytes=len(encoded(request)), max_output_tokens=output_max
-    )
+    reservation = reserve(core, price=price, size=CallSize.of(request, encoded(request)))
     return reservation.amount + sum(cost_microusd(price, usage) for usage in usages)

@@ -12,6 +12,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
 from artelier.errors import RunSuspended
+from artelier.kernel import Limits
 from artelier.log import EventData
 from artelier.server.deps import Actor, Desk, Limit, Live
 from artelier.server.events import Filter, page_body
@@ -126,9 +127,19 @@ async def pause(desk: Desk, by: Actor, run_id: str, asked: wire.Note) -> wire.Ef
 
 
 @router.post("/{run_id}/resume")
-async def resume(desk: Desk, by: Actor, run_id: str) -> wire.Effect:
-    """Let a paused run go on."""
-    return _effect(run_id, await desk.resume(run_id, by=by))
+async def resume(
+    desk: Desk, by: Actor, run_id: str, asked: wire.Resuming | None = None
+) -> wire.Effect:
+    """Let a paused run go on, or one that is out of budget; with a note or a raised limit, a failed one
+    too."""
+    wish = asked or wire.Resuming()
+    caps = {name: getattr(wish, name) for name in ("usd", "tokens", "steps", "wall_s")}
+    limits = Limits(**caps) if any(cap is not None for cap in caps.values()) else None
+    effect = await desk.resume(
+        run_id, note=wish.note, limits=limits, max_iterations=wish.max_iterations,
+        stuck_after=wish.stuck_after, by=by,
+    )  # fmt: skip
+    return _effect(run_id, effect)
 
 
 @router.post("/{run_id}/step")

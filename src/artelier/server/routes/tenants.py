@@ -23,6 +23,7 @@ async def me(desk: Desk) -> TenantShown:
             "budget_microusd": _micro(found["budget_usd"]),
             "spent_microusd": _micro(found["spent_usd"]),
             "held_microusd": _micro(found["held_usd"]),
+            "debt_microusd": _micro(found["debt_usd"]),
             "available_microusd": _micro(found["available_usd"]),
             "limits": await limits(desk.services.store, desk.id, scope="tenant"),
             "rates": [{"name": name, **rate} for name, rate in found["rates"].items()],
@@ -43,4 +44,6 @@ async def update(desk: Desk, who: Admin, kernel: Core, asked: TenantChange) -> T
 
 
 def _micro(amount: str | None) -> int | None:
-    return None if amount is None else parse_usd(amount)
+    if amount is None:
+        return None
+    return parse_usd(amount.removeprefix("-")) * (-1 if amount.startswith("-") else 1)

@@ -124,8 +124,10 @@ class TenantShown(Told):
     spent_microusd: int
     held_microusd: int
     """Reserved for calls that are on their way."""
+    debt_microusd: int
+    """What providers have billed beyond what was reserved; a higher budget pays it first."""
     available_microusd: int | None
-    """Null: no limit."""
+    """What is left of the budget, the debt taken off: negative while it is exceeded. Null: no limit."""
     allow_unknown_price: bool
     limits: list[Limit]
     rates: list[RateShown]

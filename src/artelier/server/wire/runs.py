@@ -125,7 +125,12 @@ class StepCost(Answer):
     cached_input_tokens: int
     output_tokens: int
     cost_microusd: int
+    """Of all its attempts."""
     price_known: bool
+    estimated: bool
+    """Whether the cost is that of its input by estimate, since no usage came."""
+    suspicious: bool
+    """Whether the provider claims more than ten times the tokens that the request allows."""
 
 
 class Cost(Answer):
@@ -265,6 +270,28 @@ class Forked(BaseModel):
 
 class Note(Asked):
     note: str = Field(default="", max_length=10_000, description="Why; kept in the log.")
+
+
+class Resuming(Asked):
+    """With what a run goes on. A note or a raised limit reopens a failed one."""
+
+    note: str = Field(default="", max_length=100_000, description="What its agent reads next.")
+    max_iterations: int | None = Field(
+        default=None, ge=1, le=1_000_000_000,
+        description="Cycles of a failed run, counted from its beginning.",
+    )  # fmt: skip
+    stuck_after: int | None = Field(
+        default=None, ge=2, le=1_000_000_000,
+        description="Equal calls in a row that end it; of a failed run.",
+    )  # fmt: skip
+    usd: str | None = Field(
+        default=None, max_length=40, description="The run's own cap, such as 0.60."
+    )
+    tokens: int | None = Field(default=None, ge=0, lt=2**53)
+    steps: int | None = Field(default=None, ge=0, lt=2**53)
+    wall_s: float | None = Field(
+        default=None, ge=0, le=1e9, description="Seconds from its beginning on."
+    )
 
 
 class Injection(Asked):

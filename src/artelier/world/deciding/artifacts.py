@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import msgspec
 
@@ -15,6 +16,8 @@ from artelier.artifacts.plan import Wish, asked_right, decide_write
 from artelier.artifacts.verdict import part_of, version_at
 from artelier.errors import InvalidArtifact, NotFound
 from artelier.log import BlobRef
+from artelier.world.agent import is_agents_own
+from artelier.world.deciding.minds import agree, agree_to_steps, own_content
 from artelier.world.events import ActionTaken
 from artelier.world.scene import Step
 from artelier.world.search import find
@@ -92,6 +95,12 @@ async def edit(step: Step, action: Edit) -> None:
 
 async def _write(step: Step, wish: Wish) -> None:
     standing = await step.working.standing(wish.id)
+    if step.scene.config.asks_consent and isinstance(wish.content, dict):
+        content = cast("dict[str, Any]", wish.content)  # pyright: ignore[reportUnknownMemberType] - JSON
+        if wish.id == step.agent and is_agents_own(standing, step.agent):
+            wish = replace(wish, content=await agree(step, await own_content(step), content))
+        elif standing is not None and standing.owner == step.agent:
+            await agree_to_steps(step, standing, content)
     decision = None
     if standing is not None:
         decision = await step.gate.decide(asked_right(wish), step.agent, standing)

@@ -81,7 +81,7 @@ async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
     except ArtelierError as error:
         await reject(scene, thought, error.code, _sentence(error), n=n, wall=step.wall_in_all)
         return False
-    scene.working.absorb(step.working)
+    await scene.absorb(step.working)
     return True
 
 
@@ -146,7 +146,7 @@ async def _record_failure(
             outcome="failed", reason=failed.reason, wall=failed.wall, act=step.act(result=said),
         )
     )  # fmt: skip
-    scene.working.absorb(step.working)
+    await scene.absorb(step.working)
 
 
 def _sentence(error: ArtelierError) -> str:

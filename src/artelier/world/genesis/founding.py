@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,8 +16,9 @@ from artelier.ledger import Posting
 from artelier.log import make_blob
 from artelier.money import SCRIP
 from artelier.world import events as ev
-from artelier.world.agent import REFERENCES, check_agent_id
+from artelier.world.agent import REFERENCES, AgentSpec, check_agent_id
 from artelier.world.config import WorldConfig, plain_config
+from artelier.world.consent import agreed_prices, id_of
 from artelier.world.genesis.defaults import HANDBOOK, default_artifacts, owned
 from artelier.world.genesis.file import INLINE, AgentEntry, WorldEntry, read_world
 from artelier.world.genesis.made import Beginning, Made, append, decide
@@ -68,6 +70,8 @@ async def found(
             made += agent_artifacts(one, place=f"agents[{number}]", settled=entry.settle)
             scrip = config.start_balance if one.scrip is None else one.scrip
             joins.append(_join(one.id, scrip, model=one.model))
+    if config.asks_consent:
+        made = await _agreeing(made)
     decided = decide(made, tenant=world.host.id, key=state.key)
     beginning = Beginning(
         [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events,
@@ -79,6 +83,32 @@ async def found(
     except SequenceConflict:
         raise Conflict(f"there is a world {id} already") from None
     return world
+
+
+async def _agreeing(made: list[Made]) -> list[Made]:
+    """Return the artifacts of a world, its agents agreeing to the prices that the file states."""
+    by_id = {one.id: one for one in made}
+
+    async def content_of(ref: str) -> object:
+        found = by_id.get(id_of(ref))
+        return None if found is None else found.content
+
+    async def agreeing(one: Made) -> Made:
+        async def price_of(id_: str) -> int:
+            priced = by_id.get(id_)
+            if priced is None or priced.owner == one.owner or not priced.prices:
+                return 0
+            return priced.prices.get("read", 0) + priced.prices.get("inclusion", 0)
+
+        content = await agreed_prices(
+            one.content, AgentSpec(), price_of=price_of, content_of=content_of
+        )
+        return replace(one, content=content)
+
+    return [
+        await agreeing(one) if one.kind == "agent" and isinstance(one.content, dict) else one
+        for one in made
+    ]
 
 
 def read_seed(config: WorldConfig, seed: int) -> WorldConfig:

@@ -76,6 +76,7 @@ async def offer(step: Step, action: Offer) -> None:
     if action.sells == OWNERSHIP:
         await step.apply(ArtifactTransferred(id=standing.id, giver=step.agent, to=ESCROW))
     keep_offer(step, made)
+    step.scene.unseen_offers.add(made.offer)
     fresh: tuple[str, ...] = step.working.pending(("offers", standing.id)) or ()
     step.working.keep(("offers", standing.id), (*fresh, made.offer))
     result = step.keep({"offer": made.offer})
@@ -106,10 +107,13 @@ async def accept(step: Step, action: Accept) -> None:
         raise NotFound(f"there is no open offer {action.offer_id}")
     if found.seller == step.agent:
         raise InvalidArguments("this offer is your own; cancel_offer takes it back")
-    if action.price_max is not None and found.price > action.price_max:
+    agreed = action.price_max
+    if agreed is None and scene.config.asks_consent and found.offer in scene.unseen_offers:
+        agreed = 0  # its id was guessed: nobody has seen this price
+    if agreed is not None and found.price > agreed:
         raise AccessDenied(
             f"offer {found.offer} costs more than agreed",
-            expected=f"at most {action.price_max} scrip", got=f"{found.price} scrip",
+            expected=f"at most {agreed} scrip", got=f"{found.price} scrip",
         )  # fmt: skip
     standing = await _sold(step, found)
     royalty = await step.working.royalty(found.artifact)

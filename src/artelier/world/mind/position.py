@@ -44,6 +44,7 @@ class Position:
 
 async def position(reader: Reader, spec: AgentSpec, row: AgentRow) -> Position:
     """The workflow that the agent's artifact names, holds or was shipped with, and its state there."""
+    reader.agreed = spec.agreed
     workflow, source, skipped = await _workflow(reader, spec)
     if workflow is None:
         return Position(skipped=skipped)

@@ -49,7 +49,8 @@ class Reader:
         self.skipped: list[Skipped] = []
         """What was not read, in order."""
         self.agreed: Mapping[str, int] = {}
-        """The most that showing an artifact may cost, by id; others cost what they ask."""
+        """The most that showing an artifact may cost, by id. Others cost nothing; in worlds that ask for no
+        consent, what they ask."""
         self._judged: dict[tuple[str, str], Verdict] = {}
         self._decisions = scene.asks()
 
@@ -99,8 +100,7 @@ class Reader:
                 return verdict.refusal
             wanted.append(verdict)
         standing = wanted[0].granted()
-        asked = sum(one.price for one in wanted if one.payer == self.agent)
-        if asked > self.agreed.get(standing.id, asked):
+        if not self.agrees(standing.id, wanted):
             return "too_dear"
         try:
             content = await self._content(standing, parsed)
@@ -118,6 +118,11 @@ class Reader:
             trust="trusted" if adopted or _is_own(standing, self.agent) else "untrusted",
             grant=licence.name if licence is not None else "",
         )
+
+    def agrees(self, id: str, wanted: Iterable[Verdict]) -> bool:
+        """Return whether these accesses to an artifact cost the agent no more than it agreed to."""
+        asked = sum(one.price for one in wanted if one.payer == self.agent)
+        return asked <= self.agreed.get(id, 0 if self.scene.config.asks_consent else asked)
 
     def charge(self, *charges: ArtifactCharged) -> bool:
         """Take up what something costs, all of it or nothing; whether everybody who pays can."""

@@ -109,7 +109,7 @@ async def _found(working: Working, call: Call, tree: Tree, given: _Search) -> li
     ref = ref_of(given.memory_artifact_id)
     verdict = await judge(
         working, tree.gate(working), ref, "read", call.caller,
-        price_max=await _left_of(working, call),
+        price_max=await _left_of(working, call, tree, ref),
     )  # fmt: skip
     found = await search_entries(working, verdict.granted(), given.query, limit=given.limit)
     if found:
@@ -117,10 +117,10 @@ async def _found(working: Working, call: Call, tree: Tree, given: _Search) -> li
     return told(found)
 
 
-async def _left_of(working: Working, call: Call) -> int | None:
-    """What the caller agrees to beyond the price of the search itself."""
+async def _left_of(working: Working, call: Call, tree: Tree, ref: Ref) -> int | None:
+    """Return what the caller agrees to pay for the store, beyond the price of the search itself."""
     if call.price_max is None:
-        return None
+        return await tree.agreed(call, "read", ref.id)
     service = await working.standing(call.id)
     posted = Bill.posted("invoke", service) if service is not None else 0
     return max(0, call.price_max - posted)

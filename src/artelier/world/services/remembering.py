@@ -46,6 +46,8 @@ async def recent_memories(
     verdicts = await _readable(reader, store_id)
     if isinstance(verdicts, str):
         return skip(verdicts)
+    if reader.scene.config.asks_consent and not reader.agrees(store_id, verdicts):
+        return skip("too_dear")
     standing = verdicts[0].granted()
     try:
         await config_of(reader.stage, standing)

@@ -27,6 +27,7 @@ export function BudgetCard({ tenant, unpriced }: BudgetCardProps) {
         </Figure>
         <Figure label="spent">{dollars(tenant.spent_microusd)}</Figure>
         <Figure label="held for calls on their way">{dollars(tenant.held_microusd)}</Figure>
+        {tenant.debt_microusd > 0 && <Figure label="debt">{dollars(tenant.debt_microusd)}</Figure>}
         <Figure label="budget">{budget === null ? "none" : dollars(budget)}</Figure>
       </dl>
       {budget === null ? (
@@ -50,6 +51,12 @@ export function BudgetCard({ tenant, unpriced }: BudgetCardProps) {
           tone="money"
           className="mt-3 h-2"
         />
+      )}
+      {left !== null && left < 0 && (
+        <p className="mt-2 text-warn">
+          A provider billed more than was reserved, and the budget is exceeded: nothing more is paid until it is
+          raised. What is added pays the debt first.
+        </p>
       )}
       {unpriced > 0 && (
         <p className="mt-2 text-warn">

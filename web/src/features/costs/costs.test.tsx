@@ -37,6 +37,7 @@ const TENANT = {
   budget_microusd: 100_000 as number | null,
   spent_microusd: 36_000,
   held_microusd: 4_000,
+  debt_microusd: 0,
   available_microusd: 60_000 as number | null,
   allow_unknown_price: false,
   limits: [],
@@ -116,6 +117,15 @@ test("the budget, what is left and every sum are told in words", async () => {
   expect(screen.getByText("$0.036 in 30 days")).toBeTruthy();
   expect(screen.getByRole("rowheader", { name: "ana · m1" })).toBeTruthy();
   await expectAccessible();
+});
+
+test("a debt is named, and that nothing more is paid while the budget is exceeded", async () => {
+  tenant = { ...TENANT, debt_microusd: 99_000, available_microusd: -50_000 };
+  open();
+  const budget = await screen.findByLabelText("Budget");
+  expect(budget.textContent).toMatch(/over/);
+  expect(budget.textContent).toMatch(/debt/);
+  expect(budget.textContent).toMatch(/pays the debt first/);
 });
 
 test("another time is asked for and kept in the address; news read the sums again", async () => {

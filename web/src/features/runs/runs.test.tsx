@@ -37,6 +37,8 @@ const COST = {
       output_tokens: 100,
       cost_microusd: 12_000,
       price_known: true,
+      estimated: false,
+      suspicious: false,
     },
   ],
 };

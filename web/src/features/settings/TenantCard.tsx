@@ -56,8 +56,13 @@ function TenantFacts({ tenant }: { readonly tenant: Shape<"TenantShown"> }) {
           )}
         </Fact>
         <Fact name="Budget">
-          {budget === null || left === null ? "no limit" : `${dollars(budget)}, ${dollars(left)} left`}
+          {budget === null || left === null ? "no limit" : `${dollars(budget)}, ${left < 0 ? `${dollars(-left)} over` : `${dollars(left)} left`}`}
         </Fact>
+        {tenant.debt_microusd > 0 && (
+          <Fact name="Debt">
+            {`${dollars(tenant.debt_microusd)} billed beyond what was reserved; a higher budget pays it first`}
+          </Fact>
+        )}
         <Fact name="Unknown prices">
           {tenant.allow_unknown_price
             ? "models without a known price may be called"

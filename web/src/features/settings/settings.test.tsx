@@ -29,6 +29,7 @@ const TENANT = {
   budget_microusd: 2_000_000,
   spent_microusd: 500_000,
   held_microusd: 0,
+  debt_microusd: 0,
   available_microusd: 1_500_000,
   allow_unknown_price: true,
   limits: [{ scope: "tenant", unit: "tokens", cap: 1000, reserved: 100, used: 200 }],
