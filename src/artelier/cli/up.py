@@ -46,6 +46,20 @@ async def up(
             "--allow-host", metavar="NAME", help="Name under which a proxy reaches it; repeatable."
         ),
     ] = None,
+    public_url: Annotated[
+        str,
+        typer.Option(
+            "--public-url", metavar="URL", help="Address that people type, before a proxy."
+        ),
+    ] = "",
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="ADDRESS",
+            help="Proxy whose X-Forwarded-For counts: an address or a network; repeatable.",
+        ),
+    ] = None,
     workspace: Annotated[
         str | None,
         typer.Option("--workspace", metavar="DIR", help="Folder that agents of missions may use."),
@@ -87,23 +101,23 @@ async def up(
     if hash_password or new_token:
         return _print_line(call, is_password=hash_password)
     settings = _settings(
-        call, host=host, port=port, hosts=allow_host, auth=auth, workspace=workspace,
+        call, host=host, port=port, hosts=tuple(allow_host or ()), public_url=public_url,
+        trusted_proxies=tuple(trusted_proxy or ()), auth=auth, workspace=workspace,
         has_worker=not no_worker,
     )  # fmt: skip
     await _open(call, settings, opens=open_, goal=goal, pace=pace)
 
 
 def _settings(
-    call: Call, *, host: str, port: int, hosts: list[str] | None, auth: str | None,
-    workspace: str | None, has_worker: bool,
+    call: Call, *, auth: str | None, workspace: str | None, **address: Any
 ) -> ServerSettings:  # fmt: skip
     from artelier.server.settings import ServerSettings
     from artelier.server.users import Users
 
     return ServerSettings(
-        host=host, port=port, hosts=tuple(hosts or ()), tenant=call.tenant,
-        users=Users.load(auth) if auth else None, secret_file=_secret_file(file_of(call.database)),
-        has_worker=has_worker, workspace=_folder(workspace), model=call.settings.model,
+        tenant=call.tenant, users=Users.load(auth) if auth else None,
+        secret_file=_secret_file(file_of(call.database)), workspace=_folder(workspace),
+        model=call.settings.model, **address,
     )  # fmt: skip
 
 

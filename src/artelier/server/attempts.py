@@ -32,7 +32,7 @@ class Attempts:
         """
         now_us = self._clock.now_us()
         since_us = now_us - WINDOW_S * 1_000_000
-        place = _place(address)
+        place = place_of(address)
         tries: list[tuple[tuple[str, str | None], list[int]]] = []
         for key, most in (((place, name), FAILURES_MAX), ((place, None), ADDRESS_MAX)):
             times = [at for at in self._failed.get(key, []) if at > since_us]
@@ -51,15 +51,15 @@ class Attempts:
 
     def succeeded(self, name: str, address: str) -> None:
         """The right password: what came before it is forgotten."""
-        place = _place(address)
+        place = place_of(address)
         everywhere = self._failed.get((place, None), [])
         for at in self._failed.pop((place, name), []):
             if at in everywhere:
                 everywhere.remove(at)
 
 
-def _place(address: str) -> str:
-    """What counts as one address: of IPv6 the network of 64 bits, since each home has a whole one."""
+def place_of(address: str) -> str:
+    """Return what counts as one address: of IPv6 the network of 64 bits, since each home has a whole one."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,7 +1,8 @@
 """Every refusal of the server in one shape: `{"error": {code, message, expected, got, hint}}`.
 
     401 not_signed_in            403 refused, access_denied, ...     404 not_found
-    405 method_not_allowed       409 conflict, exhausted, ...        413 too_large
+    405 method_not_allowed       408 too_slow                        413 too_large
+                                 409 conflict, exhausted, ...
     422 invalid_request, ...     429 too_many_attempts, rate_limited 502 external
     503 store_unavailable, queue_full                                500 internal, corrupt
 
@@ -49,6 +50,10 @@ class TooLarge(InvalidRequest):
     code = "too_large"
 
 
+class TooSlow(InvalidRequest):
+    code = "too_slow"
+
+
 class TooManyAttempts(Exhausted):
     """`retry_after_s` says when to try again."""
 
@@ -62,6 +67,7 @@ class MethodNotAllowed(InvalidRequest):
 STATUSES: tuple[tuple[type[ArtelierError], int], ...] = (
     (NotSignedIn, 401),
     (TooLarge, 413),
+    (TooSlow, 408),
     (TooManyAttempts, 429),
     (MethodNotAllowed, 405),
     (RateLimited, 429),

@@ -2,12 +2,13 @@
 
 In this order: the host is one of ours (DNS rebinding), a page that asks is our own (`Origin`), somebody
 is signed in, a change made with a cookie carries the session's CSRF token, the role allows it, and the
-body keeps to its limit while it arrives. No CORS header is ever sent. Every answer gets the security
-headers.
+body keeps to its limits of size and time while it arrives. No CORS header is ever sent. Every answer gets
+the security headers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import re
@@ -19,8 +20,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artelier.errors import AccessDenied, ArtelierError
-from artelier.server.errors import NotSignedIn, TooLarge, answer_of, internal
+from artelier.server.errors import NotSignedIn, TooLarge, TooSlow, answer_of, internal
 from artelier.server.identity import Gate, Identity
+from artelier.server.proxy import client_address
 from artelier.server.settings import ServerSettings
 
 logger = logging.getLogger("artelier.server")
@@ -32,6 +34,11 @@ OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
 """What a viewer may change: nothing but the own session."""
 LARGE = ("/api/v1/uploads", "/api/v1/sessions/import")
 """Addresses whose bodies may be as large as an upload."""
+LOGIN_MAX_BYTES = 4096
+"""Of a body of somebody who is not signed in: a name and a password."""
+BODY_RATE = 16 * 1024
+"""Bytes a second that a body must have beyond its first `body_s` seconds (guess: a poor line)."""
+HSTS = "max-age=31536000"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 CSP = (
@@ -62,6 +69,9 @@ class Guard:
     def __init__(self, app: ASGIApp, *, settings: ServerSettings, gate: Gate) -> None:
         self._app = app
         self._settings = settings
+        self._names = settings.names
+        self._proxies = settings.proxies
+        self._is_secure = settings.public is not None and settings.public.is_secure
         self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,9 +84,16 @@ class Guard:
             await self._http(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = _Exchange(receive, send, is_api=scope["path"].startswith(API))
+        exchange = _Exchange(
+            receive,
+            send,
+            is_api=scope["path"].startswith(API),
+            is_secure=self._is_secure,
+            body_s=self._settings.body_s,
+        )
         try:
             headers = _headers(scope)
+            self._see_through_proxies(scope, headers)
             self._check_place(headers)
             if exchange.is_api:
                 # An id may hold slashes: it arrives as one encoded segment and stays one until its
@@ -97,10 +114,18 @@ class Guard:
                 raise
             await exchange.answer(scope, internal())
 
+    def _see_through_proxies(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        """Put into the scope what a browser sees: its own address, and the scheme that it uses."""
+        if self._is_secure:
+            scope["scheme"] = "https"
+        if self._proxies and (peer := scope.get("client")) is not None:
+            address = client_address(peer[0], headers, trusted=self._proxies)
+            scope["client"] = (address, 0 if address != peer[0] else peer[1])
+
     def _check_place(self, headers: Mapping[str, str]) -> None:
         """Errors: `AccessDenied` for a host that is not ours or a page of somebody else."""
         host = headers.get("host", "")
-        if _name_of(host) not in self._settings.names:
+        if _name_of(host) not in self._names:
             raise AccessDenied(
                 "this server is not reached under that name", expected="a host name it was given",
                 hint="Open the address that `artelier up` printed; --allow-host adds a name.",
@@ -140,6 +165,8 @@ class Guard:
             )
 
     def _body_max(self, path: str) -> int:
+        if path.rstrip("/") in OPEN:
+            return LOGIN_MAX_BYTES
         is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE)
         return self._settings.upload_max_bytes if is_large else self._settings.body_max_bytes
 
@@ -147,14 +174,20 @@ class Guard:
 class _Exchange:
     """One request and its answer: counts what comes in, adds headers to what goes out."""
 
-    def __init__(self, receive: Receive, send: Send, *, is_api: bool) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, *, is_api: bool, is_secure: bool, body_s: float
+    ) -> None:
         self._receive = receive
         self._send = send
         self.is_api = is_api
+        self._is_secure = is_secure
+        self._body_s = body_s
         self.body_max = 0
         self.has_begun = False
-        self.refused: TooLarge | None = None
+        self.refused: TooLarge | TooSlow | None = None
         self._size_bytes = 0
+        self._began_s = asyncio.get_running_loop().time()
+        self._is_complete = False
 
     def announced(self, length: str) -> None:
         """Errors: `TooLarge` before a byte is read."""
@@ -167,9 +200,21 @@ class _Exchange:
     def _too_large(self) -> TooLarge:
         return TooLarge("the body is too large", expected=f"at most {self.body_max:,} bytes")
 
+    async def _part(self) -> Message:
+        """Return the next message of a body that is still to come. Errors: `TooSlow`."""
+        left_s = self._began_s + self._body_s + self._size_bytes / BODY_RATE
+        left_s -= asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(max(0.0, min(left_s, self._body_s))):
+                return await self._receive()
+        except TimeoutError:
+            self.refused = TooSlow("the body took too long to arrive", expected="more at a time")
+            raise self.refused from None
+
     async def receive(self) -> Message:
-        message = await self._receive()
+        message = await (self._receive() if self._is_complete else self._part())
         if message["type"] == "http.request":
+            self._is_complete = not message.get("more_body", False)
             self._size_bytes += len(message.get("body", b""))
             if self._size_bytes > self.body_max:
                 # Frameworks make what they like of an exception here; `send` below knows better.
@@ -185,6 +230,8 @@ class _Exchange:
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY.items():
                 headers[name] = value
+            if self._is_secure:
+                headers["Strict-Transport-Security"] = HSTS
             if self.is_api:
                 headers.setdefault("Cache-Control", "no-store")
         await self._send(message)
@@ -193,6 +240,8 @@ class _Exchange:
         """Send an answer in place of the app's."""
         if self.has_begun:
             return
+        if isinstance(self.refused, TooSlow):
+            response.headers["Connection"] = "close"  # whatever still comes of it is no request
         self.refused = None
         await response(scope, self._receive, self.send)
 

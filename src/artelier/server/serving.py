@@ -9,15 +9,29 @@ import signal
 import socket
 import threading
 from collections.abc import Generator
+from functools import partial
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
 
 from artelier.errors import InvalidConfig
+from artelier.server.connections import (
+    HEADERS_S,
+    WAITING_SHARE,
+    AcceptErrors,
+    Connection,
+    Waiting,
+    raise_file_limit,
+)
 from artelier.server.settings import ServerSettings
 
 ENDING_S = 10
 """How long requests at hand may take when the server ends."""
+QUEUE = 2048
+"""Connections that may wait to be accepted."""
+ACCEPTED_AT_ONCE = 32
+"""The event loop accepts so many before one of them is looked at, and tries so often where all fail."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -31,7 +45,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-        bound.listen(2048)
+        bound.listen(QUEUE)
     except OSError as error:
         bound.close()
         raise InvalidConfig(
@@ -43,7 +57,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address_of(bound: socket.socket, settings: ServerSettings) -> str:
-    """The URL under which a browser on this machine reaches it."""
+    """Return the URL under which a browser reaches it: the public one, else that of this machine."""
+    if settings.public is not None:
+        return settings.public.origin
     port = bound.getsockname()[1]
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -52,15 +68,28 @@ def address_of(bound: socket.socket, settings: ServerSettings) -> str:
 class Server(uvicorn.Server):
     """Ends live streams first: they would hold the end up for ever."""
 
-    def __init__(self, app: FastAPI) -> None:
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    def __init__(self, app: FastAPI, *, headers_s: float = HEADERS_S) -> None:
+        """`headers_s`: how long the headers of a request may take."""
+        logging.getLogger("uvicorn.error").setLevel(
+            logging.ERROR
+        )  # not a line for each bad request
+        self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
+        connection = partial(Connection, waiting=self.waiting)
         super().__init__(
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, ws="none",
                 lifespan="on", timeout_graceful_shutdown=ENDING_S, proxy_headers=False,
+                backlog=ACCEPTED_AT_ONCE, http=cast("type[asyncio.Protocol]", connection),
             )
         )  # fmt: skip
         self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(AcceptErrors(loop))
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(QUEUE)  # uvicorn has one number for both
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.hub.close()

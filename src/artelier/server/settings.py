@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artelier.errors import InvalidConfig
+from artelier.server.proxy import Network, PublicUrl, parse_networks
 
 if TYPE_CHECKING:
     from artelier.server.users import Users
@@ -27,6 +28,10 @@ class ServerSettings:
     port: int = PORT
     hosts: tuple[str, ...] = ()
     """Names, besides those of loopback and `host`, under which browsers may reach the server."""
+    public_url: str = ""
+    """The address that people type where a proxy stands before the server: `https://desk.example`."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies whose `X-Forwarded-For` is believed."""
     tenant: str = "default"
     """That of a person who names none."""
     users: Users | None = None
@@ -34,6 +39,8 @@ class ServerSettings:
     """Holds the key of session cookies. None: a key of this process, so that a restart ends all sessions."""
     body_max_bytes: int = MIB
     upload_max_bytes: int = 64 * MIB
+    body_s: float = 30.0
+    """How long a body may take to arrive, and how long nothing of it may come; large ones get more."""
     static: Path = STATIC
     has_worker: bool = True
     """Whether runs that nobody drives are driven by this process."""
@@ -53,7 +60,14 @@ class ServerSettings:
     """Names of what this server offers besides the routes, for the web application."""
 
     def __post_init__(self) -> None:
-        """Errors: `InvalidConfig` for an address that others reach while nobody has to sign in."""
+        """Errors: `InvalidConfig`, also for an address that others reach while nobody has to sign in."""
+        _ = self.public, self.proxies
+        if self.users is None and (self.public_url or self.trusted_proxies):
+            raise InvalidConfig(
+                "without users only this machine may reach the server",
+                expected="--auth users.toml with --public-url and --trusted-proxy",
+                hint="`artelier up --help` says how a file of users is written.",
+            )
         if self.users is None and not is_loopback(self.host):
             raise InvalidConfig(
                 "without users only this machine may reach the server",
@@ -65,7 +79,18 @@ class ServerSettings:
     def names(self) -> frozenset[str]:
         """Every host name under which a request may come, in lower case."""
         bound = () if self.host in ("0.0.0.0", "::") else (self.host,)
-        return frozenset(name.lower() for name in (*LOOPBACK, *bound, *self.hosts))
+        public = () if self.public is None else (self.public.host,)
+        return frozenset(name.lower() for name in (*LOOPBACK, *bound, *public, *self.hosts))
+
+    @property
+    def public(self) -> PublicUrl | None:
+        """The public URL, read. Errors: `InvalidConfig`."""
+        return PublicUrl.parse(self.public_url) if self.public_url else None
+
+    @property
+    def proxies(self) -> tuple[Network, ...]:
+        """The trusted proxies, read. Errors: `InvalidConfig`."""
+        return parse_networks(self.trusted_proxies)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,0 +1,190 @@
+"""Strangers who open connections and send nothing, or send slowly, lock nobody out and fill no log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from artelier.server.connections import WAITING_PER_ADDRESS_MAX
+from artelier.server.serving import Server, bind
+from tests.server.house import PATIENCE_S, House, house, until
+
+
+@asynccontextmanager
+async def served(home: House, *, headers_s: float) -> AsyncIterator[tuple[Server, int]]:
+    bound = bind("127.0.0.1", 0)
+    server = Server(home.app, headers_s=headers_s)
+    task = asyncio.create_task(server.serve(sockets=[bound]))
+    try:
+        await until(lambda: server.started)
+        yield server, bound.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await asyncio.wait_for(task, PATIENCE_S)
+        bound.close()
+
+
+@contextmanager
+def half_open(port: int, count: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Connections that say no more than `said`."""
+    opened: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            opened.append(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
+            if said:
+                opened[-1].sendall(said)
+        yield opened
+    finally:
+        for one in opened:
+            one.close()
+
+
+async def ask(port: int) -> int:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
+        return (await client.get("/api/v1/me")).status_code
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: local"])
+def test_half_open_connections_of_one_address_lock_nobody_out(tmp_path: Path, said: bytes) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=600) as (server, port):
+            with await asyncio.to_thread(_entered, port, 3 * WAITING_PER_ADDRESS_MAX, said) as _:
+                await until(lambda: len(server.waiting) == WAITING_PER_ADDRESS_MAX)
+                assert await ask(port) == 401
+                assert len(server.waiting) <= WAITING_PER_ADDRESS_MAX
+            await until(lambda: len(server.waiting) == 0)
+
+    asyncio.run(scenario())
+
+
+class _entered:
+    """`half_open` that was entered in a thread, since connecting blocks the loop that accepts."""
+
+    def __init__(self, port: int, count: int, said: bytes) -> None:
+        self._context = half_open(port, count, said)
+        self._context.__enter__()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        self._context.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HT"],
+    ids=["nothing", "half a request", "half of the second request"],
+)
+def test_a_request_that_does_not_arrive_is_given_up(tmp_path: Path, said: bytes) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=0.05) as (server, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said)
+            async with asyncio.timeout(PATIENCE_S):
+                try:
+                    while await reader.read(65536):
+                        pass
+                except ConnectionError:
+                    pass
+            writer.close()
+            assert len(server.waiting) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_arrives_is_not_given_up(tmp_path: Path) -> None:
+    """The deadline is for headers alone: a live stream that says nothing for longer stays."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=0.05) as (server, port):
+            cookies = dict(home.client.cookies)
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}", cookies=cookies, timeout=PATIENCE_S
+            ) as client:
+                async with client.stream("GET", "/api/v1/events") as live:
+                    assert live.status_code == 200, await live.aread()
+                    started = asyncio.get_running_loop().time()
+                    await until(lambda: asyncio.get_running_loop().time() - started > 0.2)
+                    assert await ask(port) == 401
+                    assert not live.is_closed
+                    assert len(server.waiting) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with (
+            house(tmp_path, body_s=0.05) as home,
+            served(home, headers_s=60) as (_, port),
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(
+                b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b'Content-Length: 60\r\n\r\n{"user": "bo'
+            )
+            async with asyncio.timeout(PATIENCE_S):
+                answer = await reader.read()
+            writer.close()
+            assert answer.startswith(b"HTTP/1.1 408"), answer
+            assert b'"too_slow"' in answer
+
+    asyncio.run(scenario())
+
+
+def test_a_login_is_small(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, home.stranger() as stranger:
+            large = {"user": "bo", "password": "x" * 5000}
+            answer = await stranger.post("/api/v1/login", json=large)
+            assert answer.status_code == 413
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_spent_descriptors_lock_nobody_out_and_fill_no_log(tmp_path: Path) -> None:
+    """A real `up` that may open few files, and somebody who opens 1,050 connections and goes on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 2000:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4000, hard), hard))
+    log = tmp_path / "log"
+    with closing(bind("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with log.open("wb") as errors, subprocess.Popen(
+        [sys.executable, "-m", "artelier", "up", "--port", str(port), "--db", str(tmp_path / "s.db")],
+        stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "HOME": str(tmp_path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
+    ) as server:  # fmt: skip
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline().startswith("http://")
+            with half_open(port, 1050):
+                for _ in range(3):
+                    assert _status(f"http://127.0.0.1:{port}/api/v1/me") == 401
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=PATIENCE_S)
+    assert log.stat().st_size < 20_000, log.read_bytes()[:2000]
+
+
+def _status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
