@@ -519,6 +519,15 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         renderer = await Renderer.open(self._services, self.id, run_id, forgiving=True)
         return await renderer.render(key), tuple(dict.fromkeys(renderer.erased))
 
+    async def content(self, ref: str) -> Any:
+        """Return stored content that an event names by its reference (`b:...`): JSON as data, else text or
+        bytes.
+
+        Errors: `InvalidRequest` for what is no reference, such as the ref of an artifact; `NotFound`, also
+        for content of another tenant; `Erased`.
+        """
+        return await queries.content(self._services, self.id, ref)
+
     async def erase(
         self, *, subject: str | None = None, by: str = "operator", dry: bool = False
     ) -> Erasure:

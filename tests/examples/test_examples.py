@@ -31,6 +31,7 @@ PROMISES = {
     "17_mission.py": "orders/survey: failed stuck",
     "18_undo_and_change.py": "ben: hotel\ncleo: hotel with breakfast",
     "19_personal_data.py": "the files hold the address: False",
+    "20_stream.py": "-> {'city': 'Oslo', 'degrees': 21}",
 }
 
 

@@ -10,13 +10,27 @@ if TYPE_CHECKING:
     from artelier.agents.chat import Chat
     from artelier.agents.finish import agent_result
     from artelier.agents.loops import replay_run, resume_run, workspace_agent
+    from artelier.agents.stream_events import (
+        ApprovalAnswered,
+        ApprovalAsked,
+        ModelAnswered,
+        NoteGiven,
+        ToolCalled,
+        ToolReturned,
+    )
     from artelier.agents.sub_agents import SubAgentFactory
     from artelier.agents.worker import Worker
 
 __all__ = [
+    "ApprovalAnswered",
+    "ApprovalAsked",
     "AutonomousAgent",
     "Chat",
+    "ModelAnswered",
+    "NoteGiven",
     "SubAgentFactory",
+    "ToolCalled",
+    "ToolReturned",
     "Worker",
     "agent_result",
     "replay_run",
@@ -25,8 +39,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ApprovalAnswered": "stream_events",
+    "ApprovalAsked": "stream_events",
     "AutonomousAgent": "autonomous",
     "Chat": "chat",
+    "ModelAnswered": "stream_events",
+    "NoteGiven": "stream_events",
+    "ToolCalled": "stream_events",
+    "ToolReturned": "stream_events",
     "SubAgentFactory": "sub_agents",
     "Worker": "worker",
     "agent_result": "finish",

@@ -225,6 +225,10 @@ class AutonomousAgent:
     ) -> AsyncIterator[AgentEvent]:
         """Like `run`, yielding what happens: `Delta`s of text, events of the log once they are durable,
         and the `AgentResult` last.
+
+        Every event is an `Event`. Those of tools, replies, questions and notes hold their content:
+        `ToolCalled`, `ToolReturned`, `ModelAnswered`, `ApprovalAsked`, `ApprovalAnswered`, `NoteGiven`, as
+        the log has it. What others name by `b:...` is read with `TenantKernel.content`.
         """
         from artelier.agents.stream import stream_of
 

@@ -1,4 +1,7 @@
-"""A run as it happens: pieces of text at once, events of its log once they are durable, the result last."""
+"""A run as it happens: pieces of text at once, events of its log once they are durable, the result last.
+
+Events that name content are yielded with it, as the types of `stream_events.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from artelier.agents.stream_events import EventReader
 from artelier.errors import ArtelierError
 from artelier.kernel import AgentResult, run_row
 from artelier.log import Event, run_stream
@@ -40,6 +44,7 @@ async def stream_of(agent: AutonomousAgent, wanted: Wanted) -> AsyncIterator[Age
     drive = asyncio.ensure_future(agent.start(wanted, sink=sink))
     drive.add_done_callback(lambda _: _wake(news))
     stream = run_stream(runs.id, wanted.run_id)
+    reader = EventReader(runs.services, runs.id, wanted.run_id)
     try:
         while True:
             done = drive.done()
@@ -50,7 +55,7 @@ async def stream_of(agent: AutonomousAgent, wanted: Wanted) -> AsyncIterator[Age
             while events := await store.read(stream, after=after, limit=PAGE):
                 for event in events:
                     after = event.seq
-                    yield event
+                    yield await reader.read(event)
             if done and news.empty():
                 yield drive.result()
                 return

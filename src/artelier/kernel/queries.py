@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from typing import Any, cast
+
+import msgspec
 
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel.ancestry import dispatcher_of
@@ -15,6 +18,7 @@ from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.fork_effects import mode_of
 from artelier.kernel.services import Services
 from artelier.log import decode_stored, stored_blob
+from artelier.log.stored import stored_name
 from artelier.money import format_usd
 
 PAGE_MAX = 1000
@@ -106,6 +110,28 @@ async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
     if ref is None:
         return None
     return decode_stored(await stored_blob(services.store, tenant, ref))
+
+
+async def content(services: Services, tenant: str, ref: str) -> Any:
+    """Return stored content by its reference: JSON as data, else text or bytes. Errors: see
+    `TenantKernel.content`."""
+    if not isinstance(cast(object, ref), str) or not _BLOB.fullmatch(ref):
+        raise InvalidRequest(
+            "this names no stored content", expected="a reference of an event, b: and 43 characters",
+            got=repr(ref)[:80], hint="An artifact is read with `as_principal(...).artifacts.read(ref)`.",
+        )  # fmt: skip
+    found = await services.store.blob(tenant, stored_name(ref))
+    try:
+        return msgspec.json.decode(found)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        pass
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        return found
+
+
+_BLOB = re.compile(r"b:[A-Za-z0-9_-]{43}")
 
 
 async def shown_json(services: Services, tenant: str, ref: str | None) -> Any:
