@@ -25,6 +25,35 @@ if TYPE_CHECKING:
 
 app = alone()
 
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host", metavar="NAME", help="Name under which a proxy reaches it; repeatable."
+    ),
+]
+PublicAddress = Annotated[
+    str,
+    typer.Option("--public-url", metavar="URL", help="Address that people type, before a proxy."),
+]
+TrustedProxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        metavar="ADDRESS",
+        help="Proxy whose X-Forwarded-For counts: an address or a network; repeatable.",
+    ),
+]
+Pace = Annotated[
+    float,
+    typer.Option(
+        "--pace",
+        metavar="SECONDS",
+        min=0,
+        max=60,
+        help="How long the offline model takes for a reply, so that one can follow.",
+    ),
+]
+
 
 @command(app, example="artelier up --workspace ./sales --open")
 async def up(
@@ -40,26 +69,9 @@ async def up(
         str | None,
         typer.Option("--auth", metavar="FILE", help="Users, as TOML; else only who has the link."),
     ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host", metavar="NAME", help="Name under which a proxy reaches it; repeatable."
-        ),
-    ] = None,
-    public_url: Annotated[
-        str,
-        typer.Option(
-            "--public-url", metavar="URL", help="Address that people type, before a proxy."
-        ),
-    ] = "",
-    trusted_proxy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trusted-proxy",
-            metavar="ADDRESS",
-            help="Proxy whose X-Forwarded-For counts: an address or a network; repeatable.",
-        ),
-    ] = None,
+    allow_host: AllowedHosts = None,
+    public_url: PublicAddress = "",
+    trusted_proxy: TrustedProxies = None,
     workspace: Annotated[
         str | None,
         typer.Option("--workspace", metavar="DIR", help="Folder that agents of missions may use."),
@@ -70,16 +82,7 @@ async def up(
             "--goal", metavar="TEXT", help="Plan and launch this, unless it was launched before."
         ),
     ] = None,
-    pace: Annotated[
-        float,
-        typer.Option(
-            "--pace",
-            metavar="SECONDS",
-            min=0,
-            max=60,
-            help="How long the offline model takes for a reply, so that one can follow.",
-        ),
-    ] = 0.0,
+    pace: Pace = 0.0,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Drive no runs: other processes do.")
     ] = False,
