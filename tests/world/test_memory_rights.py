@@ -134,12 +134,12 @@ def test_a_search_costs_what_reading_costs(tmp_path: Path) -> None:
                 await recall(w, "eve", "ships")
             with pytest.raises(AccessDenied, match="costs more than agreed"):
                 await recall(w, "bob", "ships", price_max=40)
-            assert await recall(w, "bob", "quiet") == [] and await balance(w, "bob") == 58
+            assert await recall(w, "bob", "quiet") == [] and await balance(w, "bob") == 59
             assert await balance(w, "eve") == 30
 
             passed = await w.tick()
             assert passed.rejected == 1 and await balance(w, "eve") == 30
-            assert await balance(w, "bob") == 17 and await balance(w, "ana") == 249
+            assert await balance(w, "bob") == 18 and await balance(w, "ana") == 249
 
     asyncio.run(scenario())
 

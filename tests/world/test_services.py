@@ -69,7 +69,7 @@ def test_texts_become_vectors_at_a_scrip_each(tmp_path: Path) -> None:
     )  # fmt: skip
 
     async def scenario() -> None:
-        async with settled(tmp_path, "ana", policies=policies) as w:
+        async with settled(tmp_path, "ana", "ben", policies=policies) as w:
             one = await ask(w, "ana", "genesis_embedder", text="red sails")
             assert one["dims"] == len(one["embedding"]) == 384 and any(one["embedding"])
             two = await ask(w, "ana", "genesis_embedder", texts=["red sails", "bread"])

@@ -119,6 +119,12 @@ class Admitted(NamedTuple):
     args: dict[str, Any]
 
 
+class Free(NamedTuple):
+    """A result of a service that asks nothing for it."""
+
+    value: Any
+
+
 class Service(Protocol):
     """A part of the host that is invoked like a program, at the price of its artifact."""
 
@@ -127,7 +133,9 @@ class Service(Protocol):
         ...
 
     async def run(self, working: Working, call: Call, tree: Tree, /) -> Any:
-        """The result as JSON data; what it changes goes into `working`. It acts for `call.caller`.
+        """Return the result as JSON data, within `Free` if it costs nothing; changes go into `working`.
+
+        It acts for `call.caller`.
 
         `tree.gate(working)` decides accesses, contracts included.
 
@@ -261,6 +269,8 @@ class Tree:
         result = await self.run(working, admitted)
         if verdict.price:
             await working.move((from_hold(verdict.payer, verdict.payer, verdict.price),))
+        if isinstance(result, Free):
+            verdict, result = verdict._replace(price=0), result.value
         done = ArtifactInvoked(
             id=call.id, version=_version(admitted), caller=call.caller, outcome="done",
             price=verdict.price, payer=verdict.payer if verdict.price else "",
@@ -331,7 +341,7 @@ class Tree:
         return Admitted(call, verdict, standing, code, args)
 
     async def run(self, working: Working, admitted: Admitted) -> Any:
-        """Run admitted code in a working state of its own; its result.
+        """Run admitted code in a working state of its own; its result, which a service may give as `Free`.
 
         Errors: `InvocationFailed`; `Spent` when a bound of the whole tree was reached.
         """
@@ -339,7 +349,7 @@ class Tree:
         call, decisions = admitted.call, self.decisions
         if (service := self.service_of(admitted.standing)) is not None:
             result = await service.run(working, call._replace(args=admitted.args), self)
-            self._check_result(call, result)
+            self._check_result(call, result.value if isinstance(result, Free) else result)
             return result
         if decisions.recorded is not None and (then := decisions.recorded.get(call.place)):
             decisions.wall[call.place] = then

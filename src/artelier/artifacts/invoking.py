@@ -25,6 +25,7 @@ from artelier.artifacts.events import (
 from artelier.artifacts.invocation import (
     Admitted,
     Call,
+    Free,
     InvocationFailed,
     InvocationLimits,
     MemorySearch,
@@ -134,6 +135,9 @@ class Invoker:
         try:
             await self._hold(admitted, held)
             result = await tree.run(working, admitted)
+            if isinstance(result, Free):
+                admitted = admitted._replace(verdict=admitted.verdict._replace(price=0))
+                result = result.value
             is_decided = True
             await self._append(
                 stage, tree, admitted, held, working=working, result=result, grounds=grounds
@@ -218,7 +222,7 @@ class Invoker:
             return ref
 
         owner = admitted.standing.owner
-        receiver = verdict.payer if failure else owner
+        receiver = owner if verdict.price and not failure else verdict.payer
         postings: tuple[Posting, ...] = ()
         if held is not None:
             postings = (from_hold(verdict.payer, receiver, held.amount),)

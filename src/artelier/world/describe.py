@@ -326,10 +326,16 @@ def _mint(facts: _Facts) -> str:
     mint = facts.config.mint
     if not mint.every:
         return "There is no mint."
+    paid = "the score of 0 to 100, divided by 10 and rounded down, is minted"
+    if facts.config.asks_consent:
+        paid = (
+            "its winner is paid a scrip for each agent that has used the artifact since it was last"
+            " scored, out of the fees of services and else of new scrip"
+        )
     cases = _some([f"{len(some)} for {_code(kind)}" for kind, some in sorted(mint.cases.items())])
     return (
-        f"Every {_count(mint.every, 'tick')} a scoring slot is sold by a sealed second-price auction; the"
-        f" score of 0 to 100, divided by 10 and rounded down, is minted. Test cases: {cases or 'none'}."
+        f"Every {_count(mint.every, 'tick')} a scoring slot is sold by a sealed second-price auction;"
+        f" {paid}. Test cases: {cases or 'none'}."
         f" Rounds in which it moved money: {facts.happened['auction.closed']}."
     )
 

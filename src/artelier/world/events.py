@@ -285,7 +285,13 @@ class AuctionClosed(Moving, frozen=True, kw_only=True, omit_defaults=True):
     score: int = 0
     """0 to 100."""
     minted: int = 0
+    """Paid to the winner by the mint: new scrip, or under rules 2 fees first."""
     duplicate: bool = False
+
+
+@event("fees.shared")
+class FeesShared(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """What services have earned went to the mint, and what it does not need back to those who paid it."""
 
 
 # Memory stores
@@ -327,6 +333,7 @@ ACTING = (ActionTaken, ActionRejected, MessageSent, OfferMade, OfferAccepted, Bi
 """Events of this module that always carry the act of an agent."""
 
 MOVING: tuple[type[Moving], ...] = (
-    *ACTING, AgentJoined, ShockApplied, OfferCancelled, AuctionClosed, EntryAdded, EntryRemoved,
+    *ACTING, AgentJoined, ShockApplied, OfferCancelled, AuctionClosed, FeesShared, EntryAdded,
+    EntryRemoved,
 )  # fmt: skip
 """What the ledger's view must follow."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from artelier.artifacts import (
     Licence,
     Royalty,
@@ -21,6 +23,7 @@ from artelier.artifacts import (
 from artelier.artifacts.rows import COLUMNS, Standing, standing_from
 from artelier.log import DataKey, Store, blob_name, blob_ref
 from artelier.money import SCRIP
+from artelier.world.config import read_config
 from artelier.world.events import OfferAccepted
 from artelier.world.stores.entries import whole as with_entries
 
@@ -63,6 +66,7 @@ class WorldStage(StoreStage):
         self._has_all_balances = False
         self._contents: dict[str, bytes] = {}
         self._key: DataKey | None = None
+        self._asks_consent: bool | None = None
         self._traded: set[str] | None = None
         """Artifacts that licences were sold for, and copies that owe a share: nobody asks about others."""
 
@@ -81,6 +85,17 @@ class WorldStage(StoreStage):
             (self.tenant, self.space.partition(":")[2]),
         )
         return await self._store.key_of(self.tenant, blob_name(rows[0][0])) if rows else None
+
+    async def asks_consent(self) -> bool:
+        """Return whether the world is under the rules that ask for consent, which never change."""
+        if self._asks_consent is None:
+            rows = await self._store.query(
+                "SELECT config FROM worlds WHERE tenant = ? AND id = ?",
+                (self.tenant, self.space.partition(":")[2]),
+            )
+            config = read_config(msgspec.json.decode(await self.blob(rows[0][0]))) if rows else None
+            self._asks_consent = config is not None and config.asks_consent
+        return self._asks_consent
 
     async def load(self) -> None:
         """Read all balances and who owns what in two queries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from artelier.artifacts.bill import account_of
 from artelier.artifacts.events import (
     Act,
     ArtifactCharged,
@@ -15,6 +16,9 @@ from artelier.errors import Conflict
 from artelier.log import Applied, Tx, View
 from artelier.world import events as ev
 
+SERVICES = "genesis_"
+"""What the ids of services begin with."""
+
 PROGRAMS_MAX = 10
 """Programs that own each other, up to the one that an agent owns."""
 
@@ -22,7 +26,7 @@ _SPACE = "tenant TEXT NOT NULL, space TEXT NOT NULL"
 
 world_view = View(
     name="worlds",
-    version=2,
+    version=3,
     tables=(
         "worlds",
         "world_ancestors",
@@ -33,6 +37,7 @@ world_view = View(
         "world_bids",
         "world_rounds",
         "world_uses",
+        "world_fees",
         "world_inbox",
         "world_paid",
         "world_usage",
@@ -76,10 +81,14 @@ world_view = View(
         f"""CREATE TABLE world_bids(
             {_SPACE}, agent TEXT NOT NULL, artifact TEXT NOT NULL, amount INTEGER NOT NULL,
             n INTEGER NOT NULL, PRIMARY KEY(tenant, space, agent)) STRICT, WITHOUT ROWID""",
-        # How often others than its owner have read, invoked or shown an artifact.
+        # How often others than its owner have read, invoked or shown an artifact, and in which tick last.
         f"""CREATE TABLE world_uses(
             {_SPACE}, artifact TEXT NOT NULL, user TEXT NOT NULL, times INTEGER NOT NULL,
-            PRIMARY KEY(tenant, space, artifact, user)) STRICT, WITHOUT ROWID""",
+            used INTEGER NOT NULL, PRIMARY KEY(tenant, space, artifact, user)) STRICT, WITHOUT ROWID""",
+        # What principals have paid to services since fees were shared.
+        f"""CREATE TABLE world_fees(
+            {_SPACE}, payer TEXT NOT NULL, amount INTEGER NOT NULL,
+            PRIMARY KEY(tenant, space, payer)) STRICT, WITHOUT ROWID""",
         # By the tick: whoever changes how long a round is may have its number come twice.
         f"""CREATE TABLE world_rounds(
             {_SPACE}, round INTEGER NOT NULL, tick INTEGER NOT NULL, winner TEXT NOT NULL,
@@ -468,10 +477,34 @@ def show_use(event: Applied, tx: Tx) -> None:
     if owner is None or owner == user:
         return
     tx.execute(
-        "INSERT INTO world_uses VALUES (?, ?, ?, ?, 1)"
-        " ON CONFLICT(tenant, space, artifact, user) DO UPDATE SET times = times + 1",
-        (tenant, space, artifact, user),
+        "INSERT INTO world_uses VALUES (?, ?, ?, ?, 1, ?) ON CONFLICT(tenant, space, artifact, user)"
+        " DO UPDATE SET times = times + 1, used = excluded.used",
+        (tenant, space, artifact, user, event.at_us),
     )
+
+
+@world_view.on(ArtifactCharged, ArtifactInvoked)
+def show_fee(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, ArtifactCharged | ArtifactInvoked)
+    if fee := fee_of(data):
+        tx.execute(
+            "INSERT INTO world_fees VALUES (?, ?, ?, ?) ON CONFLICT(tenant, space, payer)"
+            " DO UPDATE SET amount = amount + excluded.amount",
+            (*event.stream[:2], data.payer, fee),
+        )
+
+
+def fee_of(data: ArtifactCharged | ArtifactInvoked) -> int:
+    """Return the scrip that an event pays to a service of the world."""
+    if not data.id.startswith(SERVICES):
+        return 0
+    return sum(one.amount for one in data.postings if one.target == account_of(data.id))
+
+
+@world_view.on(ev.FeesShared)
+def show_fees_shared(event: Applied, tx: Tx) -> None:
+    tx.execute("DELETE FROM world_fees WHERE tenant = ? AND space = ?", event.stream[:2])
 
 
 def _owner(event: Applied, tx: Tx, artifact: str) -> str | None:

@@ -63,7 +63,8 @@ def _of_memory() -> tuple[_Service, ...]:
         ),
         _Service(
             "genesis_memory_search",
-            "Finds entries of a memory store by meaning and by words. Invoke it; 1 scrip a search.",
+            "Finds entries of a memory store by meaning and by words. Invoke it; 1 scrip a search, nothing if"
+            " it finds none.",
             (search,), 1,
         ),
         _Service(
@@ -88,9 +89,9 @@ def _of_the_market() -> tuple[_Service, ...]:
         ),
         _Service(
             "genesis_mint",
-            "Makes new scrip. In each round one artifact is scored from 0 to 100, and its owner gets a"
-            " tenth of the score. The right to be scored is auctioned: use the action `bid`. It is no"
-            " program.",
+            "Pays for what is used. In each round one artifact is scored from 0 to 100, and its owner gets a"
+            " scrip for each other agent that has used it since it was last scored. The right to be scored"
+            " is auctioned: use the action `bid`. It is no program.",
             (_action("bid", "Bid for the scoring slot."),),
         ),
     )  # fmt: skip

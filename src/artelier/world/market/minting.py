@@ -5,8 +5,10 @@ from __future__ import annotations
 from artelier.artifacts import account_of
 from artelier.ledger import Posting
 from artelier.money import SCRIP
+from artelier.world.config import Mint
 from artelier.world.events import AuctionClosed
 from artelier.world.market.bidding import HOLD, PlacedBid, bids_before, placed_bids
+from artelier.world.market.fees import gathered, services, share_fees
 from artelier.world.market.scoring import MINT, Score, score
 from artelier.world.market.trading import clear_void
 from artelier.world.scene import Scene
@@ -17,40 +19,56 @@ ISSUER = "mint:world"
 ALONE = 1
 """What the only bidder pays, in scrip."""
 
-POINTS_PER_SCRIP = 10
+ROUND_TICKS = Mint().every
+"""Of the fees in a world without a mint."""
 
 
 async def close_round(scene: Scene) -> None:
     """Close the mint's round if it ends with this tick: bids, price, score, and the income of services.
 
-    In a world whose mint was turned off, bids that wait are given back.
+    In a world whose mint was turned off, bids that wait are given back. Fees go round without a mint too.
 
     Cost: O(agents) once in a round; the price goes out to all of them.
     """
     every = scene.config.mint.every
     if not every:
         await _give_back(scene)
-        return
-    if scene.tick % every:
-        return
+    elif scene.tick % every == 0:
+        await _auction(scene, every)
+    if scene.config.asks_consent:
+        await share_fees(scene, is_due=scene.tick % (every or ROUND_TICKS) == 0)
+
+
+async def _auction(scene: Scene, every: int) -> None:
+    """Sell the scoring slot of the round that ends, and pay its winner."""
     await clear_void(scene)
     bids = await placed_bids(scene)
     valid = [one for one in bids if await _is_own(scene, one)]
-    postings = _income(scene)
+    circulates = scene.config.asks_consent
+    postings = gathered(scene) if circulates else _income(scene)
     winner, price = _won(valid)
     for one in bids:
         back = one.amount - (price if one is winner else 0)
         if back:
             postings.append(_posting(f"{HOLD}{one.agent}", account_of(one.agent), back))
     scored = Score(0)
+    shares: list[Posting] = []
     if winner is not None:
-        postings += _shared_out(scene, winner, price)
+        shares = _shared_out(scene, winner, price)
+        postings += shares
         standing = await scene.working.standing(winner.artifact)
         assert standing is not None
         scored = await score(scene, standing)
-    minted = scored.points // POINTS_PER_SCRIP
-    if winner is not None and minted:
-        postings.append(_posting(ISSUER, account_of(winner.agent), minted))
+    minted = scored.reward
+    if winner is not None:
+        income = sum(scene.balance(service) for service in services(scene))
+        income += sum(one.amount for one in shares if one.target == account_of(MINT))
+        from_fees = min(income, minted) if circulates else 0
+        for source, amount in ((account_of(MINT), from_fees), (ISSUER, minted - from_fees)):
+            if amount:
+                postings.append(_posting(source, account_of(winner.agent), amount))
+    elif circulates and not bids:
+        return  # nothing was sold: fees are shared without it
     if not postings:
         return
     closed = AuctionClosed(
@@ -92,11 +110,12 @@ def _shared_out(scene: Scene, winner: PlacedBid, price: int) -> list[Posting]:
     share = price // len(others) if others else 0
     shares = [_posting(held, account_of(agent), share) for agent in others] if share else []
     rest = price - share * len(shares)
-    return [*shares, _posting(held, ISSUER, rest)] if rest else shares
+    to = account_of(MINT) if scene.config.asks_consent else ISSUER
+    return [*shares, _posting(held, to, rest)] if rest else shares
 
 
 def _income(scene: Scene) -> list[Posting]:
-    """What services have earned goes back, so that fees do not drain the economy."""
+    """Return what services have earned to the issuer, as older worlds do."""
     return [
         _posting(account_of(service), ISSUER, earned)
         for service in sorted({*scene.services, MINT})

@@ -17,8 +17,11 @@ from artelier.world.scene import Scene
 MINT = "genesis_mint"
 """The service that runs test cases, and whose income returns with that of the others."""
 
+POINTS_PER_SCRIP = 10
+"""In older worlds."""
+
 PER_USER = 10
-"""Points for each other agent that has used it: ten of them are the full score (guess)."""
+"""In older worlds: points for each other agent that has used it: ten of them are the full score (guess)."""
 
 
 class Score(NamedTuple):
@@ -26,18 +29,53 @@ class Score(NamedTuple):
 
     points: int
     is_duplicate: bool = False
+    reward: int = 0
+    """Scrip for the winner."""
 
 
 async def score(scene: Scene, standing: Standing) -> Score:
-    """The mint's score of an artifact as it stands. Cost: one scan of the versions of the world."""
+    """Return the mint's score of an artifact as it stands. Cost: one scan of the versions of the world.
+
+    Every agent that has used it since it was last scored is a scrip, if it passes all test cases of its kind.
+    """
     if await _is_duplicate(scene, standing):
         return Score(0, is_duplicate=True)
-    used = min(100, PER_USER * await _users(scene, standing))
     cases = scene.config.mint.cases.get(standing.kind, [])
-    if not cases:
-        return Score(used)
-    passed = await _passed(scene, standing, cases)
-    return Score((used + 100 * passed // len(cases)) // 2)
+    if not scene.config.asks_consent:
+        return await _score_of_all_use(scene, standing, cases)
+    users = await _new_users(scene, standing)
+    if cases and users:
+        users = users * await _passed(scene, standing, cases) // len(cases)
+    others = max(1, len(scene.agents) - 1)
+    return Score(min(100, 100 * users // others), reward=users)
+
+
+async def _score_of_all_use(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> Score:
+    """Return the score of older worlds: all use there ever was, or half of it and half the test cases."""
+    used = min(100, PER_USER * await _users(scene, standing))
+    points = used
+    if cases:
+        points = (used + 100 * await _passed(scene, standing, cases) // len(cases)) // 2
+    return Score(points, reward=points // POINTS_PER_SCRIP)
+
+
+async def _new_users(scene: Scene, standing: Standing) -> int:
+    """Count the agents that act now and have used it since it was last scored, its maker and owner apart.
+
+    What is used in the tick that ends a round counts in the next one.
+    """
+    scope = (scene.tenant, scene.space)
+    rows = await scene.stage.store.query(
+        "SELECT COALESCE(MAX(tick), 0) FROM world_rounds"
+        " WHERE tenant = ? AND space = ? AND artifact = ?",
+        (*scope, standing.id),
+    )
+    rows = await scene.stage.store.query(
+        "SELECT user FROM world_uses WHERE tenant = ? AND space = ? AND artifact = ?"
+        " AND user <> ? AND user <> ? AND used >= ? AND used < ?",
+        (*scope, standing.id, standing.owner, standing.creator, rows[0][0], scene.tick),
+    )
+    return sum(user in scene.agents for (user,) in rows)
 
 
 async def _users(scene: Scene, standing: Standing) -> int:

@@ -13,8 +13,10 @@ from msgspec import Meta
 
 from artelier.artifacts import Call, Ref, Tree, Verdict, Working, judge
 from artelier.artifacts.bill import Bill
+from artelier.artifacts.invocation import Free
 from artelier.errors import InvalidArguments, NotFound
 from artelier.world.services.arguments import Arguments, arguments, ref_of
+from artelier.world.stage import as_stage
 from artelier.world.stores.adding import add_entry
 from artelier.world.stores.searching import search_entries, told
 
@@ -36,14 +38,16 @@ class _Add(Arguments, frozen=True, kw_only=True):
 
 
 class MemorySearch:
-    """`{memory_artifact_id, query, limit}` gives `{results: [...]}`, the best first."""
+    """`{memory_artifact_id, query, limit}` gives `{results: [...]}`, the best first; free without any."""
 
     def units(self, args: Mapping[str, Any], /) -> int:
         arguments(args, _Search)
         return 1
 
-    async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any]:
-        return {"results": await _found(working, call, tree, arguments(call.args, _Search))}
+    async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any] | Free:
+        results = await _found(working, call, tree, arguments(call.args, _Search))
+        is_free = not results and await as_stage(working.ground).asks_consent()
+        return Free({"results": []}) if is_free else {"results": results}
 
 
 class MemoryAdd:
@@ -92,7 +96,8 @@ async def search_memory(
     await charge(inner, [service])
     call = Call(caller=principal, id=MEMORY_SEARCH, args={})
     results = await _found(inner, call, tree, given)
-    working.absorb(inner)
+    if results or not await as_stage(working.ground).asks_consent():
+        working.absorb(inner)
     return results
 
 

@@ -30,8 +30,8 @@ async def recent_memories(
 ) -> tuple[str, tuple[Source, ...]]:
     """What the memory store of an agent holds on a query, a line each, and where each comes from.
 
-    It is a use of `genesis_memory_search` by the agent: its price, and if anything was found what the store
-    asks for being read and included, are among the reader's charges. Without right, money, store or service
+    It is a use of `genesis_memory_search` by the agent: if anything was found, its price and what the store
+    asks for being read and included are among the reader's charges. Without right, money, store or service
     the text is empty and the reader's `skipped` says why.
     Without a query, or in a store without entries, nothing is searched and nothing is paid.
     Shapes: lines `- [tick 41] text (tags: a, b)`; sources `store#mem_1a2b3c4d`.
@@ -69,7 +69,8 @@ async def recent_memories(
         found = await search_entries(reader.stage, standing, query, limit=limit)
     except ArtelierError:
         return skip("failed")  # no vector: nothing is paid
-    used = due if found else [charge for charge in due if charge.id == MEMORY_SEARCH]
+    searched = [] if scene.config.asks_consent else [one for one in due if one.id == MEMORY_SEARCH]
+    used = due if found else searched
     if not reader.charge(*used):
         return skip("no_funds")
     sources = tuple(Source(ref=f"{store_id}#{one.card.id}", why=WHY) for one in found)
