@@ -48,6 +48,7 @@ WORDS: dict[str, str] = {
     "entry.added": "something is remembered · {entry}",
     "entry.removed": "an entry is forgotten · {entry} · {why}",
     "event.injected": "something happens · to {to}",
+    "fees.shared": "fees of services pay the mint and come back to who paid them",
     "group.joined": "{principal} joins {group}",
     "group.left": "{principal} leaves {group}",
     "import.settled": "what was imported is in place",
