@@ -407,7 +407,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return self._kernel.store
 
     async def state(self) -> TenantState:
-        """The stored tenant, created on first use. Errors: `TenantConflict`."""
+        """Return the stored tenant, created on first use. See `Tenant`."""
         return await self._kernel.tenants.open(self._tenant)
 
     def run(

@@ -162,6 +162,8 @@ class VersionConflict(Conflict):
 
 
 class TenantConflict(Conflict):
+    """Raised no more: a tenant that exists keeps what is stored. Programs that catch it still import it."""
+
     code = "tenant_conflict"
 
 

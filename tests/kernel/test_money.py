@@ -25,7 +25,6 @@ from artelier.errors import (
     InvalidRequest,
     ModelRefusedCall,
     PriceUnknown,
-    TenantConflict,
 )
 from artelier.kernel import Limits
 from artelier.ports.model import Usage
@@ -331,22 +330,60 @@ def test_wall_time_ends_a_run_at_its_next_step_and_while_it_waits(tmp_path: Path
     play(scenario())
 
 
-def test_opening_a_tenant_with_other_limits_is_a_conflict_that_names_both(tmp_path: Path) -> None:
+def test_a_tenant_keeps_what_is_stored_whatever_a_program_says_of_it(tmp_path: Path) -> None:
+    """A program that restarts never breaks because an operator raised a limit."""
+    said = Tenant("acme", grants={"tools:*"}, budget_usd="0.002")
+
+    async def code(run: Run) -> Any:
+        return [await ask(run, "a"), await ask(run, "b")]
+
+    async def scenario() -> None:
+        model = ScriptedModel(lambda _: billed("a", inputs=400, outputs=400), price=PRICE)
+        with open_kernel(tmp_path, model) as kernel:
+            assert await drive(kernel.for_tenant(said), code) == "budget_exhausted"
+            await kernel.tenants.update("acme", budget_usd="5.00", grants={"tools:look", "x:y"})
+        for _ in range(2):
+            with open_kernel(tmp_path, model) as kernel:
+                runs = kernel.for_tenant(said)
+                assert await drive(runs, code) == "completed"
+                state = await runs.state()
+                assert (state.budget, state.grants) == (5_000_000, ("tools:look",))
+                assert (await kernel.tenants.show("acme"))["grants"] == ["tools:look", "x:y"]
+                assert (await kernel.for_tenant("acme").state()).grants == ("tools:look", "x:y")
+                assert state.grants == ("tools:look",), "handles that say other grants share none"
+                declared = [e.plain() async for e in kernel.events() if e.kind == "tenant.declared"]
+                assert declared == [{"grants": ["tools:*"], "budget": 2_000}], "it is said once"
+                assert kernel.verify().ok
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("said", [{"tools:look"}, {"tools:look", "payments:send"}, ()])
+def test_what_a_program_says_of_grants_never_widens_them(tmp_path: Path, said: Any) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
             await kernel.for_tenant(ACME).state()
-            for other, said in (
-                (Tenant("acme", budget_usd="6.00"), "5.00 USD"),
-                (Tenant("acme", grants={"tools:look"}), "tools:"),
-                (Tenant("acme", allow_unknown_price=True), "False"),
-            ):
-                with pytest.raises(TenantConflict, match=said):
-                    await kernel.for_tenant(other).state()
-            await kernel.for_tenant("acme").state()
-            await kernel.for_tenant(Tenant("acme", budget_usd=Decimal("5"))).state()
+            runs = kernel.for_tenant(Tenant("acme", grants=said))
+            async with runs.run("r") as run:
+                assert set(run.core.grants) == set(said) & {"tools:look"}
+                assert not run.core.may_use("payments:send")
+                assert not run.core.may_use("tools:other")
+                await kernel.tenants.update("acme", grants={"payments:*"})
+                assert not run.core.may_use("tools:look"), "what an operator takes away is gone"
+            assert (await kernel.tenants.show("acme"))["budget_usd"] == "5.00"
+
+    play(scenario())
+
+
+def test_a_tenant_that_says_nothing_new_is_not_declared(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            for said in (ACME, "acme", Tenant("acme", budget_usd=Decimal("5")), ACME):
+                await kernel.for_tenant(said).state()
+            assert "tenant.declared" not in [event.kind async for event in kernel.events()]
             for bad in ("abc", "-1", "NaN", "0.0000001"):
                 with pytest.raises(InvalidRequest, match="amount in USD"):
-                    await kernel.for_tenant(Tenant("other", budget_usd=bad)).state()
+                    await kernel.for_tenant(Tenant("acme", budget_usd=bad)).state()
 
     play(scenario())
 

@@ -94,6 +94,7 @@ WORDS: dict[str, str] = {
     "task.created": "{task} is made · {agent}",
     "task.reopened": "{task} is to be done after all",
     "tenant.created": "the tenant is made",
+    "tenant.declared": "a program says other settings of the tenant than are stored",
     "tenant.updated": "the tenant's settings are others",
     "tick.passed": "tick {tick} is over · {acted} acted · {rejected} refused",
     "turn.asked": "a reply is asked for · {trigger} · {run}",

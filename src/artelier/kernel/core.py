@@ -73,6 +73,8 @@ class TenantState:
     key: DataKey
     rates: Rates = field(default_factory=lambda: NO_RATES)
     """How fast it may ask models."""
+    said: tuple[str, ...] | None = None
+    """Grants that the program has named: `grants` are no more than these."""
 
 
 def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:

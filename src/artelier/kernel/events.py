@@ -650,6 +650,19 @@ class TenantUpdated(Moving, frozen=True, kw_only=True, omit_defaults=True):
     allow_unknown_price: bool = False
 
 
+@event("tenant.declared")
+class TenantDeclared(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A program says of a tenant what is not stored. The stored budget holds, and no grant is added.
+
+    A field is None where it says nothing.
+    """
+
+    grants: tuple[str, ...] | None = None
+    budget: int | None = None
+    """Micro-dollars."""
+    allow_unknown_price: bool | None = None
+
+
 class ImportedRun(msgspec.Struct, frozen=True, array_like=True):
     """A run of an import, and the row of `keys` that its content is named under."""
 

@@ -17,7 +17,7 @@ from artelier.kernel.manifest import decode_head
 from artelier.log import EventData
 
 _ELSEWHERE: tuple[type[EventData], ...] = (
-    ev.TenantCreated, ev.TenantUpdated, ev.RunsImported, ev.ImportSettled, ev.CommandGiven,
+    ev.TenantCreated, ev.TenantUpdated, ev.TenantDeclared, ev.RunsImported, ev.ImportSettled, ev.CommandGiven,
 )  # fmt: skip
 
 KINDS: dict[str, set[str]] = {

@@ -14,14 +14,13 @@ from artelier.errors import (
     NotFound,
     SequenceConflict,
     StoreUnavailable,
-    TenantConflict,
 )
 from artelier.ids import MAIN_SPACE, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.core import TenantState
 from artelier.kernel.personal import patterns_changed
-from artelier.kernel.policy import check_grants
+from artelier.kernel.policy import check_grants, narrow
 from artelier.kernel.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.services import Services
 from artelier.ledger import DEBT, Posting, check_available
@@ -49,7 +48,11 @@ DEFAULT_GRANTS = ("artifacts:*", "tools:*")
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Whose data, whose money. Opening an existing tenant with other limits is a `TenantConflict`."""
+    """Whose data, whose money. Its fields are defaults for a tenant that is new.
+
+    One that exists keeps what is stored, which only `kernel.tenants.update` and `artelier tenants update` change;
+    its grants are those stored and those said here, never more.
+    """
 
     id: str
     grants: frozenset[str] | set[str] | tuple[str, ...] | list[str] | None = field(
@@ -57,7 +60,7 @@ class Tenant:
     )
     """Patterns such as `tools:*`, `payments:send`, `models:openai:*`, `pii:restore`."""
     budget_usd: str | Decimal | None = field(default=None, kw_only=True)
-    """Dollars, such as `"5.00"`. None: no limit (for a new tenant), as stored (for an existing one)."""
+    """Dollars, such as `"5.00"`. None: no limit."""
     allow_unknown_price: bool | None = field(default=None, kw_only=True)
 
 
@@ -78,7 +81,10 @@ class Tenants:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._open: dict[str, TenantState] = {}
+        self._open: dict[str, dict[tuple[str, ...] | None, TenantState]] = {}
+        """By tenant and the grants that were said: handles that say other ones share nothing."""
+        self._declared: dict[str, ev.TenantDeclared] = {}
+        """What was said last of each tenant that is stored otherwise."""
         self._refreshing: set[asyncio.Task[None]] = set()
 
     def forget_idle(self) -> None:
@@ -95,46 +101,56 @@ class Tenants:
         """Runs at work hold the tenant's state: they see a change at their next step."""
         with suppress(StoreUnavailable):  # closed meanwhile, or the next step says it
             fresh = await self._load(tenant)
-            live = self._open.get(tenant)
-            if fresh is None or live is None:
+            if fresh is None:
                 return
-            live.grants, live.budget = fresh.grants, fresh.budget
-            live.allow_unknown_price = fresh.allow_unknown_price
-            live.rates = fresh.rates
+            for live in self._open.get(tenant, {}).values():
+                live.grants, live.budget = narrowed(fresh.grants, live.said), fresh.budget
+                live.allow_unknown_price = fresh.allow_unknown_price
+                live.rates = fresh.rates
             self._services.money_came(tenant)
 
     async def open(self, tenant: Tenant | str | None) -> TenantState:
-        """The stored tenant, created on first use. Errors: `TenantConflict`."""
+        """Return the tenant as it is stored, made with what is said of it if it is new.
+
+        What is said of one that exists changes nothing that is stored: its grants are those stored and those
+        said, its budget is the stored one. Where the two differ, `tenant.declared` records what was said.
+        """
         if tenant is None or isinstance(tenant, str):
             tenant = Tenant(check_tenant(tenant or "default"))
         check_tenant(tenant.id)
-        state = self._open.get(tenant.id) or await self._load(tenant.id)
+        said = ev.TenantDeclared(
+            grants=None if tenant.grants is None else check_grants(tenant.grants),
+            budget=None if tenant.budget_usd is None else parse_usd(tenant.budget_usd),
+            allow_unknown_price=tenant.allow_unknown_price,
+        )
+        states = self._open.get(tenant.id, {})
+        state = states.get(said.grants) or await self._load(tenant.id)
         if state is None:
-            state = await self._create(tenant)
-        self._open[tenant.id] = state
+            state = await self._create(tenant.id, said)
+        await self._declare(tenant.id, said, self._open.get(tenant.id, {}).get(None) or state)
+        state.said, state.grants = said.grants, narrowed(state.grants, said.grants)
+        self._open.setdefault(tenant.id, {})[said.grants] = state
         state.key = await self._services.store.data_key(tenant.id)  # it may have been dropped
-        self._same(tenant, state)
         return state
 
-    def _same(self, tenant: Tenant, state: TenantState) -> None:
-        asked = {
-            "grants": None if tenant.grants is None else check_grants(tenant.grants),
-            "budget_usd": None if tenant.budget_usd is None else parse_usd(tenant.budget_usd),
-            "allow_unknown_price": tenant.allow_unknown_price,
-        }
-        stored = {
-            "grants": tuple(sorted(state.grants)),
-            "budget_usd": state.budget,
-            "allow_unknown_price": state.allow_unknown_price,
-        }
-        for name, value in asked.items():
-            if value is not None and value != stored[name]:
-                raise TenantConflict(
-                    f"tenant {tenant.id!r} exists with another {name}",
-                    expected=_shown(name, stored[name]),
-                    got=_shown(name, value),
-                    hint="Open it by its id alone, or change it with kernel.tenants.update(...).",
-                )
+    async def _declare(self, tenant: str, said: ev.TenantDeclared, state: TenantState) -> None:
+        """Record what a program says of a tenant, once, if it is not what is stored."""
+        stored = ev.TenantDeclared(
+            grants=tuple(sorted(state.grants)), budget=state.budget,
+            allow_unknown_price=state.allow_unknown_price,
+        )  # fmt: skip
+        names = ev.TenantDeclared.__struct_fields__
+        is_stored = all(getattr(said, name) in (None, getattr(stored, name)) for name in names)
+        if is_stored or self._declared.get(tenant) == said:
+            return
+        rows = await self._services.store.query(
+            "SELECT e.data FROM events e JOIN streams s ON s.id = e.stream WHERE s.tenant = ?"
+            " AND s.name = ? AND e.kind = ? ORDER BY e.seq DESC LIMIT 1",
+            (tenant, tenant_stream(tenant).local, said.KIND),
+        )
+        if not rows or decode_stored(rows[0][0], type=ev.TenantDeclared) != said:
+            await self._append(tenant, said, expected_seq=None, by="program")
+        self._declared[tenant] = said
 
     async def _load(self, tenant: str, *, key: DataKey | None = None) -> TenantState | None:
         """What is stored of a tenant; `key` stands for its own, for who needs none."""
@@ -151,18 +167,17 @@ class Tenants:
             rates=stored_rates(await self._services.store.query(RATES_SQL, (tenant,))),
         )  # fmt: skip
 
-    async def _create(self, tenant: Tenant) -> TenantState:
-        grants = check_grants(tenant.grants if tenant.grants is not None else DEFAULT_GRANTS)
-        budget = None if tenant.budget_usd is None else parse_usd(tenant.budget_usd)
+    async def _create(self, tenant: str, said: ev.TenantDeclared) -> TenantState:
         created = ev.TenantCreated(
-            grants=grants, budget=budget, allow_unknown_price=bool(tenant.allow_unknown_price),
-            postings=_change(0, 0, budget),
+            grants=said.grants if said.grants is not None else DEFAULT_GRANTS, budget=said.budget,
+            allow_unknown_price=bool(said.allow_unknown_price),
+            postings=_change(0, 0, said.budget),
         )  # fmt: skip
         try:
-            await self._append(tenant.id, created, expected_seq=0)
+            await self._append(tenant, created, expected_seq=0)
         except SequenceConflict:
-            pass  # another process created it first: what it stored is compared by the caller
-        state = await self._load(tenant.id)
+            pass  # another process created it first: what it stored holds
+        state = await self._load(tenant)
         assert state is not None
         return state
 
@@ -213,7 +228,6 @@ class Tenants:
             raise Conflict(
                 f"tenant {tenant!r} is changed by others all the time", hint="Try again."
             )
-        self._open.setdefault(tenant, state)
         await self._refresh(tenant)
         return await self.show(tenant)
 
@@ -271,6 +285,11 @@ class Tenants:
         await self._services.store.append(Batch(appends=[append], guard=guard))
 
 
+def narrowed(stored: tuple[str, ...], said: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the grants that are both stored and said; None says nothing of them."""
+    return stored if said is None else narrow(stored, said)
+
+
 def _change(issued: int, debt: int, budget: int | None) -> tuple[Posting, ...]:
     """Return the postings after which a budget is issued. What is added pays the debt first."""
     source = UNLIMITED if budget is None else BUDGET
@@ -286,9 +305,3 @@ def _lowering_guard(tenant: str, postings: Sequence[Posting]) -> Callable[[Tx], 
     """Return a guard for a lower budget: what is owed is spent already, too."""
     taken = sum(posting.amount for posting in postings if posting.source == TENANT)
     return (lambda tx: check_available(tx, tenant, TENANT, taken)) if taken else None
-
-
-def _shown(name: str, value: Any) -> str:
-    if name == "budget_usd":
-        return "no limit" if value is None else f"{format_usd(value)} USD"
-    return str(value)
