@@ -123,8 +123,10 @@ async def _drive(
 
     limits = call.settings.limits(usd=usd)
     runs = kernel.for_tenant(call.tenant)
-    if usd is not None and await _standing(call, kernel, run_id) is not None:
-        await runs.limit(run_id, unit="usd", cap=usd, by=call.person)
+    if await _standing(call, kernel, run_id) is not None:
+        limits = None  # the stored ones hold, whatever the settings say by now
+        if usd is not None:
+            await runs.limit(run_id, unit="usd", cap=usd, by=call.person)
     failure: Exception | None = None
     async with Desk(call, kernel, run_id, yes=yes):
         try:

@@ -42,6 +42,7 @@ from artelier.kernel.drift import FORK_ON_DRIFT, become, branch_off, newest_drif
 from artelier.kernel.failures import code_of, words
 from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.history import History
+from artelier.kernel.limits import check_limits, opening_caps
 from artelier.kernel.manifest import encoded
 from artelier.kernel.policy import narrow
 from artelier.kernel.results import FINAL, Limits
@@ -51,7 +52,6 @@ from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
 from artelier.kernel.subjects import check_same, take_key
 from artelier.kernel.tool_list import newest_list, note_tools, tool_list
-from artelier.kernel.waits import microseconds
 from artelier.log import (
     Batch,
     Blob,
@@ -65,7 +65,6 @@ from artelier.log import (
     make_blob,
     run_stream,
 )
-from artelier.money import parse_usd
 from artelier.ports.telemetry import RunFacts, Telemetry
 from artelier.ports.tool import ToolPort
 
@@ -314,7 +313,7 @@ class OpenRun:
             scopes=check_scopes(opening.scopes), code=self._services.code_version, key_id=key_id,
         )  # fmt: skip
         core.listed = started.tools
-        caps = _caps(opening.limits, opening.run_id)
+        caps = opening_caps(opening.limits, opening.run_id)
         now = self._services.clock.now_us()
         by = opening.by or opening.principal
         known = [] if core.pii is None else core.pii.begun(opening.goal, opening.settings)
@@ -351,6 +350,7 @@ class OpenRun:
         if row["status"] == "cancelled" and not read_only and not imported:
             await give_back(self._services, tenant.id, opening.run_id, row["id"])
         if not final:
+            await check_limits(self._services, tenant.id, opening.run_id, opening.limits)
             token = await self._take(blobs=[])
             row = await run_row(self._services, tenant.id, opening.run_id)
             if opening.compensating and not is_final(row["status"]):
@@ -646,28 +646,3 @@ async def unread_notes(services: Services, stream: int) -> list[Any]:
     return [
         (seq, decode_stored(data, type=ev.NoteInjected).text) for seq, data in notes if seq > took
     ]
-
-
-def _count_cap(unit: str, cap: object) -> int | None:
-    if cap is None or (isinstance(cap, int) and not isinstance(cap, bool) and 0 <= cap < 1 << 53):
-        return cap
-    raise InvalidRequest(f"a limit of {unit}", expected="a number from 0", got=repr(cap)[:80])
-
-
-def _caps(limits: Limits | None, run_id: str) -> list[ev.LimitSet]:
-    if limits is None:
-        return []
-    scope = f"run:{run_id}"
-    return [ev.LimitSet(scope=scope, unit=unit, cap=cap) for unit, cap in cap_values(limits)]
-
-
-def cap_values(limits: Limits) -> list[tuple[str, int]]:
-    """Return the caps that are set, as (unit, amount) in the smallest unit. Errors: `InvalidRequest`."""
-    wall_s = limits.wall_s
-    values = {
-        "usd": None if limits.usd is None else parse_usd(limits.usd),
-        "tokens": _count_cap("tokens", limits.tokens),
-        "steps": _count_cap("steps", limits.steps),
-        "ms": None if wall_s is None else microseconds(wall_s) // 1000,
-    }
-    return [(unit, cap) for unit, cap in values.items() if cap is not None]

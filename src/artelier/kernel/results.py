@@ -107,13 +107,18 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Caps of one run, its children included. None: no cap of its own."""
+    """Caps of one run, its children included. None: no cap of its own.
+
+    Said again of a run that exists, they must be those it was opened with, or those that hold; then the
+    stored ones hold, also where an operator has raised them. Others are a `Conflict`.
+    """
 
     usd: str | None = None
     """Dollars, such as `"0.50"`."""
     tokens: int | None = None
     steps: int | None = None
     wall_s: float | None = None
+    """Seconds of wall time since its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

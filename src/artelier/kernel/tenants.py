@@ -50,8 +50,8 @@ DEFAULT_GRANTS = ("artifacts:*", "tools:*")
 class Tenant:
     """Whose data, whose money. Its fields are defaults for a tenant that is new.
 
-    One that exists keeps what is stored, which only `kernel.tenants.update` and `artelier tenants update` change;
-    its grants are those stored and those said here, never more.
+    One that exists keeps what is stored, which only `kernel.tenants.update` and `artelier tenants update`
+    change; its grants are those stored and those said here, never more.
     """
 
     id: str

@@ -11,9 +11,10 @@ from artelier.kernel import queries, reconcile, run_row, scopes
 from artelier.kernel.commands import REOPEN, Given
 from artelier.kernel.compensating import compensate_ended
 from artelier.kernel.drift import newest_drift
-from artelier.kernel.lifecycle import cap_values
+from artelier.kernel.limits import cap_values
 from artelier.kernel.loop_limits import encode_limits
 from artelier.kernel.personal import is_known
+from artelier.kernel.waits import microseconds
 from artelier.money import parse_usd
 from artelier.operations.commanding import give, give_in_order
 from artelier.pii.placeholder import disarmed
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from artelier.ports.tool import ToolPort
 
 _NUMBER = re.compile("[0-9]{1,18}")
+
+LIMIT_UNITS = ("usd", "tokens", "steps", "wall_s")
+"""Units of a limit, as `Limits` names them."""
 
 UNSAID: Any = object()
 """Stands for an argument that was not given where None is a legal value."""
@@ -142,17 +146,21 @@ class CommandsHandle:
         return await newest_drift(self.services, self.id, run_id)
 
     async def limit(
-        self: Desk, run_id: str, *, unit: str, cap: int | str | None, by: str = "operator"
+        self: Desk, run_id: str, *, unit: str, cap: float | str | None, by: str = "operator"
     ) -> EventData:
         """Set or lift (`cap=None`) a cap of a run, its children included.
 
-        Units:  `usd` in dollars as text, `tokens` and `steps` as counts, `ms` of wall time.
+        Units:  those of `Limits`: `usd` in dollars as text, `tokens` and `steps` as counts, `wall_s` in
+        seconds. `ms` is the older name of the last, in milliseconds; use `wall_s`.
         """
-        if unit not in ("usd", "tokens", "steps", "ms"):
-            raise InvalidRequest("unit of a limit", expected="usd, tokens, steps or ms", got=unit)
+        if unit not in (*LIMIT_UNITS, "ms"):
+            raise InvalidRequest(
+                "unit of a limit", expected=f"one of {', '.join(LIMIT_UNITS)}", got=repr(unit)[:80]
+            )
         amount = _amount(unit, cap)
         choice = "" if amount is None else str(amount)
-        return await _give(self, run_id, "limit", by=by, key=unit, choice=choice)
+        key = "ms" if unit == "wall_s" else unit
+        return await _give(self, run_id, "limit", by=by, key=key, choice=choice)
 
     async def cap(
         self: Desk, scope: str, *, unit: str, cap: int | str | None, by: str = "operator"
@@ -260,19 +268,29 @@ def _check_time(caps: Sequence[tuple[str, int]], started_us: int, now_us: int) -
             )  # fmt: skip
 
 
-def _amount(unit: str, cap: int | str | None) -> int | None:
+def _amount(unit: str, cap: float | str | None) -> int | None:
     """A cap in the smallest unit. Errors: `InvalidRequest`."""
     if cap is None:
         return None
     if unit == "usd":
         amount = parse_usd(cap)
-    elif isinstance(cap, bool) or not (isinstance(cap, int) or _NUMBER.fullmatch(cap)):
+    elif unit == "wall_s":
+        amount = microseconds(_seconds(cap)) // 1000
+    elif not (type(cap) is int or (isinstance(cap, str) and _NUMBER.fullmatch(cap))):
         raise InvalidRequest("a cap", expected="a whole number from 0", got=repr(cap)[:80])
     else:
         amount = int(cap)
     if not 0 <= amount < 1 << 53:
         raise InvalidRequest("a cap", expected="a number from 0", got=str(amount)[:80])
     return amount
+
+
+def _seconds(cap: float | str) -> float | str:
+    """Return the number that a text stands for; what is none is left to whoever takes it."""
+    try:
+        return float(cap) if isinstance(cap, str) else cap
+    except ValueError:
+        return cap
 
 
 def _said(desk: Desk, run_id: str, value: Any) -> Any:

@@ -3647,12 +3647,13 @@ export interface components {
         Capping: {
             /**
              * Unit
+             * @description `ms` is the older name of `wall_s`, in milliseconds.
              * @enum {string}
              */
-            unit: "usd" | "tokens" | "steps" | "ms";
+            unit: "usd" | "tokens" | "steps" | "wall_s" | "ms";
             /**
              * Cap
-             * @description Dollars as text such as 0.60; counts as integers.
+             * @description Dollars as text such as 0.60; counts as integers; seconds as a number.
              */
             cap: number | string | null;
         };

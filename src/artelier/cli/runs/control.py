@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +37,7 @@ async def resume(
     limits: Annotated[
         list[str] | None,
         typer.Option(
-            "--limit", metavar="UNIT=CAP", help="The same for tokens, steps, or ms; repeatable."
+            "--limit", metavar="UNIT=CAP", help="The same for tokens, steps or wall_s; repeatable."
         ),
     ] = None,
     note: Annotated[
@@ -121,10 +122,9 @@ def _limits(caps: Mapping[str, Any]) -> Limits | None:
 
     if not caps:
         return None
-    ms = caps.get("ms")
     return Limits(
         usd=caps.get("usd"), tokens=caps.get("tokens"), steps=caps.get("steps"),
-        wall_s=None if ms is None else ms / 1000,
+        wall_s=caps.get("wall_s"),
     )  # fmt: skip
 
 
@@ -147,16 +147,23 @@ async def _begun(call: Call, kernel: Kernel, run_id: str, *, yes: bool) -> Agent
     return await drive(call, kernel, run_id, work, yes=yes)
 
 
+_SECONDS = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
+
+
 def _caps(given: list[str]) -> dict[str, Any]:
     """`UNIT=CAP` pairs. Errors: `InvalidRequest`."""
     found: dict[str, Any] = {}
     for text in given:
         unit, _, cap = text.partition("=")
-        if unit not in ("tokens", "steps", "ms") or not cap.isascii() or not cap.isdigit():
+        if unit == "ms" and cap.isascii() and cap.isdigit():  # its older name
+            unit, cap = "wall_s", str(int(cap) / 1000)
+        is_count = unit in ("tokens", "steps") and cap.isascii() and cap.isdigit()
+        if not is_count and not (unit == "wall_s" and _SECONDS.fullmatch(cap)):
             raise InvalidRequest(
-                "--limit takes a unit and a number", expected="tokens=N, steps=N or ms=N", got=text
-            )
-        found[unit] = int(cap)
+                "--limit takes a unit and a number", expected="tokens=N, steps=N or wall_s=SECONDS",
+                got=text,
+            )  # fmt: skip
+        found[unit] = int(cap) if is_count else float(cap)
     return found
 
 

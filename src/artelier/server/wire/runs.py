@@ -345,8 +345,12 @@ class Compensated(BaseModel):
 class Capping(Asked):
     """A cap of a run, its children included; null lifts it."""
 
-    unit: Literal["usd", "tokens", "steps", "ms"]
-    cap: int | str | None = Field(description="Dollars as text such as 0.60; counts as integers.")
+    unit: Literal["usd", "tokens", "steps", "wall_s", "ms"] = Field(
+        description="`ms` is the older name of `wall_s`, in milliseconds."
+    )
+    cap: int | float | str | None = Field(
+        description="Dollars as text such as 0.60; counts as integers; seconds as a number."
+    )
 
 
 class Forking(Asked):

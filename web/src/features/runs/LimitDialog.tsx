@@ -13,7 +13,7 @@ const UNITS = [
   { value: "usd", label: "Dollars" },
   { value: "tokens", label: "Tokens" },
   { value: "steps", label: "Steps" },
-  { value: "ms", label: "Milliseconds" },
+  { value: "wall_s", label: "Seconds" },
 ] as const;
 type Unit = (typeof UNITS)[number]["value"];
 
