@@ -10,6 +10,14 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from artelier.kernel.tenant_events import ImportedRun as ImportedRun
+from artelier.kernel.tenant_events import (
+    ImportSettled,
+    RunsImported,
+    TenantCreated,
+    TenantDeclared,
+    TenantUpdated,
+)
 from artelier.ledger import Capping, Counting, Moving
 from artelier.log import BlobRef, EventData, event, upcaster
 
@@ -628,71 +636,6 @@ class CommandGiven(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """JSON; its shape depends on the verb."""
 
 
-# Tenants
-
-
-@event("tenant.created")
-class TenantCreated(Moving, frozen=True, kw_only=True, omit_defaults=True):
-    """A tenant exists from here on, with these settings."""
-
-    grants: tuple[str, ...] = ()
-    budget: int | None = None
-    """Micro-dollars, None without a limit."""
-    allow_unknown_price: bool = False
-
-
-@event("tenant.updated")
-class TenantUpdated(Moving, frozen=True, kw_only=True, omit_defaults=True):
-    """The newest settings, all of them."""
-
-    grants: tuple[str, ...] = ()
-    budget: int | None = None
-    allow_unknown_price: bool = False
-
-
-@event("tenant.declared")
-class TenantDeclared(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A program says of a tenant what is not stored. The stored budget holds, and no grant is added.
-
-    A field is None where it says nothing.
-    """
-
-    grants: tuple[str, ...] | None = None
-    budget: int | None = None
-    """Micro-dollars."""
-    allow_unknown_price: bool | None = None
-
-
-class ImportedRun(msgspec.Struct, frozen=True, array_like=True):
-    """A run of an import, and the row of `keys` that its content is named under."""
-
-    run: str
-    key_id: int | None
-
-
-@event("runs.imported")
-class RunsImported(Moving, frozen=True, kw_only=True, omit_defaults=True):
-    """Runs of another store follow, whole and with their hashes, or an agent with its runs and memory.
-
-    The postings lend the money that their history moves; so an import spends nothing of this tenant's.
-    """
-
-    runs: tuple[ImportedRun, ...]
-    tenant: str
-    """Whose they were."""
-    sha256: str
-    """Of the file without its seal."""
-    agent: str = ""
-    """Whom the file is about, if it is about an agent."""
-
-
-@event("import.settled")
-class ImportSettled(Moving, frozen=True, kw_only=True, omit_defaults=True):
-    """The imported history is in place; every account and counter is back at what it was before."""
-
-    sha256: str
-
-
 MOVING: list[type[Moving]] = [
     ModelRequested, ModelAttempted, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
     TenantCreated, TenantUpdated, RunsImported, ImportSettled,
@@ -704,3 +647,8 @@ BILLING: tuple[str, ...] = tuple(cls.KIND for cls in MOVING if "cost" in cls.__s
 
 CAPPING: list[type[Capping]] = [LimitSet]
 COUNTING: list[type[Counting]] = [RunStarted]
+
+OF_TENANTS: tuple[type[EventData], ...] = (
+    TenantCreated, TenantUpdated, TenantDeclared, RunsImported, ImportSettled,
+)  # fmt: skip
+"""Kinds of the stream of a tenant, beside the caps of shared scopes."""

@@ -16,9 +16,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.manifest import decode_head
 from artelier.log import EventData
 
-_ELSEWHERE: tuple[type[EventData], ...] = (
-    ev.TenantCreated, ev.TenantUpdated, ev.TenantDeclared, ev.RunsImported, ev.ImportSettled, ev.CommandGiven,
-)  # fmt: skip
+_ELSEWHERE: tuple[type[EventData], ...] = (*ev.OF_TENANTS, ev.CommandGiven)
 
 KINDS: dict[str, set[str]] = {
     "run": {
