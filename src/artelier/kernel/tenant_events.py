@@ -1,4 +1,4 @@
-"""What happens to a tenant: its settings, what a program says of it, and imports. `events.py` has the runs'."""
+"""Settings of a tenant, what a program says of it, and imports. Events of runs are in `events.py`."""
 
 from __future__ import annotations
 
