@@ -12,6 +12,7 @@ from artelier.log import EventData, registered
 
 _SOURCES = (
     "artelier.kernel.events",
+    "artelier.kernel.tenant_events",
     "artelier.kernel.erasure",
     "artelier.kernel.personal",
     "artelier.kernel.rates",
