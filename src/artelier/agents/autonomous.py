@@ -15,6 +15,7 @@ from artelier.agents.loop import AgentLoop, Sink
 from artelier.agents.reading import read_artifact_tool
 from artelier.agents.state import STUCK_AFTER
 from artelier.agents.steps import saved
+from artelier.agents.waiting_turns import NONE_WAITING, WaitingTurns
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.cycle.driving import go, has_ended
@@ -352,6 +353,7 @@ class AutonomousAgent:
             compaction=self.compaction.settings(), window_tokens=window.context_tokens,
             max_output_tokens=window.max_output_tokens, acceptance=self.acceptance,
             is_chat=wanted.is_chat, earlier=wanted.earlier, profile=profile,
+            waiting_turns=wanted.waiting.runs, news=wanted.waiting.news,
             session=wanted.run_id.rpartition("/")[0] if wanted.is_chat and profile else "",
         ))  # fmt: skip
 
@@ -403,6 +405,7 @@ class Wanted:
     grants: Iterable[str] | None = None
     is_chat: bool = False
     earlier: Earlier | None = None
+    waiting: WaitingTurns = NONE_WAITING
     replay: str = "strict"
     subject: str = ""
     key_id: int | None = None

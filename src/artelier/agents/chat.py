@@ -6,7 +6,8 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from artelier.agents.earlier import earlier_of, last_turn
+from artelier.agents.earlier import earlier_of, last_turn, oldest_open_turn
+from artelier.agents.waiting_turns import NONE_WAITING, WAITS, waiting_turns_after
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel import AgentResult
 from artelier.kernel.ancestry import subject_key
@@ -40,18 +41,24 @@ class Chat:
     async def send(self, text: str, **more: Any) -> AgentResult:
         """Say something, and return the turn's result; its `text` is the reply.
 
-        Errors: `Conflict` if the last turn has not ended; those of `AutonomousAgent.run` at the door.
+        A turn that waits for a person (an approval, an unknown outcome) stays as it is, and the
+        conversation goes on beside it: the model is told what it waits for, and in a later turn what came
+        of it.
+        Errors: `Conflict` if the last turn is at work, paused or out of budget; those of
+        `AutonomousAgent.run` at the door.
         """
         return await self._agent.start(await self._turn(text, more))
 
     async def resume(self, **more: Any) -> AgentResult:
-        """Bring the last turn to its end (after a crash, an approval, a raised budget); its result.
+        """Bring a turn to its end (after a crash, an approval, a raised budget), and return its result:
+        the oldest that has not ended, else the newest.
 
         `more`: a note or raised limits, as of `AutonomousAgent.resume`, with which a failed turn goes on.
         Errors: `NotFound` if nothing was ever said; those of `AutonomousAgent.resume`.
         """
         runs = self._agent.kernel.for_tenant(self._tenant)
-        row = await last_turn(runs.services, runs.id, self.session)
+        row = await oldest_open_turn(runs.services, runs.id, self.session)
+        row = row or await last_turn(runs.services, runs.id, self.session)
         if row is None:
             raise NotFound(f"nothing was said in session {self.session!r} yet")
         self._check_mine(row)
@@ -81,10 +88,10 @@ class Chat:
             raise InvalidRequest("a turn needs words", expected="text", got="none")
         runs = self._agent.kernel.for_tenant(self._tenant)
         row = await last_turn(runs.services, runs.id, self.session)
-        number, earlier, key_id = 1, None, None
+        number, earlier, key_id, waiting = 1, None, None, NONE_WAITING
         if row is not None:
             self._check_mine(row)
-            if not is_final(row["status"]):
+            if not is_final(row["status"]) and row["status"] not in WAITS:
                 raise Conflict(
                     f"turn {row['run']!r} has not ended: it is {row['status']}",
                     hint="Bring it to its end first: `await chat.resume()`.",
@@ -92,10 +99,12 @@ class Chat:
             number = int(row["run"].rpartition("/")[2]) + 1
             earlier = await earlier_of(runs.services, runs.id, row["run"])
             key_id = await subject_key(runs.services, runs.id, row["run"])
+            waiting = await waiting_turns_after(runs.services, runs.id, row)
         if number > TURNS_MAX:
             raise Conflict(f"session {self.session!r} has no numbers left for turns")
         return Wanted(
             run_id=f"{self.session}/{number:06d}", tenant=self._tenant, model=self._model,
             prompt=text, is_chat=True, earlier=earlier, must_be_new=True, key_id=key_id,
+            waiting=waiting,
             **{**self._more, **more},
         )  # fmt: skip

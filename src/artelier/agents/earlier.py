@@ -136,9 +136,21 @@ def _unfenced(text: str) -> str:
 
 async def last_turn(services: Services, tenant: str, session: str) -> dict[str, Any] | None:
     """The row of the newest run of a session; None if it has none."""
+    return await _turn_where(services, tenant, session, "1 ORDER BY run DESC")
+
+
+async def oldest_open_turn(services: Services, tenant: str, session: str) -> dict[str, Any] | None:
+    """Return the row of the first run of a session that has not ended; None if all have."""
+    has_no_end = "status NOT IN ('completed', 'failed', 'cancelled')"
+    return await _turn_where(services, tenant, session, f"{has_no_end} ORDER BY run")
+
+
+async def _turn_where(
+    services: Services, tenant: str, session: str, which: str
+) -> dict[str, Any] | None:
     rows = await services.store.query(
         "SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? AND loop = 'agent'"
-        " AND run GLOB ? ORDER BY run DESC LIMIT 1",
+        f" AND run GLOB ? AND {which} LIMIT 1",
         (tenant, f"{session}/", f"{session}0", f"{session}/{'[0-9]' * 6}"),
     )
     if not rows:

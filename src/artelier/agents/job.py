@@ -59,6 +59,10 @@ class Job:
     window."""
     is_chat: bool = False
     earlier: Earlier | None = None
+    waiting_turns: tuple[str, ...] = ()
+    """Earlier turns of the chat that waited for somebody when this one began."""
+    news: tuple[str, ...] = ()
+    """What the model is told of them, before what the person says."""
     profile: str = ""
     """Operations around each step: `id@version` of their profile; empty for none."""
     session: str = ""
@@ -89,6 +93,10 @@ class Job:
             stored["is_chat"] = True
         if self.profile:
             stored |= {"profile": self.profile, "session": self.session}
+        if self.waiting_turns:
+            stored["waiting_turns"] = list(self.waiting_turns)
+        if self.news:
+            stored["news"] = list(self.news)
         if self.earlier is not None:
             stored["earlier"] = {f.name: getattr(self.earlier, f.name) for f in fields(Earlier)}
         return stored
@@ -100,7 +108,8 @@ class Job:
         if "identity" in stored:  # runs of version 0.1.0 before there were builders
             stored["context"] = {"identity": stored.pop("identity")}
         earlier = stored.pop("earlier", None)
-        stored["acceptance"] = tuple(stored.get("acceptance", ()))
+        for name in ("acceptance", "waiting_turns", "news"):
+            stored[name] = tuple(stored.get(name, ()))
         try:
             return cls(**stored, earlier=Earlier(**earlier) if earlier else None)
         except TypeError as error:

@@ -185,6 +185,9 @@ class AgentLoop:
 
             for message in await messages_before(self.run, job.earlier):
                 self.conversation.append(message)
+        for number, text in enumerate(job.news):
+            told = await self._bounded(text, key=f"c1/kept/news/{number}")
+            self.conversation.append({"role": "user", "content": told})
         if job.is_chat:
             text = await self._bounded(job.prompt, key="c1/kept/task", most=job.task_tokens_max)
             self.conversation.append({"role": "user", "content": text})

@@ -6,6 +6,9 @@ import re
 
 _MARK = re.compile(r"<(?=/?\s*data\b)", re.IGNORECASE)
 
+UNTRUSTED_MARK = 'trust="untrusted">'
+"""How the mark before text ends that nobody vouches for."""
+
 
 def fenced(text: str, *, source: str, trust: str = "untrusted") -> str:
     """The text between `<data>` marks. A mark inside the text is made harmless; nothing else changes."""

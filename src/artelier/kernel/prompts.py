@@ -26,6 +26,7 @@ from artelier.kernel.budget import CallSize
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore
 from artelier.kernel.erasure import ERASED
+from artelier.kernel.fence import UNTRUSTED_MARK
 from artelier.kernel.manifest import (
     STABLE,
     Content,
@@ -248,14 +249,20 @@ def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord
     )  # fmt: skip
 
 
-def trust_label(messages: Sequence[ChatMessage], said: str = "trusted") -> str:
+def trust_label(messages: Sequence[ChatMessage], said: str = "") -> str:
     """Return the trust label of a part: never better than that of anything in it.
 
-    Results of tools come from outside, whatever a tool says of itself: a loaded skill may be anybody's.
+    `said`: the label that the maker of a fixed part gives it. Results of tools come from outside, whatever
+    a tool says of itself: a loaded skill may be anybody's. So does what stands between marks in a
+    conversation.
     """
-    if said == "trusted" and any(message.role == "tool" for message in messages):
-        return "untrusted"
-    return said
+    if said not in ("", "trusted"):
+        return said
+    for message in messages:
+        is_marked = not said and message.role == "user" and UNTRUSTED_MARK in message.text
+        if message.role == "tool" or is_marked:
+            return "untrusted"
+    return "trusted"
 
 
 def _quoting(

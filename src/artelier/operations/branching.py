@@ -77,7 +77,8 @@ def check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
         raise ChatConflict(
             f"branch {branch['name']!r} of chat {event.stream.id!r} is busy:"
             f" run {branch['run']} has not ended",
-            hint="Wait for it, or bring it to its end: session.resume(), session.cancel().",
+            hint="Wait for it, or bring it to its end: session.resume(), session.cancel()."
+            " Beside it the chat goes on in a branch from an earlier turn: session.branch(at_turn=N).",
             run=branch["run"], busy=True,
         )  # fmt: skip
 
