@@ -173,6 +173,23 @@ def test_twenty_cycles_end_a_run_that_no_budget_bounds_until_more_are_allowed(
     assert (ran.code, ran.out) == (0, "South.\n")
 
 
+def test_a_run_whose_time_is_up_goes_on_with_more_and_keeps_what_it_paid_for(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(calls("ask_person", question="Which year?"), "In 2024 it was south.")
+    do(shell)
+    shell("approve", "d1", "--note", "2024")
+
+    late = shell("resume", "d1", "--limit", "wall_s=0")
+    assert (late.code, provider.calls) == (4, 1)
+    assert "budget_exhausted (deadline)" in late.err
+    assert "artelier resume d1 --limit wall_s=SECONDS, counted from its beginning" in late.err
+    resumed = shell("resume", "d1", "--limit", "wall_s=86400", "--note", "Be brief.")
+
+    assert (resumed.code, resumed.out, provider.calls) == (0, "In 2024 it was south.\n", 2)
+    assert "Be brief." in str(provider.server.requests[-1].body)
+
+
 def test_do_yes_approves_in_the_persons_name(shell: Shell, sales: str, provider: Provider) -> None:
     shell.write("artelier.toml", '[policy]\napprove_risk = "medium"\n')
     provider.says(calls("write_file", path="a.txt", text="x"), "Written.")

@@ -329,9 +329,11 @@ def test_of_two_that_generate_at_once_one_is_told_to_wait(tmp_path: Path) -> Non
                 await asyncio.sleep(0)
             with pytest.raises(Conflict, match="busy"):
                 await session.generate("b")
-            beside = asyncio.ensure_future(other.generate("c"))
+            late = await session.branch("late", at_turn=0)  # as the Conflict advises
+            beside = asyncio.gather(other.generate("c"), late.generate("d"))
             gate.set()
-            assert ((await first).text, (await beside).text) == ("re: a", "re: c")
+            assert (await first).text == "re: a"
+            assert [one.text for one in await beside] == ["re: c", "re: d"]
             several = await asyncio.gather(
                 *(session.generate(str(n)) for n in range(4)), return_exceptions=True
             )

@@ -68,7 +68,8 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
     except Erased:
         return ["what it stored was erased, so nobody goes on with it"]
     if run["status"] == "budget_exhausted":
-        return _raising(call, run, await _limit_reached(kernel, run), way)
+        gone_s = (kernel.services.clock.now_us() - run["started_us"]) // 1_000_000
+        return _raising(call, run, await _limit_reached(kernel, run), way, gone_s=gone_s)
     if run["status"] == "failed":
         row = await run_row(kernel.services, run["tenant"], run["id"])
         if await undone_since_end(kernel.services, row["id"]):
@@ -149,7 +150,9 @@ async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str]
     return "tenant", "usd"
 
 
-def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str], way: str) -> list[str]:
+def _raising(
+    call: Call, run: dict[str, Any], limit: tuple[str, str], way: str, *, gone_s: int
+) -> list[str]:
     scope, unit = limit
     if not scope.startswith("run:"):
         raised = call.command_line("tenants", "update", run["tenant"], "--budget-usd")
@@ -158,6 +161,8 @@ def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str], way: str) 
     if owner != run["id"]:
         return [f"the cap is of run {owner}: {call.command_line('runs', 'show', owner)}"]
     option = "--budget-usd AMOUNT" if unit == "usd" else f"--limit {unit}=CAP"
+    if unit == "ms":
+        option = f"--limit wall_s=SECONDS, counted from its beginning, {gone_s:,} s ago"
     if run["loop"] and way == go_on(call, run):
         return [f"raise its cap and go on: {way} {option}"]
     raising = call.command_line("resume", run["id"])

@@ -245,8 +245,8 @@ async def resumed(
 async def retry(call: Call, run: RunId) -> None:
     """Reopen a failed run.
 
-    What made it fail is tried again when `artelier resume` or a worker drives it. A turn of a chat is not
-    reopened: regenerate it in the chat.
+    What made it fail is tried again, and a count that it ended by begins anew, when `artelier resume` or a
+    worker drives it. A turn of a chat is not reopened: regenerate it in the chat.
     """
     await give(call, run, "reopened", lambda runs: runs.retry(run, by=call.person))
 
