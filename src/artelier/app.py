@@ -13,14 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from artelier.agents.adoption import adopt
 from artelier.agents.handle import AgentsHandle
 from artelier.agents.results import keep_result
 from artelier.agents.schedules.view import schedules_view
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
-from artelier.artifacts import Artifacts, Space, artifacts_view
+from artelier.artifacts import Artifact, Artifacts, Space, artifacts_view
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidRequest, StoreClosed, StoreUnavailable
-from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, VERSION, check_run_id
+from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, OPERATOR, VERSION, check_run_id
 from artelier.kernel import (
     CAPPING,
     COUNTING,
@@ -576,6 +577,14 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
             self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id,
             effects=effects, by=by,
         )  # fmt: skip
+
+    async def adopt(
+        self, ref: str, *, to: str | None = None, principal: str = OPERATOR
+    ) -> Artifact:
+        """Bring home an artifact that a fork has written: the newest version of `to`, else of what the fork's
+        origin would have called it. Errors: see `agents.adoption.adopt`.
+        """
+        return await adopt(self._services, self.id, self._artifacts(principal), ref, to=to)
 
     async def diff(self, run_a: str, run_b: str) -> dict[str, Any]:
         """What two runs share, and the first step at which they part.

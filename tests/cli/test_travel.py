@@ -128,6 +128,39 @@ def test_a_fork_of_a_finished_run_pays_nothing_and_stops_at_a_new_payment(shell:
     assert (refused.code, "recorded, stub, live" in refused.err) == (2, True)
 
 
+def test_a_ref_that_was_never_used_or_is_not_there_is_not_found(
+    shell: Shell, recorded: Provider
+) -> None:
+    nonsense = shell("fork", "d1", "--with", "nonsense@7=also@9")
+    missing = shell("fork", "d1", "--with", "read_file=no_tool")
+
+    assert (nonsense.code, missing.code) == (6, 6)
+    assert "never used 'nonsense@7'" in nonsense.err
+    assert "no 'no_tool'" in missing.err
+    assert shell("runs", "show", "d1.fork-1").code == 6
+
+
+def test_the_report_of_a_fork_is_under_forks_until_it_is_adopted(
+    shell: Shell, recorded: Provider
+) -> None:
+    before = shell("artifacts", "show", "reports/d1", "--json").json
+    recorded.says("North, I think.")
+    shell("fork", "d1", "--at", branch_point(shell))
+
+    resumed = shell("resume", "d1.fork-1", "--json").json
+
+    assert resumed["artifact"] == "forks/d1.fork-1/reports/d1@1"
+    assert resumed["file"] == "artelier-out/forks/d1.fork-1.md"
+    assert (shell.folder / resumed["file"]).read_text() == "North, I think.\n"
+    assert shell("artifacts", "show", "reports/d1", "--json").json == before
+    adopted = shell("artifacts", "adopt", "forks/d1.fork-1/reports/d1", "--as", before["owner"])
+    assert (adopted.code, adopted.out.partition(" ")[0]) == (0, "reports/d1@2"), adopted.err
+    assert shell("artifacts", "show", "reports/d1").out == "North, I think.\n"
+    lineage = shell("artifacts", "lineage", "reports/d1", "--json").json
+    assert "forks/d1.fork-1/reports/d1@1" in lineage["sources"]
+    assert shell("artifacts", "adopt", "reports/d1").code == 2
+
+
 def test_diff_names_the_first_difference(shell: Shell, recorded: Provider) -> None:
     recorded.says("North, I think.")
     shell("fork", "d1", "--at", branch_point(shell), "--run-id", "other")

@@ -21,6 +21,7 @@ from artelier.errors import (
     PriceUnknown,
     ProviderUnavailable,
 )
+from artelier.log import LeaseEnd
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.stage import (
     ACME,
@@ -549,7 +550,7 @@ def test_hole_13_a_cancelled_open_gives_its_lease_back(tmp_path: Path) -> None:
                     await opened.__aexit__(None, None, None)
 
     async def _free(kernel: Kernel) -> bool:
-        await kernel.store.renew("nobody", until_us=0)  # behind everything that is queued
+        await kernel.store.renew("nobody", until=LeaseEnd(0))  # behind everything that is queued
         return await kernel.store.query("SELECT count(*) FROM leases") == [(0,)]
 
     async def _ask(run: Run) -> str:

@@ -165,7 +165,7 @@ def test_a_fork_with_other_steering_decides_by_it_and_writes_beside_its_origin(
             result = await drive_task(desk, name, on_wait="return")
 
             assert (result.status, result.iterations) == ("done", 2)
-            assert result.outputs == (f"{name}/report@1",)
+            assert result.outputs == (f"forks/{name}/m/report@1",)
             assert [one.params["temperature"] for one in actor.requests()] == [1.0, 1.0, 0.0]
             assert "### sales_of" not in text_of(actor.requests()[2])
             assert await read(desk, "m/report") == REPORT
@@ -189,7 +189,7 @@ def test_a_fork_with_another_model_asks_that_one(tmp_path: Path) -> None:
             name = await desk.fork(TASK, at=cycles[0], with_={"model": "n"})
             result = await drive_task(desk, name, on_wait="return")
 
-            assert result.outputs == (f"{name}/other@1",)
+            assert result.outputs == (f"forks/{name}/m/other@1",)
             assert len(actor.requests()) == 2 and len(other.requests()) == 1
             shown, origin = await desk.tasks.show(name), await desk.tasks.show(TASK)
             for said in ("goal", "success_criteria", "version"):

@@ -27,10 +27,11 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
     outcome: dict[str, Any] = {"text": result.text, "output": output, "artifact": ""}
     core = run.core
     if job.artifact and core.actor is not None:
+        id_ = job.artifact if core.effects is None else core.effects.own_id(job.artifact)
         space = Artifacts(core.store, core.clock, core.tenant.id, MAIN_SPACE, core.actor.name)
         try:
             append, blobs, artifact = await space.plan_write(
-                job.artifact, kind="document", content=result.text,
+                id_, kind="document", content=result.text,
                 provenance=Provenance(run_id=run.id, step=result.key), key=core.key,
             )  # fmt: skip
         except (Conflict, InvalidRequest, NotFound, Refused):

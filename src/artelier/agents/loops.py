@@ -25,6 +25,7 @@ from artelier.kernel import AgentResult, Run, run_row
 from artelier.kernel.ancestry import changes_of, lineage
 from artelier.kernel.core import is_final
 from artelier.kernel.drift import FORK_ON_DRIFT, newest_drift
+from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
 from artelier.memory.beside import keep_beside
@@ -175,7 +176,7 @@ async def resume_run(
     return await agent.run(
         run_id=run_id, tenant=tenant, model=job.model, prompt=job.prompt,
         output_schema=job.output_schema, on_wait=on_wait,
-        artifact=_artifact_of(job.artifact, run_id, is_fork=row["origin"] is not None),
+        artifact=await _artifact_of(runs, job.artifact, row),
         workspace=job.workspace, replay=replay,
     )  # fmt: skip
 
@@ -313,9 +314,13 @@ def memory_of(kernel: Kernels, settings: Mapping[str, Any] | None) -> MemoryStor
     return LogMemoryStore(services.store, services.clock, **options)
 
 
-def _artifact_of(artifact: str, run_id: str, *, is_fork: bool) -> str:
-    """Where the result goes: a fork's never becomes a version of its origin's."""
-    return f"{artifact}/{slug(run_id)}"[:128] if artifact and is_fork else artifact
+async def _artifact_of(runs: TenantRuns, artifact: str, row: Mapping[str, Any]) -> str:
+    """Return where the result goes. A fork without a folder of its own puts it beside its origin's."""
+    if not artifact or row["origin"] is None:
+        return artifact
+    fork = await effects_of(runs.services, runs.id, row["run"])
+    is_placed = fork is not None and bool(fork.folder)
+    return artifact if is_placed else f"{artifact}/{slug(row['run'])}"[:128]
 
 
 async def replay_run(run: Run, settings: dict[str, Any]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from artelier.artifacts import Artifacts
-from artelier.errors import ArtelierError, ToolFailed
+from artelier.artifacts import Artifact, Artifacts
+from artelier.errors import ArtelierError, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
 from artelier.kernel.services import Services
 from artelier.ports.tool import ToolContext
 from artelier.tools import Tool, tool
+
+if TYPE_CHECKING:
+    from artelier.kernel.fork_effects import ForkEffects
 
 LIMIT_MAX = 20_000
 """Characters of one answer: well below what becomes an artifact itself."""
@@ -27,8 +31,9 @@ def read_artifact_tool(services: Services, *, principal: str = "") -> Tool[..., 
             services.store, services.clock, ctx.tenant_id, MAIN_SPACE,
             principal or f"run:{ctx.run_id}",
         )  # fmt: skip
+        core = services.driver(ctx.tenant_id, ctx.run_id)
         try:
-            artifact = await space.read(ref)
+            artifact = await _read(space, ref, None if core is None else core.effects)
         except ArtelierError as error:
             raise ToolFailed(error.message, got=ref[:200]) from None
         text = artifact.content if isinstance(artifact.content, str) else repr(artifact.content)
@@ -43,3 +48,14 @@ def read_artifact_tool(services: Services, *, principal: str = "") -> Tool[..., 
         }
 
     return read_artifact
+
+
+async def _read(space: Artifacts, ref: str, fork: ForkEffects | None) -> Artifact:
+    """Read an artifact; a fork's own, written under its folder, comes before its origin's.
+
+    Errors: those of `Artifacts.read`.
+    """
+    if fork is not None and "@" not in ref:
+        with suppress(NotFound):
+            return await space.read(fork.own_id(ref))
+    return await space.read(ref)

@@ -18,6 +18,8 @@ async def keep_result(
     `more`: what else the document has, such as `access`.
     """
     id_ = result_id(core.run_id, key)
+    if core.effects is not None:
+        id_ = core.effects.own_id(id_)
     wish: dict[str, Any] = {
         "kind": "document", "content": content.decode(),
         "provenance": Provenance(run_id=core.run_id, step=key), "key": core.key, **more,

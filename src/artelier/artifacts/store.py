@@ -43,6 +43,7 @@ from artelier.artifacts.ref import Ref, check_new_id
 from artelier.artifacts.retention import Retention, first_kept
 from artelier.artifacts.rows import Standing, sources_of
 from artelier.artifacts.stage import StoreStage
+from artelier.artifacts.substitution import substituted
 from artelier.artifacts.verdict import Verdict
 from artelier.clock import Clock
 from artelier.errors import (
@@ -130,6 +131,8 @@ class Artifacts:
         Units:  `price_max` is the scrip the caller agrees to; None is what is asked.
         Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidRequest` for what is no ref.
         """
+        if self._door.space == MAIN_SPACE:
+            ref = substituted(ref)
         parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
         if parsed.space is None:
             return await self._door.read(parsed, price_max=price_max)

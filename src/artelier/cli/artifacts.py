@@ -159,6 +159,34 @@ def _without_vector(entry: object) -> object:
     return {key: value for key, value in fields.items() if key != "embedding"}
 
 
+@command(app, name="adopt", example="artelier artifacts adopt forks/q3.fork-1/reports/q3")
+async def adopt(
+    call: Call,
+    ref: Annotated[str, typer.Argument(metavar="REF", help="What a fork has written: id or id@N.")],
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="ID", help="Where to: else its id without forks/RUN/."),
+    ] = None,
+    principal: As = None,
+) -> None:
+    """Bring home what a fork has written.
+
+    It becomes the newest version of what the fork's origin wrote. A fork never writes over its origin: this
+    is how its work gets there, if you want it.
+    """
+    async with call.kernel() as kernel:
+        desk = kernel.for_tenant(call.tenant)
+        try:
+            made = await desk.adopt(ref, to=to, principal=principal or OPERATOR)
+        except AccessDenied as error:
+            error.hint = error.hint or "Write it in its owner's name with --as PRINCIPAL."
+            raise
+    if call.as_json:
+        call.screen.json({"id": made.id, "version": made.version, "from": ref})
+        return
+    call.screen.line(f"{made.id}@{made.version} is what {ref} says")
+
+
 @command(app, name="history", example="artelier artifacts history reports/q3-report")
 async def history(
     call: Call,

@@ -21,6 +21,7 @@ from artelier.cli.call import Call
 from artelier.cli.desk import Desk
 from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
+from artelier.kernel.fork_effects import effects_of
 from artelier.money import format_usd
 from artelier.operations.job import LOOP as TURN
 from artelier.tools.folder import OUT_FOLDER
@@ -64,7 +65,9 @@ async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str 
     run = await desk.show(result.run_id)
     text, output = await desk.restored([result.text, result.output])  # for whoever may see it
     if result.status == "completed" and (out or run["loop"] != TURN):  # a reply is in its chat
-        file = Path(out) if out else default_out(result.run_id)
+        fork = await effects_of(kernel.services, call.tenant, result.run_id)
+        is_fork = fork is not None and bool(fork.folder)
+        file = Path(out) if out else default_out(result.run_id, is_fork=is_fork)
         write_report(file, text)
     head = await kernel.head()
     if call.as_json:
@@ -105,9 +108,10 @@ async def _summarize(
         note(line)
 
 
-def default_out(run_id: str) -> Path:
-    """Where the report of a run goes if nobody says otherwise; below one folder, whatever the id."""
-    return Path(OUT_FOLDER) / f"{_plain_name(run_id, chars_max=120)}.md"
+def default_out(run_id: str, *, is_fork: bool = False) -> Path:
+    """Return where the report of a run goes if nobody says otherwise; below one folder, whatever the id."""
+    folder = Path(OUT_FOLDER) / "forks" if is_fork else Path(OUT_FOLDER)
+    return folder / f"{_plain_name(run_id, chars_max=120)}.md"
 
 
 def report_id(run_id: str) -> str:

@@ -1,5 +1,6 @@
 """Runs and steps: durable, governed, replayable. Agents, operations and worlds stand on this."""
 
+from artelier.kernel.artifact_ids import result_id
 from artelier.kernel.budget import Reservation
 from artelier.kernel.compare import compare
 from artelier.kernel.conversation import Conversation, message_tokens
@@ -20,7 +21,6 @@ from artelier.kernel.results import AgentResult, Approval, Limits, ModelResult, 
 from artelier.kernel.run import Run
 from artelier.kernel.services import Services
 from artelier.kernel.tenants import Tenant, TenantContext, Tenants
-from artelier.kernel.tool_outcome import result_id
 from artelier.kernel.transfer import Transferred, export_run, import_run
 from artelier.kernel.view import kernel_view
 

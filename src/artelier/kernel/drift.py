@@ -203,7 +203,7 @@ async def _beginning(
     effects: ev.Effects = "live" if core.effects is None else core.effects.mode
     forked = ev.RunForked(
         origin=place.run_id, at=at, changes=ref, drift=True, key_id=key_id,
-        effects=effects,
+        effects=effects, folder="" if core.effects is None else core.effects.folder,
     )  # fmt: skip
     drafts = [Draft(forked, now_us, by)]
     for unit, cap, used in await services.store.query(

@@ -84,6 +84,8 @@ class RunForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """True if the origin goes on as this run, under replay policy `fork_on_drift`."""
     key_id: int | None = None
     """As in `run.started`: the origin's."""
+    folder: str = ""
+    """What ids of artifacts begin with that this run and those below it write."""
 
 
 @upcaster("run.forked", 1)

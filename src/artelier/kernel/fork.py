@@ -23,7 +23,8 @@ from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place, key_of, lineage, subject_key
 from artelier.kernel.commands import beside
 from artelier.kernel.core import TenantState, run_row
-from artelier.kernel.fork_effects import check_effects
+from artelier.kernel.fork_effects import check_effects, fork_folder, refs_of
+from artelier.kernel.fork_refs import check_refs
 from artelier.kernel.loop_limits import completed_cycles, resets_of
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
@@ -68,6 +69,7 @@ async def fork(
     head, _ = await services.store.head(origin.stream)
     upto = _checked_at(at, head) if at is not None else await _newest(services, origin, head)
     wanted = _checked_changes(services, changes)
+    await check_refs(services, tenant.id, places, refs_of(wanted))
     blobs: list[Blob] = []
     ref, key = None, await key_of(services, places)
     if wanted:
@@ -75,13 +77,16 @@ async def fork(
         blobs.append(blob)
     key_id = await subject_key(services, tenant.id, run_id)
     mode = check_effects(effects)
-    forked = ev.RunForked(origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id)
     carried = await unheard(services, origin, upto)
     reopened = await _reopening(services, origin, upto, places)
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
     for name in names:
         check_run_id(name)
         now = services.clock.now_us()
+        forked = ev.RunForked(
+            origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id,
+            folder=fork_folder(name),
+        )  # fmt: skip
         caps = await _caps(services, tenant.id, run_id, name)
         drafts = [Draft(data, now, by) for data in (forked, *caps)]
         if reopened is not None:

@@ -1,4 +1,4 @@
-"""What a fork, and every run below it, may do outside: act, return what was recorded, or refuse.
+"""What a fork, and every run below it, may do outside, and where it keeps its artifacts.
 
 Under `recorded`, a side-effecting call that equals one of the origin's returns that call's outcome, and each
 recorded call is used once. Used calls are named in the fork's own events, so that none is used again after a
@@ -8,21 +8,27 @@ crash. See docs/decisions/0029-forks.md.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from artelier.errors import InvalidRequest, ToolFailed
 from artelier.kernel import events as ev
-from artelier.kernel.ancestry import OPEN_END, Place, lineage
+from artelier.kernel.ancestry import OPEN_END, Place, changes_of, lineage
+from artelier.kernel.artifact_ids import bounded_id, id_part
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import encoded
 from artelier.kernel.services import Services
-from artelier.log import BlobRef
+from artelier.log import BlobRef, run_stream
 from artelier.log.event import decode_data
 from artelier.ports.tool import ToolPort
 
 RECORD = "record"
 """As `settled_by`: the outcome is that of a recorded call, and nothing was dispatched."""
+
+
+OWN_NAMES = frozenset(("model", "steering"))
+"""What a fork changes that is no ref."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +62,8 @@ def check_effects(effects: object) -> ev.Effects:
 def acts_outside(tool: ToolPort) -> bool:
     """Return True if a call changes something beyond this store.
 
-    What memory tools and delegation do are events here: a run below a fork is held to the fork's mode.
+    Delegation leaves events here, and the run below is held to the fork's mode itself. A memory belongs to
+    its agent and outlives the run, so that writing to it counts as any other effect.
     """
     return tool.side_effect and not getattr(tool, "acts_in_store", False)
 
@@ -70,13 +77,21 @@ def stubbed(name: str) -> ToolFailed:
 
 
 class ForkEffects:
-    """The mode of one fork, and the recorded calls that its subtree may still return."""
+    """What holds for one fork and all runs below it, and the recorded calls that they may still return."""
 
-    def __init__(self, services: Services, tenant: str, run_id: str, mode: ev.Effects) -> None:
+    def __init__(
+        self, services: Services, tenant: str, run_id: str, *, forked: ev.RunForked,
+        replaced: Mapping[str, str],
+    ) -> None:  # fmt: skip
         self._services = services
         self._tenant = tenant
-        self._run_id = run_id
-        self.mode: ev.Effects = mode
+        self.run_id = run_id
+        """The fork."""
+        self.mode: ev.Effects = forked.effects
+        self.folder = forked.folder
+        """What ids of its artifacts begin with; empty for old forks, and drift forks."""
+        self.replaced = replaced
+        """Refs that its artifacts, skills, tools and models stand for, each with the one to use instead."""
         self.lock = asyncio.Lock()
         """Held from the search for a recorded call until its use is durable."""
         self._left: list[RecordedCall] | None = None
@@ -91,7 +106,7 @@ class ForkEffects:
         if self.mode != "recorded":
             return None
         if self._left is None:
-            self._left = await _left(self._services, self._tenant, self._run_id)
+            self._left = await _left(self._services, self._tenant, self.run_id)
         ref, content = core.ref_of(arguments), encoded(arguments)
         for call in self._left:
             if call.name != name or (step and call.step != step):
@@ -101,35 +116,70 @@ class ForkEffects:
                 return call
         return None
 
+    def own_id(self, id_: str) -> str:
+        """Return the id under which the fork keeps what its origin would call `id_`: never its origin's."""
+        if not self.folder or id_.startswith(f"{self.folder}/"):
+            return id_
+        return bounded_id(f"{self.folder}/{id_}")
+
     def use(self, call: RecordedCall) -> None:
         """Take a call out, once its use is durable."""
         assert self._left is not None
         self._left.remove(call)
 
 
+def refs_of(changes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the refs among what a fork changes. Errors: `InvalidRequest` for one that is no text."""
+    refs: dict[str, str] = {}
+    for old, new in changes.items():
+        if old in OWN_NAMES:
+            continue
+        if not isinstance(new, str) or not new or not old:
+            raise InvalidRequest(
+                "a fork replaces one ref by another", expected="REF=REF, both as text",
+                got=f"{old[:80]!r}: {new!r}"[:160],
+            )  # fmt: skip
+        refs[plain_ref(old)] = plain_ref(new)
+    return refs
+
+
+def plain_ref(ref: str) -> str:
+    """Return a ref as code asks for it: manifests say `skill:NAME` and `profile:ID@VERSION`."""
+    for prefix in ("skill:", "profile:"):
+        ref = ref.removeprefix(prefix)
+    return ref
+
+
+def fork_folder(run_id: str) -> str:
+    """Return what ids of a fork's artifacts begin with."""
+    return f"forks/{id_part(run_id)}"
+
+
 async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffects | None:
-    """Return the mode that holds for a run: that of the nearest fork at or above it; None if it acts."""
+    """Return what holds for a run: what the nearest fork at or above it says; None if there is none."""
     name: str | None = run_id
     while name is not None:
         row = await run_row(services, tenant, name)
         if row["origin"] is not None:
-            mode = await mode_of(services, tenant, name)
-            if mode == "live":
-                return None
             found = services.fork_effects.get((tenant, name))
             if found is None:
-                found = ForkEffects(services, tenant, name, mode)
+                forked = await _forked(services, tenant, name)
+                # One from before there were folders was made when nobody resolved refs.
+                changes = await changes_of(services, await lineage(services, tenant, name))
+                found = ForkEffects(
+                    services, tenant, name, forked=forked,
+                    replaced=refs_of(changes) if forked.folder else {},
+                )  # fmt: skip
                 services.fork_effects[tenant, name] = found
             return found
         name = row["parent"]
     return None
 
 
-async def mode_of(services: Services, tenant: str, run_id: str) -> ev.Effects:
-    """Return the mode of a fork; `live` for any other run."""
-    stream = (await lineage(services, tenant, run_id))[0].stream
-    began = (await services.store.read(stream, limit=1))[0].decode()
-    return began.effects if isinstance(began, ev.RunForked) else "live"
+async def _forked(services: Services, tenant: str, run_id: str) -> ev.RunForked:
+    began = (await services.store.read(run_stream(tenant, run_id), limit=1))[0].decode()
+    assert isinstance(began, ev.RunForked)
+    return began
 
 
 # The record
@@ -152,8 +202,10 @@ async def _left(services: Services, tenant: str, run_id: str) -> list[RecordedCa
                 used.add(id_)
             elif not one.is_shared and is_record and one.position < before:
                 found.setdefault(id_, one.call)
-        if place is not places[0]:
-            is_record = is_record and await mode_of(services, tenant, place.run_id) != "live"
+        if place not in (places[0], places[-1]):
+            is_record = (
+                is_record and (await _forked(services, tenant, place.run_id)).effects != "live"
+            )
     return [call for id_, call in found.items() if id_ not in used]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, cast
 
+from artelier.artifacts.substitution import NONE, substitutions
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -163,6 +164,8 @@ class OpenRun:
                 self._services.opening.discard((tenant.id, opening.run_id))
         core.store_result = self._store_result
         self._run = Run(core)
+        if core.effects is not None and not opening.is_detached:
+            substitutions.set(core.effects.replaced)  # for what is read in this task, until it ends
         if self._may_fork(row):
             core.fork_off = self._fork_off
         if self._services.telemetry is not None:
@@ -461,6 +464,8 @@ class OpenRun:
             error = raised
             raise
         finally:
+            if core.effects is not None and not self._opening.is_detached:
+                substitutions.set(NONE if self._opening.parent is None else core.effects.replaced)
             if core.actor is not None:
                 core.actor = None
                 self._services.active.pop((core.tenant.id, core.run_id), None)

@@ -116,9 +116,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     recorded = await core.recorded(key, "model")
     if recorded is not None and recorded.inherited and recorded.outcome is None:
         recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
-    overrides = core.model_override and call.port is None
-    if overrides and (recorded is None or not recorded.inherited):
-        call = replace(call, model=core.model_override)
+    if call.port is None and (recorded is None or not recorded.inherited):
+        call = replace(call, model=core.model_override or core.replaced(call.model))
     schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
     prompt = prompt_of(core, call.messages, key=key)
@@ -228,7 +227,7 @@ def _tool_schemas(
             found.append(tool)
         elif tool in then:
             found.append(then[tool])
-        elif tool in core.tools:
+        elif (tool := core.replaced(tool)) in core.tools:
             found.append(core.tools[tool].schema)
         else:
             raise InvalidRequest(

@@ -15,7 +15,7 @@ from artelier.kernel.core import RUN_COLUMNS, run_row
 from artelier.kernel.erasure import ERASED
 from artelier.kernel.events import BILLING, ToolRequested, ToolUnresolved
 from artelier.kernel.family import asked_below, root_of, totals
-from artelier.kernel.fork_effects import mode_of
+from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.services import Services
 from artelier.log import decode_stored, stored_blob
 from artelier.log.stored import stored_name
@@ -59,8 +59,8 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
     shown = run_object(row) | (await totals(services, tenant, [run_id]))[run_id]
     for name in ("goal", "result", "message"):
         shown[name] = await shown_json(services, tenant, row[name])
-    is_fork = row["origin"] is not None
-    shown["effects"] = await mode_of(services, tenant, run_id) if is_fork else None
+    fork = await effects_of(services, tenant, run_id) if row["origin"] is not None else None
+    shown["effects"] = None if fork is None else fork.mode
     shown["root"] = await root_of(services, tenant, run_id)
     shown["approvals"] = await approvals(services, tenant, run_id=run_id)
     children = dict.fromkeys(run for run, _ in await asked_below(services, tenant, run_id))

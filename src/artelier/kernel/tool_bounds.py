@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from artelier.kernel.policy import RISKS, Policy, check_risk, lower_risk
 from artelier.ports.tool import ToolPort
+from artelier.tokens import canonical_name
 
 if TYPE_CHECKING:
     from artelier.kernel.fork_effects import ForkEffects
@@ -18,7 +19,7 @@ class ToolBounds:
     """Part of a run at work. Nothing here is recorded: a loop sets it from what it has journaled."""
 
     effects: ForkEffects | None = None
-    """What this run may do outside, as a fork or below one; None: it acts. From `run.forked`."""
+    """What holds for it as a fork, or as a run below one; None for others. From `run.forked`."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -29,6 +30,13 @@ class ToolBounds:
         self._depth_left: int | None = None
         self.redispatched: Counter[str] = Counter()
         """How often a probe has had a step entered again, by key."""
+
+    def replaced(self, name: str) -> str:
+        """Return the tool or model to use where this one is named: a fork may have another in its place."""
+        if self.effects is None:
+            return name
+        given = self.effects.replaced
+        return given.get(name) or given.get(canonical_name(name), name)
 
     @property
     def barred(self) -> Mapping[str, str]:
@@ -76,6 +84,8 @@ class ToolBounds:
         """Why the run must not use a tool that is granted to it; None if it may."""
         if (why := self._barred.get(tool.name)) is not None:
             return why
+        if (other := self.replaced(tool.name)) != tool.name:
+            return f"{other} stands in its place in this fork"
         if self._risk_max is not None and RISKS[tool.risk] > RISKS[self._risk_max]:
             return f"tools of risk {tool.risk} are off"
         return None

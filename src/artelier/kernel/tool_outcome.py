@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
@@ -138,22 +136,6 @@ async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, by
     except ArtelierError:
         return "", preview(content, "")  # the outcome counts; the event holds all of it anyway
     return artifact_id, preview(content, artifact_id)
-
-
-def result_id(run_id: str, key: str) -> str:
-    """The id of the artifact that holds a step's large result; no two steps share one."""
-    if "/" in run_id or "/" in key:  # else run `a`, step `b/c` and run `a/b`, step `c` would
-        pair = sha256(f"{len(run_id)}:{run_id}{key}".encode()).hexdigest()[:16]
-        return f"runs/{_id_part(run_id)}/{_id_part(key)}/{pair}"
-    return f"runs/{_id_part(run_id)}/{_id_part(key)}"
-
-
-def _id_part(text: str) -> str:
-    """Text as a part of an artifact id: legal, bounded, and still unique."""
-    clean = re.sub(r"[^A-Za-z0-9._:/-]+", "-", text).replace("::", ":")
-    if clean == text and len(text) <= 56:
-        return text
-    return f"{clean[:39]}-{sha256(text.encode()).hexdigest()[:16]}"
 
 
 def preview(content: bytes, ref: str) -> bytes:

@@ -55,6 +55,7 @@ RESULT_INVALID = "tool_result_invalid"
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
     """Errors: see `Run.step_tool`."""
     parent, key = core.begin(key)
+    ask = replace(ask, name=core.replaced(ask.name))
     try:
         return await _step(core, ask, key)
     except ReplayMismatch as mismatch:
@@ -131,11 +132,12 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         return await _again(core, tool, arguments, ask, recorded)
     asked: BlobRef | None = None
     blobs: list[Blob] = []
-    is_held = core.effects is not None and ask.undo is None and acts_outside(tool)
+    mode = "live" if core.effects is None else core.effects.mode
+    is_held = mode != "live" and ask.undo is None and acts_outside(tool)
     if is_held:
         if (done := await _from_record(core, ask, key)) is not None:
             return done
-        if core.effects is not None and core.effects.mode == "stub":
+        if mode == "stub":
             return refuse(core, ask, key, stubbed(tool.name))
     if (answer := await _approved(core, tool, ask, key, is_held=is_held)) is not None:
         if not answer:

@@ -76,9 +76,13 @@ def checked(result: ModelResult, media: str, *, bytes_max: int) -> Written:
     return Written(text=text, value=value, result=result)
 
 
-def folder_of(run_id: str, job: TaskJob, *, is_fork: bool) -> str:
-    """What ids of outputs begin with: a fork's never become versions of its origin's."""
-    folder = run_id if is_fork else job.mission or job.task
+def folder_of(run: Run, job: TaskJob, *, is_fork: bool) -> str:
+    """Return what ids of outputs begin with: a fork's never become versions of its origin's."""
+    fork, folder = run.core.effects, job.mission or job.task
+    if fork is not None and fork.folder:
+        folder = fork.folder if folder == fork.run_id else fork.own_id(folder)
+    elif is_fork:
+        folder = run.id
     if len(folder) <= FOLDER_CHARS_MAX:
         return folder
     from hashlib import sha256

@@ -54,7 +54,7 @@ class TaskLoop:
         self.task: TaskContent = job.content()
         self.conversation = run.conversation()
         self._desk = desk
-        self._folder = content.folder_of(run.id, job, is_fork=is_fork)
+        self._folder = content.folder_of(run, job, is_fork=is_fork)
         self._endings = Endings(run)
         self._guidance = Guidance()
         self._looks = 0

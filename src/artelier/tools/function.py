@@ -83,7 +83,7 @@ class Tool(Generic[P, R]):
         self.reads_store: bool = reads_store
         """Whether its results are what this store holds; placeholders in them are no look-alikes."""
         self.acts_in_store: bool = acts_in_store
-        """Whether its effects are events of this store (memory, child runs): a fork has its own."""
+        """Whether it only starts runs below its own: each of them is held to the mode of a fork above."""
         self.poll: bool = poll
         """Whether it is called again and again to wait for something: such calls never count as being
         stuck."""

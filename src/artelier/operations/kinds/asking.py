@@ -210,7 +210,7 @@ def _upper_bound(
 ) -> int:
     """Micro-dollars: what earlier calls of this execution cost, and what the next one reserves."""
     core = run.core
-    name, port = core.services.model(core.model_override or model)
+    name, port = core.services.model(core.model_override or core.replaced(model))
     price = price_for(core, name, port)
     if price is None:
         raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
+from artelier.artifacts.substitution import substituted
 from artelier.errors import ToolFailed
 from artelier.kernel import Services
 from artelier.ports.tool import ToolContext, ToolPort
@@ -49,6 +50,7 @@ class _Desk:
     async def skill(self, name: str, context: ToolContext) -> Skill:
         """A skill that may be used now. Errors: `ToolFailed` that says what to do instead."""
         shelf = await self.catalog.shelf(self.services, context.tenant_id)
+        name = substituted(name)
         skill = shelf.skills.get(name)
         if skill is None:
             raise _unknown(name, [one.name for one in shelf.skills.values() if _shown(one)])

@@ -1,0 +1,268 @@
+"""Forks replace what they say: refs of artifacts, skills, memories, tools and models, and no ref in vain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import AutonomousAgent, ContextBuilder, Kernel, Run, ToolContext, tool
+from artelier.errors import InvalidRequest, NotFound
+from artelier.testing import ScriptedModel, tool_call
+from tests.kernel.stage import drive, kinds, play, result_of
+
+ASKED = [{"role": "user", "content": "Go."}]
+
+
+@tool(side_effect=False)
+def orders(city: str) -> str:
+    "Orders of a city."
+    return f"{city}: 412"
+
+
+@tool(side_effect=False)
+def orders_v2(city: str) -> str:
+    "Orders of a city, counted anew."
+    return f"{city}: 413"
+
+
+def named(name: str) -> ScriptedModel:
+    return ScriptedModel(lambda request: f"{name}: {request.messages[-1].text}")
+
+
+def opened(tmp_path: Path) -> Kernel:
+    models = {"m": named("m"), "n": named("n"), "reader": ScriptedModel(_reads)}
+    return Kernel.open(tmp_path / "s.db", models=models, tools=[orders, orders_v2], environ={})
+
+
+def _reads(request: Any) -> Any:
+    """An agent that reads a prompt by its ref, then says what it read."""
+    results = [one for one in request.messages if one.role == "tool"]
+    if not results:
+        return tool_call("read_artifact", {"ref": "prompts/tone"})
+    return results[-1].text
+
+
+async def write(kernel: Kernel, id_: str, text: str) -> None:
+    await (
+        kernel.for_tenant()
+        .as_principal("operator")
+        .artifacts.write(id_, kind="document", content=text, access="public")
+    )
+
+
+async def works(run: Run) -> list[str]:
+    first = await run.step_model(model="m", messages=ASKED)
+    return [first.text, (await run.step_tool("orders", {"city": "Oslo"})).value]
+
+
+async def told(kernel: Kernel, run_id: str) -> str:
+    """What the agent that reads a prompt has read."""
+    made = AutonomousAgent(kernel=kernel, identity="You read.")
+    return (await made.run(run_id=run_id, model="reader", prompt="Read it.")).text
+
+
+@pytest.mark.parametrize(
+    "refs",
+    [
+        {"nonsense@7": "also@9"},
+        {"prompts/tone@1": "prompts/tone@9"},
+        {"prompts/tone@2": "prompts/tone@1"},
+        {"prompts/other@1": "prompts/tone@1"},
+        {"orders": "no_tool"},
+        {"openai:m": "zz:knows"},
+        {"orders_v3": "orders"},
+    ],
+)
+def test_a_ref_that_is_not_there_or_was_never_used_is_refused(
+    tmp_path: Path, refs: dict[str, str]
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            await write(kernel, "prompts/tone", "Be brief.")
+            await write(kernel, "prompts/other", "Unused.")
+            runs = kernel.for_tenant()
+            await drive(runs, works)
+            await told(kernel, "a")
+
+            for origin in ("r", "a"):
+                with pytest.raises(NotFound):
+                    await runs.fork(origin, with_=refs)
+
+            assert await kinds(kernel, "r.fork-1") == []
+            with pytest.raises(InvalidRequest):
+                await runs.fork("r", with_={"orders": 7})
+
+    play(scenario())
+
+
+def test_a_fork_asks_the_other_model_and_calls_the_other_tool(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, works)
+
+            name = await runs.fork("r", at=1, with_={"m": "n", "orders": "orders_v2"})
+            await drive(runs, works, name)
+            await drive(runs, works, name)  # its own record replays under the same names
+
+            assert await result_of(runs, "r") == ["m: Go.", "Oslo: 412"]
+            assert await result_of(runs, name) == ["n: Go.", "Oslo: 413"]
+            deep = await runs.fork(name, at=1)
+            await drive(runs, works, deep)
+            assert await result_of(runs, deep) == ["n: Go.", "Oslo: 413"]
+
+    play(scenario())
+
+
+def test_models_are_offered_the_other_tool_alone(tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+
+    def model(request: Any) -> str:
+        seen.append([schema.name for schema in request.tools])
+        return "done"
+
+    async def scenario() -> None:
+        models = {"m": ScriptedModel(model)}
+        with Kernel.open(
+            tmp_path / "s.db", models=models, tools=[orders, orders_v2], environ={}
+        ) as kernel:
+            runs = kernel.for_tenant()
+            agent = AutonomousAgent(kernel=kernel, identity="You count.", tools=[orders, orders_v2])
+            await agent.run(run_id="r", model="m", prompt="Count.")
+            name = await runs.fork("r", at=1, with_={"orders": "orders_v2"})
+            await agent.run(run_id=name, model="m", prompt="Count.")
+
+            assert {"orders", "orders_v2"} <= set(seen[0])
+            assert "orders" not in seen[1] and "orders_v2" in seen[1]
+
+    play(scenario())
+
+
+def test_a_fork_reads_the_other_version_wherever_it_reads(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            await write(kernel, "prompts/tone", "Be brief.")
+            runs = kernel.for_tenant()
+            assert "Be brief." in await told(kernel, "a")
+            await write(kernel, "prompts/tone", "Be long.")
+            await write(kernel, "prompts/rude", "Be rude.")
+
+            name = await runs.fork("a", at=1, with_={"prompts/tone": "prompts/tone@1"})
+            other = await runs.fork("a", at=1, with_={"prompts/tone": "prompts/rude"})
+            plain = await runs.fork("a", at=1)
+
+            assert "Be brief." in await told(kernel, name)
+            assert "Be rude." in await told(kernel, other)
+            assert "Be long." in await told(kernel, plain)
+            tone = await kernel.for_tenant().as_principal("operator").artifacts.read("prompts/tone")
+            assert tone.content == "Be long."  # nobody else reads by the forks' refs
+
+    play(scenario())
+
+
+def test_a_memory_block_stands_for_another(tmp_path: Path) -> None:
+    def model(request: Any) -> str:
+        return "\n".join(message.text for message in request.messages)
+
+    async def scenario() -> None:
+        models = {"m": ScriptedModel(model)}
+        with Kernel.open(tmp_path / "s.db", models=models, environ={}) as kernel:
+            runs = kernel.for_tenant()
+            builder = ContextBuilder(identity="You know.", memory_store=kernel.memory)
+            agent = AutonomousAgent(kernel=kernel, context_builder=builder, agent_id="ann")
+            memory = kernel.memory.for_agent(runs.id, "ann")
+            await memory.append("Kim likes tea.", key="k1")
+            first = await agent.run(run_id="r", model="m", prompt="What does Kim like?")
+            await memory.append("Kim likes coffee.", key="k2")
+            used = [
+                source.partition(" (")[0]
+                for part in (await runs.manifest("r", "c1/model")).parts
+                if part.tag == "memory"
+                for source in part.src
+            ]
+            old = used[0]
+            id_, _, version = old.partition("@")
+            newer = f"{id_}@{int(version) + 1}"
+
+            name = await runs.fork("r", at=1, with_={old: newer})
+            kept = await runs.fork("r", at=1, with_={old: old})
+            second = await agent.run(run_id=name, model="m", prompt="What does Kim like?")
+            third = await agent.run(run_id=kept, model="m", prompt="What does Kim like?")
+
+            assert "coffee" not in first.text
+            assert "coffee" in second.text
+            assert "coffee" not in third.text
+
+    play(scenario())
+
+
+# Artifacts
+
+
+@tool(side_effect=False)
+async def long_list(ctx: ToolContext) -> str:
+    "A result that becomes an artifact."
+    return "x" * 100_000
+
+
+def test_a_fork_writes_under_its_folder_and_never_over_its_origin(tmp_path: Path) -> None:
+    answers = iter(["first report", "other report", "third"])
+
+    async def scenario() -> None:
+        models = {"m": ScriptedModel(lambda request: next(answers))}
+        with Kernel.open(tmp_path / "s.db", models=models, environ={}) as kernel:
+            runs = kernel.for_tenant()
+            agent = AutonomousAgent(kernel=kernel, identity="You report.")
+            told: dict[str, Any] = {"model": "m", "prompt": "Report.", "artifact": "reports/q3"}
+            one = await agent.run(run_id="r", **told)
+            name = await runs.fork("r", at=1)
+            other = await agent.run(run_id=name, **told)
+
+            assert one.artifact == "reports/q3@1"
+            assert other.artifact == f"forks/{name}/reports/q3@1"
+            artifacts = runs.as_principal("operator").artifacts
+            assert (await artifacts.read("reports/q3")).version == 1
+
+            owner = (await artifacts.read("reports/q3")).owner
+            home = await runs.adopt(f"forks/{name}/reports/q3", principal=owner)
+            assert (home.id, home.version, home.content) == ("reports/q3", 2, "other report")
+            assert home.provenance.derived_from == (f"forks/{name}/reports/q3@1",)
+            with pytest.raises(InvalidRequest, match="no fork has written"):
+                await runs.adopt("reports/q3")
+            again = await runs.adopt(f"forks/{name}/reports/q3", to="reports/mine")
+            assert (again.id, again.version) == ("reports/mine", 1)
+
+    play(scenario())
+
+
+def test_a_fork_reads_its_own_first(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            await write(kernel, "prompts/tone", "Be brief.")
+            runs = kernel.for_tenant()
+            await told(kernel, "a")
+            name = await runs.fork("a", at=1)
+            await write(kernel, f"forks/{name}/prompts/tone", "The fork's own.")
+
+            assert "The fork's own." in await told(kernel, name)
+
+    play(scenario())
+
+
+def test_large_results_of_a_fork_are_under_its_folder(tmp_path: Path) -> None:
+    async def code(run: Run) -> str:
+        return (await run.step_tool("long_list", {})).ref or ""
+
+    async def scenario() -> None:
+        with Kernel.open(tmp_path / "s.db", tools=[long_list], environ={}) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, code)
+            name = await runs.fork("r", at=1)
+            await drive(runs, code, name)
+
+            assert (await result_of(runs, "r")).startswith("runs/r/")
+            assert (await result_of(runs, name)).startswith(f"forks/{name}/runs/{name}/")
+
+    play(scenario())
