@@ -159,7 +159,7 @@ class Late:
 
     @property
     def tool(self) -> Any:
-        @tool(side_effect=True, timeout_s=0.05, probe=self.probe)
+        @tool(side_effect=True, timeout_s=1.0, probe=self.probe)
         def pay(amount: int, ctx: ToolContext) -> str:
             "Pay."
             self.entered += 1
@@ -237,7 +237,7 @@ def _cut_pay(books: list[str], go_on: threading.Event, *, names_threads: bool) -
     async def probe(key: str, arguments: dict[str, Any]) -> Any:
         return happened("receipt") if key in books else not_happened
 
-    @tool(side_effect=True, timeout_s=0.05, probe=probe)
+    @tool(side_effect=True, timeout_s=1.0, probe=probe)
     async def pay(amount: int, ctx: ToolContext) -> str:
         "Pay."
         ended = ctx.in_thread() if names_threads else lambda: None

@@ -97,15 +97,31 @@ class Worker:
                 await self._start()
                 await self._services.clock.sleep(LOOK_S)
         finally:
-            for task in self._busy.values():
-                task.cancel()
-            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await self._give_back()
+
+    async def drain(self, *, within_s: float) -> None:
+        """Begin nothing more, let tools at work end for so long, then give the runs at hand back.
+
+        Every run of the kernel stops before its next step, those of others too. They stay resumable.
+        """
+        try:
+            await self._services.draining.quiet(self._services.clock, within_s=within_s)
+        finally:
+            await self._give_back()
+
+    async def _give_back(self) -> None:
+        for task in self._busy.values():
+            task.cancel()
+        await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     async def _start(self, until_us: int | None = None) -> None:
+        draining = self._services.draining
+        if draining.has_begun:
+            return
         await self._leftovers.clear()
         await fire_due(self._services, tenant=self._tenant, until_us=until_us)
         for key in await self.due():
-            if key in self._busy or len(self._busy) >= AT_ONCE_MAX:
+            if key in self._busy or len(self._busy) >= AT_ONCE_MAX or draining.has_begun:
                 continue
             if self._refused.get(key, 0) > self._services.clock.now_us():
                 continue

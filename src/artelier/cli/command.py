@@ -49,6 +49,17 @@ Subject = Annotated[
     ),
 ]
 
+DRAIN_S = 20.0
+"""Less than the 30 s that most supervisors leave before they kill."""
+
+DrainS = Annotated[
+    float,
+    typer.Option(
+        "--drain-s", metavar="SECONDS", min=0, max=3600,
+        help="How long tools at work may take to end after SIGTERM.",
+    ),
+]  # fmt: skip
+
 ModelName = Annotated[
     str | None,
     typer.Option(

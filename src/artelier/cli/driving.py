@@ -43,6 +43,18 @@ def end_on_sigterm() -> asyncio.Event:
     return came
 
 
+def drain_on_sigterm(drain: Callable[[], None]) -> None:
+    """Call `drain` at the first SIGTERM; at the next one, end the current task as Ctrl-C does."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+
+    def first() -> None:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        drain()
+
+    loop.add_signal_handler(signal.SIGTERM, first)
+
+
 async def drive(
     call: Call,
     kernel: Kernel,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli.call import Call, file_of
-from artelier.cli.command import alone, command
+from artelier.cli.command import DRAIN_S, DrainS, alone, command
 from artelier.errors import ArtelierError, Flow, InvalidRequest, NotFound
 from artelier.pii.marking import marked
 
@@ -86,6 +86,7 @@ async def up(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Drive no runs: other processes do.")
     ] = False,
+    drain_s: DrainS = DRAIN_S,
     hash_password: Annotated[
         bool, typer.Option("--hash-password", help="Ask a password, print its line for --auth.")
     ] = False,
@@ -96,7 +97,8 @@ async def up(
     """Serve Mission Control to a browser on this machine.
 
     It prints a link that signs in once; Enter prints another. Runs that nobody drives are driven here.
-    Ctrl-C ends it: runs stay resumable, and the root of the newest commit is printed. With --auth a file
+    Ctrl-C ends it: runs stay resumable, and the root of the newest commit is printed. SIGTERM lets tools that
+    are at work end first. With --auth a file
     of users says who may sign in: [[users]] with name, role (viewer, operator or admin), tenants, and
     password or tokens; personal data is then replaced, which needs ARTELIER_VAULT_KEY, and tools of high
     risk ask a person. Without it only this machine can reach the server.
@@ -106,7 +108,7 @@ async def up(
     settings = _settings(
         call, host=host, port=port, hosts=tuple(allow_host or ()), public_url=public_url,
         trusted_proxies=tuple(trusted_proxy or ()), auth=auth, workspace=workspace,
-        has_worker=not no_worker,
+        has_worker=not no_worker, drain_s=drain_s,
     )  # fmt: skip
     await _open(call, settings, opens=open_, goal=goal, pace=pace)
 

@@ -8,7 +8,7 @@ import typer
 
 from artelier.cli import plain
 from artelier.cli.call import Call
-from artelier.cli.command import alone, command
+from artelier.cli.command import DRAIN_S, DrainS, alone, command
 
 if TYPE_CHECKING:
     from artelier.agents import Worker
@@ -22,17 +22,19 @@ app = alone()
 async def worker(
     call: Call,
     once: Annotated[bool, typer.Option("--once", help="Drive what is due now, then end.")] = False,
+    drain_s: DrainS = DRAIN_S,
 ) -> None:
     """Drive the runs that nobody drives.
 
     Those are runs of built-in loops that crashed, were resumed, approved or reopened, whose time has come, or
     that a schedule starts. One line on stdout for each time that a run ends or waits. Without --tenant it
-    serves all tenants. Ctrl-C or SIGTERM ends it; the runs at hand stay resumable.
+    serves all tenants. Ctrl-C ends it at once; the runs at hand stay resumable. SIGTERM drains it: it takes
+    no more runs, lets tools that are at work end, and gives the runs back; a second one ends it at once.
     """
     import asyncio
 
     from artelier.agents import Worker
-    from artelier.cli.driving import end_on_sigterm
+    from artelier.cli.driving import drain_on_sigterm
 
     driven: set[tuple[str, str]] = set()
 
@@ -41,18 +43,30 @@ async def worker(
         _print(call, tenant, run_id, outcome)
 
     async with call.kernel(create=True) as kernel:
-        told_to_end = end_on_sigterm()
         drives = Worker(kernel, kernel.services, tenant=call.named_tenant, report=report)
+        told_to_end = asyncio.Event()
+        drain_on_sigterm(told_to_end.set)
+        if once:
+            working = _all_due(drives, driven, until_us=kernel.services.clock.now_us())
+        else:
+            call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
+            working = drives.forever()
+        work = asyncio.ensure_future(working)
+        ending = asyncio.ensure_future(told_to_end.wait())
         try:
-            if once:
-                await _all_due(drives, driven, until_us=kernel.services.clock.now_us())
-            else:
-                call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
-                await drives.forever()
+            await asyncio.wait((work, ending), return_when=asyncio.FIRST_COMPLETED)
+            if told_to_end.is_set():
+                call.screen.note(f"draining: tools at work may take {drain_s:g} s to end")
+                await drives.drain(within_s=drain_s)
+                work.cancel()
+            await work
         except asyncio.CancelledError:
             if not told_to_end.is_set():  # Ctrl-C
                 raise
         finally:
+            ending.cancel()
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
             call.screen.note(f"head {await kernel.head()}", "dim")
 
 

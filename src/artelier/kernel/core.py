@@ -458,6 +458,8 @@ class RunCore(ToolBounds):
             raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.suspended is not None:
             raise self.suspend(self.suspended.status, self.suspended.reason)
+        if self.services.draining.has_begun:
+            await self.services.draining.park()
         if self.stepping.is_over(self.done):
             self.paused = True
             self.stepping = Stepping(holding=self.stepping.command)

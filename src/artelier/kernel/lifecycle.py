@@ -175,6 +175,7 @@ class OpenRun:
             core.nudge()
             if opening.parent is not None:
                 self._handed.enter_context(opening.parent.handed_over())
+                self._handed.enter_context(self._services.draining.waiting())
                 try:
                     await self._catch_up(opening.parent)
                 except BaseException as error:

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
 from artelier.kernel.dispatches import Dispatches, ProcessId
+from artelier.kernel.draining import Draining
 from artelier.kernel.policy import Policy
 from artelier.log import LeaseEnd, LeaseRequest, Store, Stream
 from artelier.ports.model import ModelPort, Price
@@ -49,6 +50,8 @@ class Services:
     """Names this process in events of side effects; unique per kernel."""
     dispatches: Dispatches = field(default_factory=Dispatches)
     """The side effects at work in this process."""
+    draining: Draining = field(default_factory=Draining)
+    """The tool calls at work in this kernel, and whether it is about to end."""
     resolve: Callable[[str], tuple[str, ModelPort]]
     """Canonical name and port of a model. Errors: `UnknownModel`, `MissingKey`."""
     tools: Mapping[str, ToolPort]

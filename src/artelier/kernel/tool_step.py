@@ -386,10 +386,11 @@ async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, aga
 async def _dispatch(
     core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str
 ) -> ToolResult:
-    work = _called(core, tool, arguments, ask, key)
-    if (telemetry := core.services.telemetry) is None:
-        return await work
-    return await tool_span.watched(telemetry, core, ask, key, work)
+    with core.services.draining.at_work():
+        work = _called(core, tool, arguments, ask, key)
+        if (telemetry := core.services.telemetry) is None:
+            return await work
+        return await tool_span.watched(telemetry, core, ask, key, work)
 
 
 async def _called(

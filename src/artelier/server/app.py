@@ -70,6 +70,9 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
         yield
     finally:
         app.state.hub.close()
+        services = app.state.kernel.services
+        if services.draining.has_begun:  # by SIGTERM
+            await services.draining.quiet(services.clock, within_s=app.state.settings.drain_s)
         await errands_of(app).close()
         if app.state.driver is not None:
             await app.state.driver.stop()

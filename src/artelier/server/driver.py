@@ -32,6 +32,7 @@ class Driver:
         self._task = asyncio.get_running_loop().create_task(self._forever())
 
     async def stop(self) -> None:
+        """End the work at hand; its runs stay resumable."""
         if self._task is None:
             return
         self._task.cancel()

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Generator
 from functools import partial
+from types import FrameType
 from typing import cast
 
 import uvicorn
@@ -94,6 +95,15 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.hub.close()
         await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM lets tools that are at work end first; Ctrl-C, or a second signal, does not."""
+        draining = self._app.state.kernel.services.draining
+        if sig == signal.SIGTERM and not self.should_exit:
+            draining.begin()
+        else:
+            draining.hurry()
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -44,6 +44,8 @@ class ServerSettings:
     static: Path = STATIC
     has_worker: bool = True
     """Whether runs that nobody drives are driven by this process."""
+    drain_s: float = 20.0
+    """How long tools that are at work may take to end after SIGTERM."""
     clients_max: int = 1000
     """Of live streams at one time."""
     user_clients_max: int = 64
