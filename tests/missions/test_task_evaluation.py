@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import tool
+from artelier import ModelRequest, tool
+from artelier.kernel import run_row
+from artelier.kernel.queries import blob_json
 from artelier.missions.definition import Check
+from artelier.missions.faults import ADVICE
+from artelier.missions.job import RULES_ADVISE, RULES_HARD, TaskJob
 from artelier.tools.calculator import calculator_tool
 from tests.missions.task_stage import (
     DONE,
@@ -18,6 +23,7 @@ from tests.missions.task_stage import (
     approve,
     decide,
     look,
+    make_task,
     opened,
     outputs_in,
     play,
@@ -84,7 +90,8 @@ def test_bad_outputs_are_never_done_though_the_evaluator_always_says_yes(
                 "SELECT DISTINCT void FROM task_iterations WHERE passed = 0"
             )
             assert rows == [(rule,)] if rule != "empty" else rows
-            assert actor.requests("Verdict") == []
+            # Rules about words advise a judge; this one passes over them. The others ask nobody.
+            assert bool(actor.requests("Verdict")) == (rule in ADVICE)
             assert (await replayed(kernel.for_tenant())).reason == "max_iterations"
 
     play(scenario())
@@ -101,6 +108,106 @@ def test_good_outputs_are_done(tmp_path: Path, media: str, text: str) -> None:
 
             rows = await kernel.store.query("SELECT verdict FROM task_iterations WHERE passed = 0")
             assert (result.status, result.text) == ("done", text), rows
+
+    play(scenario())
+
+
+def _weighs(is_fault: bool, *, why: str = "It is meant.", only: int | None = None) -> Any:
+    """An evaluator that approves, and says of each finding whether it is a fault."""
+
+    def judge(request: ModelRequest) -> Any:
+        told = approve(request)
+        one = told["criteria"][0]
+        one["evidence"] = [item for item in one["evidence"] if item["ref"] != "rules"]
+        count = len(re.findall(r"^\d+\. \w+ in ", request.messages[-1].text, re.MULTILINE))
+        numbers = range(1, count + 1) if only is None else (only,)
+        told["findings"] = [{"number": n, "is_fault": is_fault, "why": why} for n in numbers]
+        return told
+
+    return judge
+
+
+ABOUT_WORDS = [
+    (media, text) for rule, media, text in BAD if rule in ADVICE and media != "json"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("media", "text"), ABOUT_WORDS)
+@pytest.mark.parametrize(("is_fault", "status"), [(False, "done"), (True, "failed")])
+def test_a_judge_decides_of_words_that_a_rule_has_found(
+    tmp_path: Path, media: str, text: str, is_fault: bool, status: str
+) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write(media=media), DONE, content=text, judge=_weighs(is_fault))
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            result = await work(desk, max_iterations=3)
+
+            assert result.status == status
+            said = (await desk.tasks.show(TASK))["iterations"][1]["verdict"]["advice"]
+            assert said and all(one["is_fault"] == is_fault for one in said)
+            assert all(one["why"] == "It is meant." for one in said)
+            assert (await replayed(desk)).status in ("completed", "failed")
+
+    play(scenario())
+
+
+def test_a_verdict_that_passes_over_one_of_two_findings_is_void(tmp_path: Path) -> None:
+    text = "# Oslo\n\nTODO: Oslo sold 4711. Studies show that this is a lot."
+
+    async def scenario() -> None:
+        actor = Actor(look(), write(), DONE, content=text, judge=_weighs(False, only=1))
+        with opened(tmp_path, actor) as kernel:
+            assert (await work(kernel.for_tenant(), max_iterations=3)).status == "failed"
+            rows = await kernel.store.query("SELECT void FROM task_iterations WHERE iteration = 2")
+            assert rows == [("unfounded_claim",)]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("media", "text"),
+    [
+        ("markdown", "# Oslo\n\n- [x] Oslo sold 4711.\n- [ ] Nothing else was asked for."),
+        ("text", "#!/bin/sh\n# Shows what was sold.\nfor f in *.csv; do\n  echo ${f}\ndone"),
+        ("text", "for f in *.csv; do\n  sleep 42\n  echo \"${f}\"\ndone"),
+        ("markdown", "# Oslo\n\nOslo sold 4711:\n\n```sh\ncurl https://x.example/${f}.csv # TODO\n```"),
+        ("markdown", "# Oslo\n\nOslo sold 4711; `${f}` and `{{ name }}` stand for the file."),
+        ("markdown", "# Oslo\n\nOslo sold 4711. The field shows a placeholder until it is filled in."),
+        ("text", "import csv\n\ndef sold(path: str = 'sales.csv') -> int:\n    return 4711"),
+        ("text", "<form>\n<input name='city' placeholder='Your city'>\n<name>Oslo</name>\n</form>"),
+    ],
+)  # fmt: skip
+def test_code_boxes_and_words_that_are_spoken_of_can_be_done(
+    tmp_path: Path, media: str, text: str
+) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write(media=media), DONE, content=text)
+        with opened(tmp_path, actor) as kernel:
+            result = await work(kernel.for_tenant(), max_iterations=3)
+
+            rows = await kernel.store.query("SELECT void FROM task_iterations WHERE passed = 0")
+            assert (result.status, result.text) == ("done", text), rows
+
+    play(scenario())
+
+
+def test_a_run_from_before_keeps_the_rules_that_it_was_started_under(tmp_path: Path) -> None:
+    """Its settings say nothing of rules: there, nobody overrules what a rule has found."""
+
+    async def scenario() -> None:
+        actor = Actor(look(), write(), DONE, content="TODO: 4711.", judge=_weighs(False))
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            stored = (await make_task(desk, max_iterations=3)).settings()
+            assert stored.pop("rules") == RULES_ADVISE
+            result = await work(desk, TaskJob.restored(stored))
+
+            assert (result.status, result.reason) == ("failed", "max_iterations")
+            assert actor.requests("Verdict") == []
+            row = await run_row(desk.services, desk.id, TASK)
+            recorded = await blob_json(desk.services, desk.id, row["settings"])
+            assert recorded["rules"] == RULES_HARD
 
     play(scenario())
 

@@ -90,6 +90,24 @@ class Verdict(_Strict):
     summary: str = Field(default="", max_length=4_000)
 
 
+class Answer(_Strict):
+    """What an evaluator says of something that a rule has found in the outputs."""
+
+    number: int = Field(ge=1, le=1_000)
+    """Of the finding, as it was shown."""
+    is_fault: bool
+    why: str = Field(min_length=1, max_length=4_000)
+    """Of a finding that is no fault here: what makes it right."""
+
+
+class AdvisedVerdict(Verdict):
+    """A verdict on outputs in which rules have found something."""
+
+    model_config = ConfigDict(title="Verdict")
+
+    findings: list[Answer] = Field(default_factory=list[Answer], max_length=100)
+
+
 class Check(_Strict):
     """A criterion that is tested by rule instead of by a model."""
 

@@ -1,5 +1,7 @@
-"""What is wrong with an output, found by rule: no model is asked, and none can overrule it.
+"""Faults of an output, found by rule: no model is asked.
 
+Some are hard: no judge can overrule them. The others are about words, and words can be meant: these are
+advice, of which the judge must say that it is none here. Runs from before this was so have hard rules only.
 A rule gives the benefit of the doubt to what the task is about: words of its goal, its criteria and its
 sources may be quoted. Where to read next: `figures.py` for numbers, `evaluate.py` for who asks.
 """
@@ -16,6 +18,7 @@ from typing import Any
 import msgspec
 
 from artelier.missions.figures import Found, Told, unfounded
+from artelier.missions.prose import Prose, prose_of
 
 TEXT_CHARS_MAX = 400_000
 SHOWN = 5
@@ -23,6 +26,9 @@ SHOWN = 5
 
 RULES = frozenset(("unfounded_figure", "unfounded_claim", "unknown_source"))
 """Those that more sources can satisfy."""
+
+ADVICE = frozenset(("placeholder", "repeated", "unfounded_claim", "unknown_source"))
+"""Rules about words."""
 
 LINE_REPEATS_MAX = 3
 WORD_SHARE_MAX = 0.4
@@ -56,6 +62,9 @@ _PLACEHOLDERS = tuple(
         r"\bi (?:cannot|can't|am unable to) (?:access|browse)\b",
     )
 )
+
+_SPOKEN_OF = re.compile(r"placeholder(?: (?:text|content|values?|names?|entries))?", re.IGNORECASE)
+"""The thing itself: who leaves one writes something else, and who writes this speaks of it."""
 
 _CLAIMS = re.compile(
     r"\b(?:studies|research|surveys?|experts?|analysts?|scientists?|industry (?:reports?|data)|reports?"
@@ -146,8 +155,13 @@ class Grounds:
         return frozenset(names)
 
 
-def faults_of(outputs: Sequence[Judged], grounds: Grounds) -> list[Fault]:
-    """What is wrong with the outputs by rule. Cost: O(size of outputs and grounds)."""
+def faults_of(
+    outputs: Sequence[Judged], grounds: Grounds, *, only_prose: bool = True
+) -> list[Fault]:
+    """Return what is wrong with the outputs by rule. Cost: O(size of outputs and grounds).
+
+    `only_prose`: hold rules about words and figures against prose alone, not against code.
+    """
     if not outputs:
         return [Fault(rule="no_outputs", ref="")]
     found: list[Fault] = []
@@ -156,13 +170,19 @@ def faults_of(outputs: Sequence[Judged], grounds: Grounds) -> list[Fault]:
         if not any(char.isalnum() for char in text):
             found.append(Fault(rule="empty", ref=output.ref))
             continue
+        prose = Prose(text, text)
+        if only_prose and output.media != "json":
+            prose = prose_of(text)
+        placeholders = _placeholders(prose.words, grounds)
+        if only_prose:
+            placeholders = [word for word in placeholders if not _SPOKEN_OF.fullmatch(word)]
         for rule, words in (
-            ("placeholder", _placeholders(text, grounds)),
-            ("repeated", _repeated(output, text)),
+            ("placeholder", placeholders),
+            ("repeated", _repeated(output, prose.words)),
             ("wrong_type", _wrong_type(output)),
-            ("unfounded_figure", unfounded(text, grounds.found)),
-            ("unfounded_claim", _claims(text, grounds)),
-            ("unknown_source", _cited(text, grounds, outputs)),
+            ("unfounded_figure", unfounded(prose.text, grounds.found)),
+            ("unfounded_claim", _claims(prose.words, grounds)),
+            ("unknown_source", _cited(prose.text, grounds, outputs)),
         ):
             if words:
                 cut = tuple(word[:120] for word in words[:SHOWN])

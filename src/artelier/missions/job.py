@@ -16,6 +16,9 @@ LOOP = "task"
 
 PROMPT_TOKENS_MIN = 256
 
+RULES_HARD, RULES_ADVISE = 1, 2
+"""What rules about words are: faults that nobody overrules, as in runs that do not say; or advice."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskJob:
@@ -44,6 +47,8 @@ class TaskJob:
     """Of the model when the run began: what a prompt may take is decided by these alone."""
     scopes: tuple[str, ...] = ()
     """Limits beside those of run and tenant that it counts in: its agent's, its membranes'."""
+    rules: int = RULES_ADVISE
+    """What rules about words are in this run, from its start to its end."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What whoever made the job keeps with it."""
 
@@ -55,7 +60,7 @@ class TaskJob:
     def restored(cls, settings: Any) -> TaskJob:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         try:
-            stored: dict[str, Any] = dict(settings)
+            stored: dict[str, Any] = {"rules": RULES_HARD, **settings}
             for name in ("tools", "scopes"):
                 stored[name] = tuple(stored.get(name, ()))
             return cls(**stored)
@@ -67,6 +72,11 @@ class TaskJob:
         from artelier.missions.definition import TaskContent, checked
 
         return checked(TaskContent, dict(self.definition), what=f"task {self.task}")
+
+    @property
+    def advises(self) -> bool:
+        """Whether rules about words advise the judge."""
+        return self.rules >= RULES_ADVISE
 
     @property
     def prompt_tokens_max(self) -> int:

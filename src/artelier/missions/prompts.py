@@ -175,6 +175,11 @@ def verdict(stored: Mapping[str, Any], *, void: str, stands: bool) -> tuple[str,
         f"- {one['rule']} in {one['ref']}: {'; '.join(one['found'])}" for one in stored["faults"]
     ]
     lines += [
+        f"- {one['rule']} in {one['ref']}: {'; '.join([*one['found'], one['why']]).rstrip('; ')}"
+        for one in stored.get("advice", [])
+        if one["is_fault"] is not False
+    ]
+    lines += [
         f"- check {one['kind']}: {one['found']}" for one in stored["checks"] if not one["passed"]
     ]
     lines += [

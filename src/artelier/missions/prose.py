@@ -1,0 +1,84 @@
+"""The prose of an output: its text without code, markup and boxes.
+
+Rules about words are made for prose. In a script `${f}` is a variable, and a URL is an argument.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+CODE_SHARE_MIN = 0.6
+"""Of the lines of a text without fences, from which on it is code (a guess; headings and comments count
+against it)."""
+
+_FENCE = re.compile(r"^[^\S\n]{0,3}(?P<mark>`{3,}|~{3,})[^\S\n]*(?P<language>[^\s`]*)[^\n]*$")
+_PROSE_LANGUAGES = frozenset(("", "markdown", "md", "text", "txt"))
+_SPAN = re.compile(r"(?<!`)(?P<mark>`{1,2})(?!`)[^`\n]{1,400}(?<!`)(?P=mark)(?!`)")
+_BOX = re.compile(r"^([^\S\n]*(?:[-*+]|\d{1,3}[.)])[^\S\n]+)\[[ xX]\](?=\s)", re.MULTILINE)
+_SCRIPT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>|<!--.{0,2000}?-->|<![A-Za-z][^<>]{0,400}>", re.DOTALL)
+_PAIRED = re.compile(r"</[A-Za-z][\w:.-]{0,60}\s*>")
+
+_CODE_LINE = re.compile(
+    r"(?:.*[;{}]|[)\]}]+,?|.*\):|.*\\)$"  # how statements and blocks end
+    r"|(?:import|from|def|class|async|return|raise|try:|except|finally:|else:|elif|with|while|fi|done|esac"
+    r"|do|then|echo|export|set|cd|mv|cp|rm|sudo|pip|npm|git|const|let|var|function|public|private|static"
+    r"|package|use|fn|pub|SELECT|FROM|WHERE|INSERT|UPDATE|DELETE|CREATE|GROUP BY|ORDER BY)\b(?!.*[.!?]$)"
+    r"|(?:if|for)\b.*(?:[:;{]|\bthen|\bdo)$"
+    r"|(?://|/\*|\*/|#!|#include|--\s|@\w+(?:\(|$))"
+    r"|[\w.\[\]\"'$]{1,80}\s*(?:[-+*/|&:]?=|:=|=>)\s*\S"
+    r"|\$\s[a-z]|[\w.]{1,80}\([^()]*\)$"
+)
+
+
+class Prose(NamedTuple):
+    """The prose of a text; what was taken out is white space."""
+
+    text: str
+    """With what stands in backticks within a line: names of files are mostly written so."""
+    words: str
+    """Without it."""
+
+
+def prose_of(text: str) -> Prose:
+    """Return the prose of an output. Pure. Cost: O(size)."""
+    text = _without_fences(text)
+    if _is_code(text):
+        return Prose("", "")
+    if text.lstrip().startswith("<") and _PAIRED.search(text):
+        text = _TAG.sub(" ", _SCRIPT.sub(" ", text))
+    text = _BOX.sub(r"\1   ", text)
+    return Prose(text, _SPAN.sub(" ", text))
+
+
+def _without_fences(text: str) -> str:
+    """A text whose fenced blocks are empty lines. A fence of no language around a whole text is no block."""
+    lines = text.strip("\n").splitlines()
+    first = _FENCE.match(lines[0]) if len(lines) > 1 else None
+    is_whole = first is not None and first["language"].lower() in _PROSE_LANGUAGES
+    if first is not None and is_whole and lines[-1].strip() == first["mark"]:
+        lines = lines[1:-1]
+    opened, kept = "", list[str]()
+    for line in lines:
+        bare = line.strip()
+        if opened:
+            if bare.startswith(opened) and not bare.strip(opened[0]):
+                opened = ""
+            kept.append("")
+        elif (mark := _FENCE.match(line)) is not None:
+            opened = mark["mark"]
+            kept.append("")
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _is_code(text: str) -> bool:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return False
+    if lines[0].startswith("#!"):
+        return True
+    code = sum(1 for line in lines if _CODE_LINE.match(line))
+    return code >= CODE_SHARE_MIN * len(lines)
