@@ -276,6 +276,27 @@ def test_over_a_budget_it_ends_with_4_and_goes_on_when_it_is_raised(
     assert (raised.code, raised.out) == (0, f"{TEXT}\n")
 
 
+def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    again = (decides("complete_task"), WRITE, TEXT.replace("most", "most by far"))
+    provider.says(says(PLAN), *WORK, *again, passes("d1/answer-md@2", "The south sold most by far."))
+
+    do(shell)
+    rejected = shell("tasks", "reject", "d1/answer", "--note", "By how much?")
+    retried = shell("tasks", "retry", "d1/answer")
+    resumed = shell("resume", "d1/answer")
+    accepted = shell("tasks", "accept", "d1/answer", "--output", "d1/answer-md")
+    shown = shell("tasks", "show", "d1/answer")
+
+    assert (rejected.code, rejected.out) == (0, "d1/answer is failed (rejected)\n")
+    assert "artelier tasks retry d1/answer" in rejected.err
+    assert (retried.code, resumed.code) == (0, 0)
+    assert (accepted.code, accepted.out) == (0, "d1/answer is done (accepted)\n")
+    assert re.search(r"d1/answer-md@1 rejected by user:\S+: By how much\?", shown.out)
+    assert re.search(r"d1/answer-md@2 accepted by user:\S+", shown.out)
+
+
 def test_a_task_that_fails_is_seen_retried_and_done(
     shell: Shell, sales: str, provider: Provider
 ) -> None:

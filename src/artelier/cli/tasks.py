@@ -159,6 +159,49 @@ async def cancel(
     _told(call, found)
 
 
+Output = Annotated[
+    str | None, typer.Option("--output", metavar="REF", help="Which output; else the newest.")
+]
+
+
+@command(
+    app, name="accept", example="artelier tasks accept q3-report/figures --note 'Checked by hand'"
+)
+async def accept(
+    call: Call,
+    task: TaskId,
+    output: Output = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
+) -> None:
+    """Accept an output of a task that has ended: it is done, whatever was judged."""
+    await _judge(call, task, accepted=True, output=output, note=note)
+
+
+@command(
+    app, name="reject", example="artelier tasks reject q3-report/figures --note 'Bergen is missing'"
+)
+async def reject(
+    call: Call,
+    task: TaskId,
+    output: Output = None,
+    note: Annotated[
+        str,
+        typer.Option("--note", metavar="TEXT", help="Why; its agent reads it when it is retried."),
+    ] = "",
+) -> None:
+    """Reject an output of a task that has ended: it has failed, and can be retried."""
+    await _judge(call, task, accepted=False, output=output, note=note)
+    if not call.as_json:
+        call.screen.note(f"have it done again: {call.command_line('tasks', 'retry', task)}")
+
+
+async def _judge(call: Call, task: str, *, accepted: bool, output: str | None, note: str) -> None:
+    async with call.kernel() as kernel:
+        tasks = kernel.for_tenant(call.tenant).tasks
+        found = await tasks.judge(task, accepted=accepted, output=output, note=note, by=call.person)
+    _told(call, found)
+
+
 def _listed(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows. What has no room is left out, goals first, then agents."""
     rows = [
@@ -225,6 +268,7 @@ def _print(call: Call, task: dict[str, Any]) -> None:
             ("after", ", ".join(task["depends_on"])),
             ("iterations", f"{task['iteration_count']} of {task['max_iterations']}"),
             ("outputs", ", ".join(task["outputs"])),
+            *(("judged", _by_person(one)) for one in task["judged"]),
             ("cost", f"{format_usd(task['cost_microusd'])} USD"),
         ]
     )
@@ -246,12 +290,30 @@ def _judged(iteration: Mapping[str, Any]) -> str:
     return ": passed" if iteration["passed"] else f": not passed{void}"
 
 
+def _advice(verdict: Any) -> list[dict[str, Any]]:
+    """What rules about words have found."""
+    if not isinstance(verdict, dict):
+        return []
+    return cast("dict[str, Any]", verdict).get("advice") or []
+
+
+def _by_person(judged: Mapping[str, Any]) -> str:
+    word = "accepted" if judged["accepted"] else "rejected"
+    note = f": {plain.line(judged['note'], chars_max=300)}" if judged["note"] else ""
+    return f"{judged['output']} {word} by {judged['by']}{note}"
+
+
 def _evidence(verdict: Any) -> list[str]:
     """What was judged of each criterion, with what it was judged by."""
     criteria: Any = None
     if isinstance(verdict, dict):
         criteria = cast("dict[str, Any]", verdict).get("criteria")
     lines: list[str] = []
+    for one in _advice(verdict):
+        word = {True: "a fault", False: "no fault"}.get(one["is_fault"], "passed over")
+        found = plain.line("; ".join(one["found"]), chars_max=200)
+        why = f": {plain.line(one['why'], chars_max=200)}" if one["why"] else ""
+        lines.append(f"{one['rule']} in {one['ref']} ({found}): {word}{why}")
     for one in cast("list[dict[str, Any]]", criteria or []):
         mark = "met" if one.get("met") else "not met"
         lines.append(f"{mark}: {plain.line(str(one.get('criterion')), chars_max=200)}")

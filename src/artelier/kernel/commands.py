@@ -18,6 +18,7 @@ from artelier.kernel.actor import Actor
 from artelier.kernel.ancestry import is_imported, key_of, lineage
 from artelier.kernel.budget import abandon
 from artelier.kernel.core import RunCore, run_row
+from artelier.kernel.family import used_below
 from artelier.kernel.loop_limits import RESETS, completed_cycles, decode_limits, resets_of
 from artelier.kernel.manifest import encoded
 from artelier.kernel.results import FINAL
@@ -58,6 +59,9 @@ VERBS = frozenset(
 REOPEN = "reopen"
 """As `key` of `resume`: a failed run shall go on, with the note or the raised limits that come with it."""
 
+REJECTED = "rejected"
+"""As `key` of `retry`: a completed run shall go on, whose result a person has rejected."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
@@ -91,6 +95,8 @@ class Standing:
     """Whether it goes on for one cycle only."""
     compensated: bool = False
     """Of a failed run: whether something that it did was undone since."""
+    has_open_children: bool = False
+    """Of a run that has ended: whether children of it are at work again, which count in its limits."""
 
 
 def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
@@ -143,12 +149,16 @@ def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
     if verb == "retry" or (verb == "resume" and command.key == REOPEN):
         if standing.compensated:
             return "compensated"
+        if verb == "retry" and command.key == REJECTED and status == "completed":
+            return ""
         if status != "failed":
             return "not_failed"
         most = (decode_limits(command.choice) or {}).get("max_iterations", standing.cycle + 1)
         return "" if most > standing.cycle else "limit_used_up"
     undoing = verb in ("answer", "reconcile") and "/undo" in command.key
-    if status in FINAL and not undoing:  # what a run has done is undone after its end
+    limiting = verb == "limit" and standing.has_open_children
+    # What a run has done is undone after its end.
+    if status in FINAL and not undoing and not limiting:
         return "run_ended"
     if verb == "answer" and command.key not in standing.open_approvals:
         return "no_such_approval"
@@ -295,7 +305,7 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
     )
     return Standing(
         run_id=run_id,
-        used=await _used(services, tenant, run_id),
+        used=await used_below(services, tenant, run_id),
         status=row["status"], driven=driven, stepping=bool(row["stepping"]),
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
@@ -303,6 +313,8 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         reason=row["reason"] if is_failed_loop else "",
         cycle=await completed_cycles(services, places) if is_failed_loop else 0,
         compensated=row["status"] == "failed" and await undone_since_end(services, row["id"]),
+        has_open_children=row["status"] in FINAL
+        and bool(await _open_children(services, tenant, run_id)),
     )  # fmt: skip
 
 
@@ -347,20 +359,6 @@ def beside(key: str, other: str) -> bool:
         if a != b:
             return index > 0 and left[index - 1].isdigit() and a.isdigit() and b.isdigit()
     return False
-
-
-async def _used(services: Services, tenant: str, run_id: str) -> dict[str, int]:
-    rows = await services.store.query(
-        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
-        " JOIN family f ON r.parent = f.run WHERE r.tenant = ?)"
-        " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum((SELECT count(*) FROM steps s"
-        # As a cap counts them: models that are done, tools that were entered.
-        "  WHERE s.run = r.id AND (s.kind = 'model' AND s.status IN ('completed', 'failed')"
-        "  OR s.kind = 'tool' AND s.requested IS NOT s.completed)))"
-        " FROM runs r JOIN family f ON r.run = f.run WHERE r.tenant = ?",
-        (run_id, tenant, tenant),
-    )
-    return dict(zip(("usd", "tokens", "steps"), (int(n or 0) for n in rows[0]), strict=True))
 
 
 # The asker's side

@@ -73,3 +73,18 @@ async def root_of(services: Services, tenant: str, run_id: str) -> str:
         (tenant, run_id, tenant),
     )
     return rows[0][0] if rows else run_id
+
+
+async def used_below(services: Services, tenant: str, run_id: str) -> dict[str, int]:
+    """Return what a run and its descendants have used, by unit of a limit."""
+    rows = await services.store.query(
+        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
+        " JOIN family f ON r.parent = f.run WHERE r.tenant = ?)"
+        " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum((SELECT count(*) FROM steps s"
+        # As a cap counts them: models that are done, tools that were entered.
+        "  WHERE s.run = r.id AND (s.kind = 'model' AND s.status IN ('completed', 'failed')"
+        "  OR s.kind = 'tool' AND s.requested IS NOT s.completed)))"
+        " FROM runs r JOIN family f ON r.run = f.run WHERE r.tenant = ?",
+        (run_id, tenant, tenant),
+    )
+    return dict(zip(("usd", "tokens", "steps"), (int(n or 0) for n in rows[0]), strict=True))

@@ -81,6 +81,8 @@ class Opening:
     grants: tuple[str, ...] | None = None
     parent: RunCore | None = None
     parent_step: str | None = None
+    ended_parent: str = ""
+    """Id of a run that has ended and whose child a new run is all the same: it counts in its limits."""
     scopes: tuple[str, ...] = ()
     """In which it counts what it uses, beside its own, its ancestors' and the tenant's: `agent:<id>`, ..."""
     loop: str = ""
@@ -302,6 +304,9 @@ class OpenRun:
                     hint="Its delegation depth is used up.",
                 )  # fmt: skip
             grants = narrow(opening.parent.grants, grants)
+        elif opening.ended_parent:
+            above = await lineage(self._services, tenant.id, opening.ended_parent)
+            grants = narrow(await grants_of(self._services, above), grants)
         core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
         if core.pii is not None:
             core.pii.check_name(opening.run_id)
@@ -312,7 +317,7 @@ class OpenRun:
             loop=opening.loop, agent=opening.agent, model=opening.model,
             goal=_keep(core, opening.goal, blobs), settings=_keep(core, opening.settings, blobs),
             tools=_keep(core, tool_list(core), blobs) if core.tools else None, grants=grants,
-            parent=opening.parent.run_id if opening.parent else None,
+            parent=opening.parent.run_id if opening.parent else opening.ended_parent or None,
             parent_step=opening.parent_step, replay=opening.replay,
             scopes=check_scopes(opening.scopes), code=self._services.code_version, key_id=key_id,
         )  # fmt: skip

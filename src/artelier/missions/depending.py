@@ -1,8 +1,8 @@
-"""Tasks of their own that wait for tasks which will not be done: blocked as long as that holds.
+"""Tasks without a driver that wait for tasks which will not be done: blocked as long as that holds.
 
-Nobody drives such a task yet, as a mission does its own; so it follows from the log alone, in the view: it is
-blocked in the instant in which a task that it depends on ends otherwise, and pending again when that one is
-reopened, or no longer needed.
+Nobody drives a task of its own yet, nor one whose mission has ended, as a mission at work does its own; so it
+follows from the log alone, in the view: it is blocked in the instant in which a task that it depends on ends
+otherwise, and pending again when that one is reopened, done after all, or no longer needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ REASON = "dependency_failed"
 _WAITING = (
     "SELECT t.ended, t.blocked_by FROM tasks t"
     " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
-    " WHERE t.tenant = ? AND t.task = ? AND t.mission = '' AND r.run IS NULL"
+    " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
+    " WHERE t.tenant = ? AND t.task = ? AND r.run IS NULL"
+    " AND (t.mission = '' OR m.status IN ('completed', 'failed'))"
     f" AND (t.ended = '' OR (t.ended = 'blocked' AND t.reason = '{REASON}'))"
 )
 _IN_THE_WAY = (
@@ -51,7 +53,7 @@ def _settled(event: Applied, tx: Tx, task: str) -> bool:
     if tuple(stands) == now:
         return False
     tx.execute(
-        "UPDATE tasks SET ended = ?, reason = ?, blocked_by = ?, changed_us = ?"
+        "UPDATE tasks SET ended = ?, reason = ?, blocked_by = ?, changed_us = ?, alone = 1"
         " WHERE tenant = ? AND task = ?",
         (now[0], REASON if found is not None else "", now[1], event.at_us, tenant, task),
     )

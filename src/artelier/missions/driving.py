@@ -49,11 +49,12 @@ class TaskResult:
 async def drive_task(
     desk: Any, task_id: str, job: TaskJob | None = None, *, on_wait: str = "await",
     parent: Run | None = None, parent_step: str | None = None, limits: Limits | None = None,
+    ended_parent: str = "",
 ) -> TaskResult:  # fmt: skip
     """Start a task's run, or go on where it stopped; one that has ended just gives its result.
 
     `desk` is the kernel bound to the tenant, `task_id` also the id of a fork of a task's run. `job` is for a
-    run that may not have begun: what is recorded comes first.
+    run that may not have begun: what is recorded comes first. `ended_parent`: its mission, if that has ended.
     Errors: `LeaseHeld` if another process drives it; `NotFound`; `InvalidRequest` where code is needed that
     is not here; `RunSuspended` and `RunStopped` if it has a parent, which waits with it;
     `StoreUnavailable`. What goes wrong with the task is the result's `reason`.
@@ -66,7 +67,7 @@ async def drive_task(
             raise needed
         work = _driven(
             desk, task_id, job, on_wait=on_wait, parent=parent, parent_step=parent_step,
-            limits=limits, is_new=stored is None,
+            limits=limits, is_new=stored is None, ended_parent=ended_parent,
         )  # fmt: skip
         try:
             await go(desk.services, desk.id, task_id, work)
@@ -78,7 +79,7 @@ async def drive_task(
 
 async def _driven(
     desk: Any, task_id: str, job: TaskJob, *, on_wait: str, parent: Run | None,
-    parent_step: str | None, limits: Limits | None, is_new: bool,
+    parent_step: str | None, limits: Limits | None, is_new: bool, ended_parent: str,
 ) -> None:  # fmt: skip
     if is_new:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
@@ -87,7 +88,7 @@ async def _driven(
         task_id, loop=LOOP, agent=job.agent, model=job.model, goal=job.content().goal,
         settings=job.settings(), from_snapshot=True, tools=kit(desk, job), limits=limits,
         on_wait="suspend" if on_wait == "return" else on_wait, principal=job.agent, parent=parent,
-        parent_step=parent_step, scopes=job.scopes, key_id=key_id,
+        parent_step=parent_step, ended_parent=ended_parent, scopes=job.scopes, key_id=key_id,
     )  # fmt: skip
     async with opened as run:
         if is_final(run.status):

@@ -16,7 +16,7 @@ from artelier.errors import (
 from artelier.kernel import Run
 from artelier.kernel.ancestry import lineage
 from artelier.kernel.failures import RecordedError, code_of, words
-from artelier.log import Blob
+from artelier.log import Blob, BlobRef
 from artelier.missions import events as ev
 from artelier.missions.state import Output
 
@@ -31,7 +31,7 @@ class Ended(Exception):
 
     def __init__(
         self, status: str, reason: str, *, iteration: int = 0, by: str = "", message: str = "",
-        outputs: tuple[Output, ...] | None = None,
+        outputs: tuple[Output, ...] | None = None, verdict: BlobRef | None = None,
     ) -> None:  # fmt: skip
         super().__init__(message or reason or status)
         self.status = status
@@ -41,6 +41,8 @@ class Ended(Exception):
         self.message = message
         self.outputs = outputs
         """What it leaves; None for what it had before this iteration."""
+        self.verdict = verdict
+        """Of the evaluation that passed; a person may reject all the same what it was about."""
 
     @property
     def is_before_work(self) -> bool:
@@ -78,7 +80,7 @@ class Endings:
             is_same = (told.status, told.reason) == (ended.status, ended.reason)
             if is_same and not await self._is_past():
                 return False
-            if is_same and ended.reason in GOES_ON:
+            if is_same and (ended.status == "done" or ended.reason in GOES_ON):
                 return True
 
     async def passed_over(self, iteration: int) -> None:

@@ -87,6 +87,19 @@ class TaskReopened(EventData, frozen=True, kw_only=True, omit_defaults=True):
     task: str
 
 
+@event("output.judged")
+class OutputJudged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A person has accepted or rejected what a task has made; the event's actor says who."""
+
+    task: str
+    ref: str
+    """Of the output, with its version."""
+    accepted: bool
+    """Then the task is done, whatever an evaluator has said; else it has failed."""
+    note: BlobRef | None = None
+    """JSON text: why."""
+
+
 # In the stream of a task's run
 
 

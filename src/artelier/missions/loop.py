@@ -30,6 +30,7 @@ from artelier.missions.job import TaskJob
 from artelier.missions.sight import Sight
 from artelier.missions.state import STUCK_AFTER, Output, TaskState, id_of
 from artelier.missions.steered import guidance_of
+from artelier.missions.view import REJECTED
 from artelier.missions.wording import template
 from artelier.ports.model import ModelReply
 
@@ -142,6 +143,8 @@ class TaskLoop:
         """A task that ended was reopened: what is there stays, and the limit counts anew."""
         if ended.is_before_work:
             return state
+        if ended.status == "done":  # a person has rejected the output: no evaluator passes it again
+            state = state.changed(judged=state.refs, verdict=ended.verdict, void=REJECTED)
         self.conversation.append({"role": "user", "content": template("again-1")})
         return state.changed(
             iteration=ended.iteration, base=ended.iteration, messages=len(self.conversation),
@@ -438,7 +441,9 @@ class TaskLoop:
             judged_by=len(state.sources),
         )  # fmt: skip
         if evaluated.passed:
-            raise Ended("done", "", iteration=number, outputs=state.outputs)
+            raise Ended(
+                "done", "", iteration=number, outputs=state.outputs, verdict=evaluated.verdict
+            )
         stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored
         return state, prompts.verdict(stored, void=evaluated.void, stands=stands)
 

@@ -13,9 +13,13 @@ from artelier.ids import OPERATOR
 from artelier.kernel import run_row
 from artelier.kernel.family import asked_below, totals
 from artelier.kernel.queries import approvals, shown_fields, shown_json
+from artelier.kernel.results import FINAL
 from artelier.missions.definition import checked
+from artelier.missions.goal import GOAL_STATUS, STATUS, goal_status
+from artelier.missions.judging import judgements_of
 from artelier.missions.membranes import Membranes
 from artelier.missions.plan import LOOP
+from artelier.missions.report import report_of
 from artelier.missions.standing import reason_of
 from artelier.missions.view import status_of
 
@@ -31,13 +35,6 @@ _TASKS = (
     " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
 )
 
-_STATUS = """CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status = 'cancelled')
- THEN 'cancelled' WHEN t.ended <> '' THEN t.ended WHEN r.status IS NULL THEN 'pending'
- WHEN r.status = 'budget_exhausted' THEN 'blocked' WHEN r.status IN ('failed', 'completed') THEN 'failed'
- ELSE 'active' END"""
-"""As `status_of`, for a filter."""
-
-
 # Tasks
 
 
@@ -49,7 +46,7 @@ async def task_page(
         raise InvalidRequest("status of a task", expected=", ".join(STATUSES), got=status[:80])
     limit = max(1, min(limit, PAGE_MAX))
     where, values = "t.tenant = ? AND t.position > ?", [desk.id, after]
-    for column, value in (("t.mission", mission), ("t.agent", agent), (_STATUS, status)):
+    for column, value in (("t.mission", mission), ("t.agent", agent), (STATUS, status)):
         if value is not None:
             where, values = f"{where} AND {column} = ?", [*values, value]
     rows = await desk.services.store.query(
@@ -66,14 +63,17 @@ async def _items(desk: Any, rows: Sequence[Any]) -> list[dict[str, Any]]:
     sums = await totals(desk.services, desk.id, [row[1] for row in rows if row[14] is not None])
     goals = await _goals(desk, [row[1] for row in rows])
     needed = await _dependencies(desk, [row[1] for row in rows])
-    return [_item(row, goals=goals, sums=sums, needed=needed) for row in rows]
+    judged = await judgements_of(desk, [row[1] for row in rows])
+    return [_item(row, goals=goals, sums=sums, needed=needed, judged=judged) for row in rows]
 
 
 def _item(
-    row: Sequence[Any], *, goals: dict[str, str], sums: dict[str, Any], needed: dict[str, list[str]]
-) -> dict[str, Any]:
+    row: Sequence[Any], *, goals: dict[str, str], sums: dict[str, Any],
+    needed: dict[str, list[str]], judged: dict[str, list[dict[str, Any]]],
+) -> dict[str, Any]:  # fmt: skip
     """`{id, goal, status, reason, blocked_by, mission, assigned_agent_id, parent, inputs, depends_on,
-    outputs, iteration_count, max_iterations, run_status, cost_microusd, created_us, changed_us}`."""
+    outputs, judged, iteration_count, max_iterations, run_status, cost_microusd, created_us, changed_us}`;
+    `judged` is what people have said of its outputs, see `judging.judgements_of`."""
     (_, task, mission, agent, parent, inputs, most, iterations, ended, reason, blocked_by, outputs,
      created_us, changed_us, run_status, run_reason, mission_status) = row  # fmt: skip
     status = status_of(ended, run_status)
@@ -85,6 +85,7 @@ def _item(
         "blocked_by": blocked_by, "mission": mission, "assigned_agent_id": agent or None,
         "parent": parent or None, "inputs": msgspec.json.decode(inputs),
         "depends_on": needed.get(task, []), "outputs": msgspec.json.decode(outputs),
+        "judged": judged.get(task, []),
         "iteration_count": iterations, "max_iterations": most, "run_status": run_status,
         "cost_microusd": sums.get(task, {}).get("total_cost_microusd", 0),
         "created_us": created_us, "changed_us": changed_us,
@@ -213,16 +214,17 @@ async def mission_page(
     """`{items: [{id, goal, status, reason, model, launched_us, started_us, ended_us, tasks, done,
     cost_microusd}], next}`, in the order of their start; `tasks` and `done` are numbers."""
     limit = max(1, min(limit, PAGE_MAX))
-    where, values = "r.tenant = ? AND r.loop = ? AND r.id > ?", [desk.id, LOOP, after]
+    where, values = "g.tenant = ? AND g.loop = ? AND g.id > ?", [desk.id, LOOP, after]
     if status is not None:
-        where, values = f"{where} AND r.status = ?", [*values, status]
+        where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
     rows = await desk.services.store.query(
-        "SELECT r.id, r.run, r.goal, r.status, r.reason, r.model, m.launched_us, r.started_us,"
-        " r.ended_us, (SELECT count(*) FROM tasks t WHERE t.tenant = r.tenant AND t.mission = r.run),"
-        " (SELECT count(*) FROM tasks t WHERE t.tenant = r.tenant AND t.mission = r.run"
-        "  AND t.ended = 'done') FROM runs r"
-        " LEFT JOIN missions m ON m.tenant = r.tenant AND m.mission = r.run"
-        f" WHERE {where} ORDER BY r.id LIMIT ?",
+        f"SELECT g.id, g.run, g.goal, {GOAL_STATUS}, CASE {GOAL_STATUS} WHEN g.status THEN g.reason"
+        " WHEN 'failed' THEN 'tasks_failed' ELSE '' END, g.model, l.launched_us, g.started_us,"
+        " g.ended_us, (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run),"
+        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run"
+        "  AND t.ended = 'done') FROM runs g"
+        " LEFT JOIN missions l ON l.tenant = g.tenant AND l.mission = g.run"
+        f" WHERE {where} ORDER BY g.id LIMIT ?",
         (*values, limit + 1),
     )
     page = rows[:limit]
@@ -240,10 +242,11 @@ async def mission_page(
 
 
 async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
-    """`{id, goal, status, reason, model, workspace, plan, estimate, edited, launched_us, started_us,
-    ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
+    """`{id, goal, status, run_status, reason, model, workspace, plan, estimate, edited, launched_us,
+    started_us, ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
     budget_microusd}`.
 
+    Once its run has ended, `status` is that of its tasks: see `goal.goal_status`; so is what it hands over.
     Errors: `NotFound`, also for a run that is no mission.
     """
     services = desk.services
@@ -269,11 +272,11 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         mission,
         *dict.fromkeys(run for run, _ in await asked_below(services, desk.id, mission)),
     ]
-    message = await shown_json(services, desk.id, row["message"])
+    ended = await _ended(desk, row, [one for one in tasks["items"] if _is_own(one)], fields)
     return {
         "id": mission, "goal": await shown_json(services, desk.id, row["goal"]),
-        "status": row["status"], "reason": row["reason"], "message": message or "",
-        "model": row["model"], "workspace": settings.get("workspace", ""),
+        "status": ended["status"], "run_status": row["status"], "reason": ended["reason"],
+        "message": ended["message"], "model": row["model"], "workspace": settings.get("workspace", ""),
         "plan": await shown_json(services, desk.id, plan),
         "estimate": None if plan is None else {"calls": calls, "cost_microusd": cost},
         "edited": bool(edited), "planned_us": planned_us, "launched_us": launched_us,
@@ -284,12 +287,57 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         "membranes": await Membranes(desk).list(mission) if launched_us is not None else [],
         "cost_microusd": sums["total_cost_microusd"], "usage": sums["total_usage"],
         "budget_microusd": await _cap(desk, f"run:{mission}"),
-        "outputs": fields.get("outputs", []), "text": fields.get("text", ""),
-        "artifact": fields.get("artifact") or None,
+        "outputs": ended["outputs"], "text": ended["text"],
+        "artifact": ended["outputs"][-1] if ended["outputs"] else None,
         "approvals": [
             one for run in asked for one in await approvals(services, desk.id, run_id=run)
         ],
     }  # fmt: skip
+
+
+def _is_own(task: dict[str, Any]) -> bool:
+    """Whether a task is one of its goal's own: assigned, and delegated by no other."""
+    return task["parent"] is None and task["assigned_agent_id"] is not None
+
+
+async def _standings(desk: Any, mission: str) -> list[str]:
+    """Where each of a goal's own tasks stands, however many there are."""
+    rows = await desk.services.store.query(
+        f"SELECT {STATUS} FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
+        " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
+        " WHERE t.tenant = ? AND t.mission = ? AND t.parent = '' AND t.agent <> ''",
+        (desk.id, mission),
+    )
+    return [status for (status,) in rows]
+
+
+async def _ended(
+    desk: Any, row: dict[str, Any], tasks: Sequence[dict[str, Any]], result: dict[str, Any]
+) -> dict[str, Any]:
+    """`{status, reason, message, outputs, text}`: how a goal stands and what it hands over."""
+    status = goal_status(await _standings(desk, row["run"]), run_status=row["status"])
+    message = await shown_json(desk.services, desk.id, row["message"])
+    said = {
+        "status": status, "reason": row["reason"], "message": message or "",
+        "outputs": result.get("outputs", []), "text": result.get("text", ""),
+    }  # fmt: skip
+    if row["status"] not in FINAL or not tasks:
+        return said
+    if status != row["status"]:  # its tasks have come to something else since
+        bad = [
+            f"{one['id']} {one['status']} ({one['reason']})"
+            for one in tasks
+            if one["status"] != "done"
+        ]
+        said["reason"] = "tasks_failed" if status == "failed" else ""
+        said["message"] = f"not done: {', '.join(bad)}" if status == "failed" else ""
+    needed = {before for one in tasks for before in one["depends_on"]}
+    outputs = [ref for one in tasks if one["id"] not in needed for ref in one["outputs"]]
+    is_other = status == "completed" and sorted(outputs) != sorted(said["outputs"])
+    if status != row["status"] or is_other:
+        said["outputs"] = outputs
+        said["text"] = await report_of(desk, outputs) if status == "completed" else ""
+    return said
 
 
 async def agent_ids(desk: Any, mission: str) -> list[str]:

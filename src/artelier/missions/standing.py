@@ -29,23 +29,26 @@ class Standing(NamedTuple):
     mission: str = ""
     agent: str = ""
     parent: str = ""
+    alone: bool = False
+    """Whether it is worked on without its mission."""
 
 
 async def standing_of(desk: Any, task: str) -> Standing:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(
-        "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, r.status, r.reason"
+        "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, r.status, r.reason, t.alone"
         " FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
         " WHERE t.tenant = ? AND t.task = ?",
         (desk.id, task),
     )
     if not rows:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
-    ended, reason, outputs, mission, agent, parent, run_status, run_reason = rows[0]
+    ended, reason, outputs, mission, agent, parent, run_status, run_reason, alone = rows[0]
     return Standing(
         task=task, status=status_of(ended, run_status), reason=reason_of(reason, run_status, run_reason),
         outputs=tuple(msgspec.json.decode(outputs)), run_status=run_status,
         run_reason=run_reason or "", mission=mission, agent=agent, parent=parent,
+        alone=bool(alone),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from artelier.artifacts import Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row
+from artelier.kernel.commands import give
 from artelier.kernel.core import is_final
 from artelier.log import Batch, StreamAppend, Tx
 from artelier.missions import events as ev
@@ -19,9 +20,12 @@ from artelier.missions.assigning import agent_content, task_job
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checked
 from artelier.missions.depending import REASON
 from artelier.missions.job import TaskJob
+from artelier.missions.judging import judge_output, judgements_of
 from artelier.missions.launching import task_made, with_event
 from artelier.missions.names import check_name
 from artelier.missions.standing import Standing, needed_by, standing_of
+from artelier.missions.view import REJECTED
+from artelier.missions.wording import template
 
 PAGE_MAX = 1_000
 ATTEMPTS_MAX = 20
@@ -149,8 +153,9 @@ class Tasks:
 
     async def retry(self, id: str, *, by: str = OPERATOR) -> dict[str, Any]:
         """Let a task that failed, was blocked or was cancelled before it began be worked on again; what
-        `show` says of it. `start`, or a worker, then does it.
+        `show` says of it. `start`, or a worker, then does it, and goes on with what waits for it.
 
+        A task of a mission that has ended stays its child: it counts in the mission's cost and limits.
         Errors: `NotFound`; `Conflict` while its mission is at work, and for a task that is neither.
         """
         standing = await standing_of(self._desk, id)
@@ -160,12 +165,16 @@ class Tasks:
                 f"mission {standing.mission!r} is at work and decides about its tasks itself",
                 got=mission, hint="Retry the task when the mission has ended.",
             )  # fmt: skip
-        if standing.reason == REASON and not standing.mission:
+        if standing.reason == REASON and await self._waits_in_vain(id):
             raise Conflict(
                 f"task {id!r} depends on a task that is not done", got=standing.reason,
                 hint="Retry that one, or change what this one depends on.",
             )  # fmt: skip
-        if standing.run_status == "failed":
+        if standing.status == "pending" and standing.alone and standing.mission:
+            return await self.show(id)  # free already: what it depends on was retried
+        if standing.status == "failed" and standing.reason == REJECTED:
+            await self._redo(standing, by=by)
+        elif standing.status != "done" and standing.run_status == "failed":
             await self._desk.retry(id, by=by)
         elif standing.run_status is None and standing.status in ("blocked", "cancelled"):
             await self._told(id, ev.TaskReopened(task=id), by=by)
@@ -175,6 +184,19 @@ class Tasks:
                 f"task {id!r} is {standing.status}", expected="a task that failed or was blocked",
                 got=standing.status, hint=hint,
             )  # fmt: skip
+        return await self.show(id)
+
+    async def judge(
+        self, id: str, *, accepted: bool, output: str | None = None, note: str = "",
+        by: str = OPERATOR,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Accept or reject an output of a task that has ended, the newest if none is named; what `show`
+        says of it. A task whose output is accepted is done; one whose output is rejected has failed, and
+        its agent reads the note when it is retried.
+
+        Errors: `NotFound`; `Conflict` while it or its mission is worked on, and if it has made nothing.
+        """
+        await judge_output(self._desk, id, accepted=accepted, output=output, note=note, by=by)
         return await self.show(id)
 
     async def start(self, id: str, *, on_wait: str = "await") -> AgentResult:
@@ -245,6 +267,22 @@ class Tasks:
     async def _append(self, append: StreamAppend, blobs: Any) -> None:
         await self._desk.services.store.append(Batch(appends=[append], blobs=blobs))
 
+    async def _waits_in_vain(self, task: str) -> bool:
+        """Whether a task depends on one that will not be done."""
+        for before in await needed_by(self._desk, task):
+            if (await standing_of(self._desk, before)).status in ("failed", "blocked", "cancelled"):
+                return True
+        return False
+
+    async def _redo(self, standing: Standing, *, by: str) -> None:
+        """Reopen the run of a task whose output was rejected, and tell its agent why."""
+        desk, task = self._desk, standing.task
+        key = REJECTED if standing.run_status == "completed" else ""
+        await give(desk.services, desk.id, task, "retry", by=by, key=key)
+        judged = (await judgements_of(desk, [task]))[task][-1]
+        said = f"{template('rejected-1')} {judged['output']}"
+        await desk.inject(task, f"{said}\n\n{judged['note']}".strip(), by=by)
+
     async def _mission_status(self, mission: str) -> str | None:
         return await status_of_mission(self._desk, mission)
 
@@ -265,11 +303,12 @@ async def worked_on(desk: Any, task: str, *, on_wait: str = "await") -> AgentRes
     standing = await check_start(desk, task)
     begun = standing.run_status is not None
     if not begun or not is_final(cast(str, standing.run_status)):
-        job = None
+        job, above = None, ""
         if not begun:
             job = await job_of(desk, standing)
+            above = standing.mission if await status_of_mission(desk, standing.mission) else ""
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
-            await drive_task(desk, task, job, on_wait=on_wait)
+            await drive_task(desk, task, job, on_wait=on_wait, ended_parent=above)
     return await agent_result(desk.services, desk.id, task)
 
 

@@ -22,10 +22,13 @@ from artelier.missions.depending import settle
 
 _json = msgspec.json.Encoder()
 
+ACCEPTED, REJECTED = "accepted", "rejected"
+"""Reasons of a task that stands as a person has judged its output."""
+
 missions_view = View(
     name="missions",
-    version=2,
-    tables=("missions", "tasks", "task_dependencies", "task_iterations"),
+    version=3,
+    tables=("missions", "tasks", "task_dependencies", "task_iterations", "judgements"),
     schema=(
         """CREATE TABLE missions(
             tenant TEXT NOT NULL, mission TEXT NOT NULL, plan TEXT NOT NULL, calls INTEGER NOT NULL,
@@ -52,6 +55,10 @@ missions_view = View(
             step TEXT NOT NULL, artifact TEXT NOT NULL, is_error INTEGER NOT NULL, code TEXT NOT NULL,
             passed INTEGER, verdict TEXT, void TEXT NOT NULL,
             PRIMARY KEY(tenant, task, iteration)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE judgements(
+            position INTEGER PRIMARY KEY, tenant TEXT NOT NULL, task TEXT NOT NULL, ref TEXT NOT NULL,
+            accepted INTEGER NOT NULL, by TEXT NOT NULL, at_us INTEGER NOT NULL, note TEXT) STRICT""",
+        "CREATE INDEX judgements_by_task ON judgements(tenant, task, position)",
     ),
 )
 
@@ -61,7 +68,9 @@ RECEIPTS = (
 )  # fmt: skip
 kernel_view.on(*RECEIPTS)(step_completed)
 KINDS["run"].update(kind.KIND for kind in RECEIPTS)
-IN_ARTIFACTS = (ev.TaskCreated, ev.TaskChanged, ev.TaskCancelled, ev.TaskReopened)
+IN_ARTIFACTS = (
+    ev.TaskCreated, ev.TaskChanged, ev.TaskCancelled, ev.TaskReopened, ev.OutputJudged,
+)  # fmt: skip
 KINDS["artifact"].update(kind.KIND for kind in IN_ARTIFACTS)
 BESIDE["task"] = {kind.KIND for kind in IN_ARTIFACTS}
 ABOUT.update({kind.KIND: "task" for kind in IN_ARTIFACTS})
@@ -188,6 +197,21 @@ def _wanted_again(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskReopened, event.data)
     _check_own(event, data.task)
     _reopen(event, tx, data.task, only="ended IN ('cancelled', 'blocked')")
+    settle(event, tx, data.task)
+
+
+@missions_view.on(ev.OutputJudged)
+def _output_judged(event: Applied, tx: Tx) -> None:
+    """Let a person's word stand above what the loop and its evaluator have come to."""
+    data = cast(ev.OutputJudged, event.data)
+    _check_own(event, data.task)
+    tx.execute(
+        "INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (event.position, event.stream.tenant, data.task, data.ref, int(data.accepted), event.actor,
+         event.at_us, data.note),
+    )  # fmt: skip
+    ended, reason = ("done", ACCEPTED) if data.accepted else ("failed", REJECTED)
+    _set(event, tx, data.task, ended=ended, reason=reason, blocked_by="")
     settle(event, tx, data.task)
 
 

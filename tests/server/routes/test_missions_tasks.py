@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.missions.mission_stage import LINE, MISSION, Team
-from tests.missions.task_stage import THINK, look, write
+from tests.missions.task_stage import DONE, THINK, look, write
 from tests.server.routes.goals import (
     Held,
     a_task,
@@ -103,6 +103,35 @@ def test_a_failed_task_is_retried_and_a_cancelled_one_is_over(tmp_path: Path) ->
             assert ended["status"] == "cancelled"
             refused(await served.ada.post(at("tasks", "tasks/more", "cancel"), json={}), 409)
             assert await actors(served, "task.cancelled") == ["user:ada"]
+
+    play(scenario())
+
+
+def test_a_person_accepts_and_rejects_an_output_by_name(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        team = Team(scripts={"own": [write("Own"), DONE, write("Own")]})
+        async with serving(tmp_path, model=team.model, has_worker=False) as served:
+            await an_agent(served.ada)
+            await a_task(served.ada)
+            refused(await served.ada.post(f"{OWN}/accept", json={}), 409, "conflict")
+            good(await served.ada.post(f"{OWN}/start", json={}), 202)
+            done = await stands(served.ada, OWN, "done", "failed")
+            (ref,) = done["outputs"]
+            said = {"output": ref, "note": "Bergen is missing."}
+            rejected = good(await served.ada.post(f"{OWN}/reject", json=said))
+            assert (rejected["status"], rejected["reason"]) == ("failed", "rejected")
+            good(await served.ada.post(f"{OWN}/retry", json={}))
+            good(await served.ada.post(f"{OWN}/start", json={}), 202)
+            again = await stands(served.ada, OWN, "done", "failed")
+            assert again["outputs"] == [ref.replace("@1", "@2")]
+            refused(await served.ada.post(f"{OWN}/accept", json={"output": "other@1"}), 404)
+            refused(await served.ada.post(f"{OWN}/accept", json={"verdict": True}), 422)
+            accepted = good(await served.ada.post(f"{OWN}/accept", json={}))
+            assert (accepted["status"], accepted["reason"]) == ("done", "accepted")
+            assert [(one["accepted"], one["by"], one["note"]) for one in accepted["judged"]] == [
+                (False, "user:ada", "Bergen is missing."), (True, "user:ada", ""),
+            ]  # fmt: skip
+            assert await actors(served, "output.judged") == ["user:ada"] * 2
 
     play(scenario())
 

@@ -1541,6 +1541,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept
+         * @description Accept an output of a task that has ended: it is done, whatever an evaluator has said.
+         */
+        post: operations["tasks_accept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reject
+         * @description Reject an output of a task that has ended: it has failed; its agent reads the note when retried.
+         */
+        post: operations["tasks_reject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{id}/cancel": {
         parameters: {
             query?: never;
@@ -4495,7 +4535,7 @@ export interface components {
             passed: boolean | null;
             /**
              * Verdict
-             * @description Criteria with evidence, checks and faults.
+             * @description Criteria with evidence, checks, faults, and `advice`: what rules have found, and the judge's answer.
              */
             verdict: unknown;
             /**
@@ -4535,6 +4575,42 @@ export interface components {
             before?: unknown;
             /** After */
             after?: unknown;
+        };
+        /**
+         * Judgement
+         * @description What a person has said of an output.
+         */
+        Judgement: {
+            /**
+             * Output
+             * @description Ref with its version.
+             */
+            output: string;
+            /** Accepted */
+            accepted: boolean;
+            /** By */
+            by: string;
+            /** At Us */
+            at_us: number;
+            /** Note */
+            note: string;
+        };
+        /**
+         * Judging
+         * @description A person's word on an output.
+         */
+        Judging: {
+            /**
+             * Output
+             * @description Without it the newest output.
+             */
+            output?: string | null;
+            /**
+             * Note
+             * @description Why; of a rejected output, its agent reads it when the task is retried.
+             * @default
+             */
+            note: string;
         };
         /**
          * LaunchAsk
@@ -4965,7 +5041,7 @@ export interface components {
             goal: string | null;
             /**
              * Status
-             * @description Of its run.
+             * @description Of its run; once that has ended, of its tasks.
              */
             status: string;
             /** Reason */
@@ -5005,9 +5081,15 @@ export interface components {
             goal: string | null;
             /**
              * Status
-             * @description Of its run: pause, resume, stop and cancel are verbs of runs.
+             * @description Of its run; once that has ended, of its tasks: `completed` if all are done, `running` or `pending` if
+             *     one is worked on again, else `failed` or `cancelled`.
              */
             status: string;
+            /**
+             * Run Status
+             * @description Pause, resume, stop and cancel are verbs of runs.
+             */
+            run_status: string;
             /** Reason */
             reason: string | null;
             /**
@@ -7328,7 +7410,8 @@ export interface components {
             goal: string;
             /**
              * Status
-             * @description `pending`, `active`, `blocked`, `done` (a passed evaluation says so), `failed` or `cancelled`.
+             * @description `pending`, `active`, `blocked`, `done` (a passed evaluation or a person says so), `failed` or
+             *     `cancelled`.
              */
             status: string;
             /**
@@ -7359,6 +7442,11 @@ export interface components {
              * @description Refs with versions.
              */
             outputs: string[];
+            /**
+             * Judged
+             * @description By people, oldest first; the newest holds.
+             */
+            judged: components["schemas"]["Judgement"][];
             /** Iteration Count */
             iteration_count: number;
             /** Max Iterations */
@@ -7450,7 +7538,8 @@ export interface components {
             goal: string;
             /**
              * Status
-             * @description `pending`, `active`, `blocked`, `done` (a passed evaluation says so), `failed` or `cancelled`.
+             * @description `pending`, `active`, `blocked`, `done` (a passed evaluation or a person says so), `failed` or
+             *     `cancelled`.
              */
             status: string;
             /**
@@ -7481,6 +7570,11 @@ export interface components {
              * @description Refs with versions.
              */
             outputs: string[];
+            /**
+             * Judged
+             * @description By people, oldest first; the newest holds.
+             */
+            judged: components["schemas"]["Judgement"][];
             /** Iteration Count */
             iteration_count: number;
             /** Max Iterations */
@@ -16198,6 +16292,202 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_accept: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Judging"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_reject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Judging"];
             };
         };
         responses: {

@@ -55,6 +55,19 @@ test("a task that is made or changed later is blocked, or free, at once", () => 
   expect(stand(history)).toMatchObject({ a: PENDING, b: PENDING, end: PENDING });
 });
 
+test("a person's word on an output ends a task, and frees or blocks what waits for it", () => {
+  const failed = { key: "ended", status: "failed", reason: "stuck", iterations: 3 };
+  const history = started(line()).add("run:tasks/a", "task.ended", failed).add("run:tasks/a", "run.failed");
+  expect(stand(history)).toMatchObject({ b: behind("tasks/a") });
+
+  const word = { task: "tasks/a", ref: "tasks/a/out@1" };
+  history.add("artifact:tasks/a", "output.judged", { ...word, accepted: true });
+  expect(stand(history)).toMatchObject({ a: ["done", "accepted", ""], b: PENDING });
+
+  history.add("artifact:tasks/a", "output.judged", word);
+  expect(stand(history)).toMatchObject({ a: ["failed", "rejected", ""], b: behind("tasks/a") });
+});
+
 test("what is done blocks nobody, and tasks of a mission wait for its word", () => {
   const done = { key: "ended", status: "done", reason: "", iterations: 1 };
   expect(stand(started(line()).add("run:tasks/a", "task.ended", done))).toMatchObject({ b: PENDING });

@@ -3,8 +3,8 @@ import type { Draft } from "./draft";
 const REASON = "dependency_failed";
 
 /**
- * Blocks or frees a task of its own by what it depends on, and those that wait for it: no event says so, since
- * nobody drives such a task yet. As the server's view does it; a mission says it of its own tasks.
+ * Blocks or frees a task by what it depends on, and those that wait for it: no event says so, since nobody drives
+ * such a task yet. As the server's view does it; a mission at work says it of its own tasks.
  */
 export function settle(draft: Draft, id: string): void {
   const waiting = [...behind(draft, id), id];
@@ -16,7 +16,9 @@ export function settle(draft: Draft, id: string): void {
 /** Whether the standing of a task has changed by what stands before it. */
 function settled(draft: Draft, id: string): boolean {
   const task = draft.get("tasks", id);
-  if (task === undefined || task.mission !== "" || draft.get("runs", id) !== undefined) return false;
+  if (task === undefined || draft.get("runs", id) !== undefined) return false;
+  const mission = draft.get("runs", task.mission)?.status;
+  if (task.mission !== "" && mission !== "completed" && mission !== "failed") return false;
   if (task.ended !== "" && !(task.ended === "blocked" && task.reason === REASON)) return false;
   const blockedBy = [...task.dependsOn].sort().find((one) => isInTheWay(draft, one)) ?? "";
   const ended = blockedBy === "" ? "" : "blocked";

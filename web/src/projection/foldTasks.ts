@@ -209,6 +209,14 @@ function cancelled(draft: Draft, event: WireEvent): void {
   put(draft, id, { ended: "cancelled", reason: "cancelled" });
 }
 
+/** A person's word stands above what the loop and its evaluator have come to. */
+function outputJudged(draft: Draft, event: WireEvent): void {
+  const id = text(event, "task");
+  if (draft.get("tasks", id) === undefined) return;
+  const [ended, reason] = flag(event, "accepted") ? ["done", "accepted"] : ["failed", "rejected"];
+  put(draft, id, { ended, reason, blockedBy: "" });
+}
+
 function wantedAgain(draft: Draft, event: WireEvent): void {
   reopened(draft, event, text(event, "task"));
 }
@@ -262,6 +270,7 @@ const TASK_FOLDS: Readonly<Record<string, Fold>> = {
   "task.blocked": blocked,
   "task.cancelled": cancelled,
   "task.reopened": wantedAgain,
+  "output.judged": outputJudged,
   "decision.taken": decided,
   "decision.invalid": undecided,
   "decision.executed": acted,
@@ -280,6 +289,7 @@ const SETTLING: ReadonlySet<string> = new Set([
   "task.cancelled",
   "task.reopened",
   "task.blocked",
+  "output.judged",
   "task.ended",
   "run.reopened",
   "run.failed",

@@ -50,6 +50,7 @@ export const KIND_WORDS: Readonly<Record<string, string>> = {
   "offer.made": "{seller} offers {artifact} · for {price}",
   "operation.finished": "{operation_id} is {status} · {hook} · {reason} · {code}",
   "operation.started": "{operation_id} begins · {hook} · {kind}",
+  "output.judged": "{ref} is judged by a person",
   "patterns.changed": "the kinds of personal data are others",
   "rates.changed": "the rates are others",
   "reflex.fell_through": "{agent} has no reflex for it · {why} · {reason}",

@@ -1,5 +1,5 @@
 import { isFinal } from "./foldRuns";
-import type { Graph, RunStatus, Spend } from "./graph";
+import type { Graph, RunStatus, Spend, Task } from "./graph";
 import { missions } from "./vitals";
 
 /** How far a mission is, for whoever looks at the page for the first time. */
@@ -33,13 +33,13 @@ export function shownMission(graph: Graph, chosen: string): string {
 export function standing(graph: Graph, id: string): Standing | null {
   const run = graph.runs.get(id);
   if (run === undefined || !graph.missions.has(id)) return null;
-  const tasks = [...graph.tasks.values()].filter((task) => task.mission === id);
+  const tasks = tasksOf(graph, id);
   const own = [...graph.runs.values()].filter((one) => isBelow(graph, one.id, id));
   const sum = (of: (spend: Spend) => number) => own.reduce((total, one) => total + of(one.spend), 0);
   return {
     id,
     goal: run.goal || id,
-    status: run.status,
+    status: goalStatus(tasks, run.status),
     tasks: tasks.length,
     done: tasks.filter((task) => task.status === "done").length,
     microusd: sum((spend) => spend.microusd),
@@ -47,6 +47,24 @@ export function standing(graph: Graph, id: string): Standing | null {
     unpriced: sum((spend) => spend.unpriced),
     others: graph.missions.size - 1,
   };
+}
+
+export function tasksOf(graph: Graph, mission: string): readonly Task[] {
+  return [...graph.tasks.values()].filter((task) => task.mission === mission);
+}
+
+/**
+ * Where a goal stands: once its run has ended, as its own tasks do, whatever the run has ended as. The server's
+ * `goal_status`.
+ */
+export function goalStatus(tasks: readonly Task[], run: RunStatus): RunStatus {
+  const own = tasks.filter((task) => task.parent === "" && task.agent !== "").map((task) => task.status);
+  if (!isFinal(run) || own.length === 0) return run;
+  if (own.every((status) => status === "done")) return "completed";
+  if (own.includes("active")) return "running";
+  // What a cancelled mission had not begun with is over with it.
+  if (own.includes("pending")) return run === "cancelled" ? "cancelled" : "pending";
+  return own.includes("failed") || own.includes("blocked") ? "failed" : "cancelled";
 }
 
 /** Whether a run is this one or stands below it. */

@@ -85,6 +85,20 @@ async def retry(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.TaskShow
     return wire.TaskShown.model_validate(await desk.tasks.retry(id, by=by))
 
 
+@router.post("/{id}/accept", operation_id="tasks_accept")
+async def accept(desk: Desk, by: Actor, id: str, asked: wire.Judging) -> wire.TaskShown:
+    """Accept an output of a task that has ended: it is done, whatever an evaluator has said."""
+    told = await desk.tasks.judge(id, accepted=True, output=asked.output, note=asked.note, by=by)
+    return wire.TaskShown.model_validate(told)
+
+
+@router.post("/{id}/reject", operation_id="tasks_reject")
+async def reject(desk: Desk, by: Actor, id: str, asked: wire.Judging) -> wire.TaskShown:
+    """Reject an output of a task that has ended: it has failed; its agent reads the note when retried."""
+    told = await desk.tasks.judge(id, accepted=False, output=asked.output, note=asked.note, by=by)
+    return wire.TaskShown.model_validate(told)
+
+
 @router.post("/{id}/cancel", operation_id="tasks_cancel")
 async def cancel(desk: Desk, by: Actor, id: str, asked: runs.Note) -> wire.TaskShown:
     """End a task for good."""

@@ -57,7 +57,7 @@ class MissionLine(Told):
     id: str
     goal: str | None
     status: str
-    """Of its run."""
+    """Of its run; once that has ended, of its tasks."""
     reason: str | None
     model: str | None
     launched_us: int | None
@@ -76,7 +76,10 @@ class MissionShown(Told):
     id: str
     goal: str | None
     status: str
-    """Of its run: pause, resume, stop and cancel are verbs of runs."""
+    """Of its run; once that has ended, of its tasks: `completed` if all are done, `running` or `pending` if
+    one is worked on again, else `failed` or `cancelled`."""
+    run_status: str
+    """Pause, resume, stop and cancel are verbs of runs."""
     reason: str | None
     message: str
     """Why it failed, in words."""

@@ -11,6 +11,17 @@ from artelier.server.wire.forms import Asked, Id, Micro, Told
 from artelier.server.wire.runs import Approval
 
 
+class Judgement(Told):
+    """What a person has said of an output."""
+
+    output: str
+    """Ref with its version."""
+    accepted: bool
+    by: str
+    at_us: int
+    note: str
+
+
 class TaskLine(Told):
     """A task of a list."""
 
@@ -18,7 +29,8 @@ class TaskLine(Told):
     """Also that of the run that works on it."""
     goal: str
     status: str
-    """`pending`, `active`, `blocked`, `done` (a passed evaluation says so), `failed` or `cancelled`."""
+    """`pending`, `active`, `blocked`, `done` (a passed evaluation or a person says so), `failed` or
+    `cancelled`."""
     reason: str | None
     """Why it failed or is blocked, as a code such as `max_iterations`."""
     blocked_by: str | None
@@ -31,6 +43,8 @@ class TaskLine(Told):
     depends_on: list[str]
     outputs: list[str]
     """Refs with versions."""
+    judged: list[Judgement]
+    """By people, oldest first; the newest holds."""
     iteration_count: int
     max_iterations: int
     run_status: str | None
@@ -60,7 +74,7 @@ class Iteration(Told):
     passed: bool | None
     """Of the evaluation; null without one."""
     verdict: Any
-    """Criteria with evidence, checks and faults."""
+    """Criteria with evidence, checks, faults, and `advice`: what rules have found, and the judge's answer."""
     void: str
     """Why a verdict does not count; empty if it does."""
     steering: str | None
@@ -113,6 +127,15 @@ class TaskNew(Asked):
     """For a task without a mission whose agent names none; without it the server's own."""
     workspace: str | None = Field(default=None, max_length=4_000)
     """For a task without a mission; without it the server's own."""
+
+
+class Judging(Asked):
+    """A person's word on an output."""
+
+    output: Ref | None = None
+    """Without it the newest output."""
+    note: str = Field(default="", max_length=20_000)
+    """Why; of a rejected output, its agent reads it when the task is retried."""
 
 
 class TaskChange(Asked):

@@ -12,7 +12,7 @@ function selectedTask({ ui, graph }: CommandState): Task | undefined {
   return ui.selection?.kind === "task" ? graph.tasks.get(ui.selection.id) : undefined;
 }
 
-export type TaskVerb = "start" | "retry" | "cancel";
+export type TaskVerb = "start" | "retry" | "cancel" | "judge";
 
 /** Whether a task can be started, tried again or ended; the server has the last word. */
 export function taskCan(task: Task, verb: TaskVerb, run: Run | undefined): Enabled {
@@ -26,11 +26,16 @@ export function taskCan(task: Task, verb: TaskVerb, run: Run | undefined): Enabl
       ? YES
       : no("Only what failed, was blocked or was cancelled before it began can be tried again.");
   }
+  if (verb === "judge") {
+    if (task.outputs.length === 0) return no("It has made no output.");
+    const isOver = run !== undefined && isFinal(run.status) && run.status !== "cancelled";
+    return isOver ? YES : no("Its output is judged when it has ended.");
+  }
   const isOpen = task.status === "pending" || task.status === "active" || task.status === "blocked";
   return isOpen ? YES : no("It has ended.");
 }
 
-function onTask(verb: TaskVerb, label: string, done: string): Command {
+function onTask(verb: Exclude<TaskVerb, "judge">, label: string, done: string): Command {
   return {
     id: `task.${verb}`,
     label,

@@ -318,6 +318,35 @@ test("a tool is switched by steering, and one that is not granted cannot be", as
   expect(screen.getByRole<HTMLButtonElement>("switch", { name: "web_fetch" }).disabled).toBe(true);
 });
 
+test("a person accepts or rejects an output of a task that has ended", async () => {
+  const user = userEvent.setup();
+  const history = churn()
+    .add("run:churn/figures", "task.ended", { status: "failed", reason: "stuck", outputs: ["churn/table@1"] })
+    .add("run:churn/figures", "run.failed", { reason: "stuck" });
+  eventLog.clear();
+  eventLog.append(history.events);
+  const judged = [
+    { output: "churn/table@1", accepted: false, by: "user:ben", at_us: 1, note: "Which year?" },
+  ];
+  routes["GET /tasks/churn/figures"] = () => [200, { ...TASK, judged }];
+  routes["POST /tasks/churn/figures/accept"] = () => [200, TASK];
+  open("task", "churn/figures");
+  expect(await screen.findByText("Which year?")).toBeTruthy();
+
+  await user.click(await screen.findByRole("button", { name: "Judge output" }));
+  await user.type(screen.getByRole("textbox", { name: "Why" }), "Checked.");
+  await expectAccessible();
+  await user.click(screen.getByRole("button", { name: "Accept" }));
+
+  expect(changes()).toEqual([
+    {
+      method: "POST",
+      route: "/tasks/churn/figures/accept",
+      body: { output: "churn/table@1", note: "Checked." },
+    },
+  ]);
+});
+
 test("evidence opens the version that it was taken from, with its words marked", async () => {
   const user = userEvent.setup();
   open("task", "churn/figures");

@@ -6,6 +6,7 @@ import { useMayAct } from "@/shell/useMayAct";
 import { ActionButton } from "@/shell/ActionButton";
 import { taskCan, type TaskVerb } from "../commands";
 import { CancelTask } from "./CancelTask";
+import { JudgeOutput } from "./JudgeOutput";
 
 interface TaskActionsProps {
   readonly task: Task;
@@ -15,12 +16,13 @@ interface TaskActionsProps {
 /** What can be done with a task where it stands; only what would have an effect is offered. */
 export function TaskActions({ task, run }: TaskActionsProps) {
   const [isAsking, setAsking] = useState(false);
+  const [isJudging, setJudging] = useState(false);
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
   const can = (verb: TaskVerb) => taskCan(task, verb, run).ok;
   const post = (verb: TaskVerb, done: string) =>
     attempt(() => api.post(`${path("tasks", task.id)}/${verb}`), done);
-  if (!can("start") && !can("retry") && !can("cancel")) return null;
+  if (!can("start") && !can("retry") && !can("cancel") && !can("judge")) return null;
   return (
     <div role="group" aria-label="Task" className="flex flex-wrap gap-2">
       {can("start") && (
@@ -50,6 +52,10 @@ export function TaskActions({ task, run }: TaskActionsProps) {
           onClick={() => setAsking(true)}
         />
       )}
+      {can("judge") && (
+        <ActionButton label="Judge output" size="small" may={may} onClick={() => setJudging(true)} />
+      )}
+      {isJudging && <JudgeOutput task={task} onClose={() => setJudging(false)} />}
       {isAsking && <CancelTask task={task} onClose={() => setAsking(false)} />}
     </div>
   );

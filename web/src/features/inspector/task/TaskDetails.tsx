@@ -5,6 +5,7 @@ import { Loaded } from "../parts/Loaded";
 import { Part } from "../parts/Part";
 import { Assign } from "./Assign";
 import { Iterations } from "./Iterations";
+import { Judgements } from "./Judgements";
 import { iterationsOf } from "./iterations";
 import { TaskActions } from "./TaskActions";
 import { TaskLinks } from "./TaskLinks";
@@ -39,6 +40,7 @@ export function TaskDetails({ id }: { readonly id: string }) {
           </Part>
           {task !== undefined && (
             <>
+              <Judgements items={shown.judged} />
               <Iterations items={iterationsOf(task.iterations, shown.iterations)} />
               <TaskLinks task={task} />
               <Part title="Assigned to">

@@ -19,6 +19,11 @@ export function VerdictView({ verdict, reason }: VerdictViewProps) {
           {fault}
         </p>
       ))}
+      {verdict.advice?.map((advice) => (
+        <p key={advice} className="break-words text-ink-2">
+          {advice}
+        </p>
+      ))}
       <ul className="flex flex-col gap-2">
         {verdict.criteria.map((one, index) => (
           <li key={index} className="flex gap-2">

@@ -6,6 +6,8 @@ export interface Verdict {
   readonly criteria: readonly Criterion[];
   readonly checks: readonly Check[];
   readonly faults: readonly string[];
+  /** What rules about words have found, with the judge's answer. */
+  readonly advice?: readonly string[];
 }
 
 export interface Criterion {
@@ -31,7 +33,9 @@ function list(value: unknown): readonly unknown[] {
 
 export function readVerdict(value: unknown): Verdict {
   const whole = record(value);
+  const advice = list(whole["advice"]).map(answered);
   return {
+    ...(advice.length > 0 && { advice }),
     summary: text(whole["summary"]),
     criteria: list(whole["criteria"]).map((one) => {
       const criterion = record(one);
@@ -49,24 +53,30 @@ export function readVerdict(value: unknown): Verdict {
       const check = record(one);
       return { kind: text(check["kind"]), passed: check["passed"] === true, found: text(check["found"]) };
     }),
-    faults: list(whole["faults"]).map((one) => {
-      const fault = record(one);
-      return [
-        text(fault["rule"]).replaceAll("_", " "),
-        text(fault["ref"]),
-        strings(fault["found"]).join(", "),
-      ]
-        .filter(Boolean)
-        .join(": ");
-    }),
+    faults: list(whole["faults"]).map(finding),
   };
+}
+
+function answered(value: unknown): string {
+  const { is_fault, why } = record(value);
+  const answer =
+    is_fault === true ? "a fault" : is_fault === false ? "no fault here" : "the judge passed over it";
+  return `${finding(value)} (${[answer, text(why)].filter(Boolean).join(": ")})`;
+}
+
+function finding(value: unknown): string {
+  const found = record(value);
+  return [text(found["rule"]).replaceAll("_", " "), text(found["ref"]), strings(found["found"]).join(", ")]
+    .filter(Boolean)
+    .join(": ");
 }
 
 const VOID: Readonly<Record<string, string>> = {
   quote_not_found: "a quote does not stand in the version that it cites",
   no_evidence: "a criterion is called met without a quote",
   no_outputs: "there was nothing to judge",
-  placeholder: "an output holds a placeholder",
+  placeholder: "the judge passed over what looks like a placeholder",
+  rejected: "a person has rejected these outputs",
   empty: "an output is empty",
   invalid: "the evaluator's reply was no verdict",
 };

@@ -25,6 +25,7 @@ export function taskSays(task: Task, run: Run | undefined): Said {
   });
   switch (task.status) {
     case "done":
+      if (task.reason === "accepted") return said("A person has accepted its output.", "by a person");
       return said("A passed evaluation says so; its quotes were found in the outputs.", "with evidence");
     case "failed":
       return failed(task, run, said);
@@ -44,6 +45,9 @@ export function taskSays(task: Task, run: Run | undefined): Said {
 function failed(task: Task, run: Run | undefined, said: (sentence: string, more: string) => Said): Said {
   const limit = LIMITS[task.reason];
   if (limit !== undefined) return said(limit, "by a limit");
+  if (task.reason === "rejected") {
+    return said("A person has rejected its output. Its agent reads why when it is retried.", "by a person");
+  }
   if (task.reason === "decision_invalid") {
     return said(
       "The model's reply was no decision, nor was its repair. Retry, or choose another model.",

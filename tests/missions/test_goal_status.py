@@ -1,0 +1,156 @@
+"""A goal stands as its tasks stand: whoever worked on them last, and whatever its run has ended as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artelier import Price
+from artelier.agents import Worker
+from artelier.errors import Conflict
+from artelier.missions.goal import goal_status
+from artelier.missions.reading import STATUSES
+from tests.missions.mission_stage import FORK, MISSION, Team, launched, opened, planned, statuses
+from tests.missions.task_stage import DONE, THINK, approve, play, reject, write
+
+FINAL = ("completed", "failed", "cancelled")
+tasks = st.lists(st.sampled_from(STATUSES), min_size=1, max_size=6)
+
+
+@given(tasks, st.sampled_from(FINAL), st.sampled_from(FINAL), st.randoms())
+def test_the_status_of_an_ended_goal_is_a_pure_function_of_its_tasks(
+    found: list[str], run: str, other: str, rng: Any
+) -> None:
+    """It depends neither on what its run ended as, nor on the order of the tasks."""
+    status = goal_status(found, run_status=run)
+    mixed = list(found)
+    rng.shuffle(mixed)
+
+    assert goal_status(mixed, run_status=other) == status
+    assert (status == "completed") == all(one == "done" for one in found)
+    assert (status in ("running", "pending")) == any(one in ("active", "pending") for one in found)
+    assert status in (*FINAL, "running", "pending")
+
+
+@given(tasks, st.sampled_from(("running", "waiting_approval", "paused", "budget_exhausted")))
+def test_while_its_run_goes_on_a_goal_is_what_its_run_is_at(found: list[str], run: str) -> None:
+    assert goal_status(found, run_status=run) == run
+
+
+MOVES = ("accept", "reject", "retry", "start", "cancel", "work")
+
+
+@pytest.mark.parametrize("moves", list(product(MOVES, repeat=2)), ids="-".join)
+def test_whatever_people_do_to_tasks_the_goal_and_the_list_of_goals_say_the_same(
+    tmp_path: Path, moves: Sequence[str]
+) -> None:
+    """Each pair of moves over a goal of which one task has failed, one is done and one is blocked."""
+    team = Team(FORK, judge=_judge(), scripts={"a": [write("Out a"), DONE, DONE, write("Out a")]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            for place, move in enumerate(moves):
+                for task in ("m1/a", "m1/b") if place else ("m1/a",):
+                    await _move(kernel, desk, task, move)
+                goal = await desk.mission(MISSION)
+                expected = goal_status(statuses(goal).values(), run_status=goal["run_status"])
+                assert goal["status"] == expected, statuses(goal)
+                (line,) = (await desk.missions())["items"]
+                (found,) = (await desk.missions(status=expected))["items"]
+                assert line["status"] == expected and found == line
+                assert bool(goal["text"]) == (expected == "completed")
+
+    play(scenario())
+
+
+def _judge() -> Any:
+    """An evaluator that is against the first version of one task."""
+
+    def judge(request: Any) -> Any:
+        text = request.messages[-1].text
+        return reject(request) if "m1/out-a@1" in text else approve(request)
+
+    return judge
+
+
+async def _move(kernel: Any, desk: Any, task: str, move: str) -> None:
+    try:
+        if move == "work":
+            await Worker(kernel, kernel.services).once()
+        elif move in ("accept", "reject"):
+            await desk.tasks.judge(task, accepted=move == "accept")
+        else:
+            await getattr(desk.tasks, move)(task)
+    except Conflict:
+        pass
+
+
+def test_a_retried_task_counts_in_the_cost_the_limits_and_the_end_of_its_goal(
+    tmp_path: Path,
+) -> None:
+    """Neither the one that had failed nor the one that had never begun becomes a run of its own."""
+    plan = planned({"slug": "a", "max_iterations": 1}, {"slug": "end", "after": ["a"]})
+    team = Team(plan, scripts={"a": [THINK, write("Out a")]})
+    team.model.price = Price(input=1, output=1)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            first = await launched(desk, budget_usd="1.00")
+            await desk.tasks.retry("m1/a", by="user:kim")
+            worker = Worker(kernel, kernel.services)
+            while await worker.once():
+                pass
+            goal = await desk.mission(MISSION)
+
+            assert (first["status"], statuses(first)) == (
+                "failed",
+                {"a": "failed", "end": "blocked"},
+            )
+            assert (goal["status"], statuses(goal)) == ("completed", {"a": "done", "end": "done"})
+            rows = await kernel.store.query("SELECT run, parent, cost FROM runs ORDER BY id")
+            assert {run: parent for run, parent, _ in rows} == {
+                MISSION: None, "m1/a": MISSION, "m1/end": MISSION,
+            }  # fmt: skip
+            assert goal["cost_microusd"] == sum(cost for *_, cost in rows) > first["cost_microusd"]
+            used = await kernel.store.query(
+                "SELECT used FROM limits WHERE scope = 'run:m1' AND unit = 'usd'"
+            )
+            assert used == [(goal["cost_microusd"],)]
+
+    play(scenario())
+
+
+def test_the_budget_of_an_ended_goal_stops_its_retried_task_and_can_be_raised(
+    tmp_path: Path,
+) -> None:
+    plan = planned({"slug": "a", "max_iterations": 1})
+    team = Team(plan, scripts={"a": [THINK, write("Out a")]})
+    team.model.price = Price(input=1, output=1)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            first = await launched(desk, budget_usd="1.00")
+            with pytest.raises(Conflict):
+                await desk.limit(MISSION, unit="usd", cap=f"{first['cost_microusd'] / 1e6:.6f}")
+            await desk.tasks.retry("m1/a", by="user:kim")
+            await desk.limit(MISSION, unit="usd", cap=f"{first['cost_microusd'] / 1e6:.6f}")
+            stopped = await desk.tasks.start("m1/a", on_wait="suspend")
+            shown = await desk.mission(MISSION)
+            await desk.limit(MISSION, unit="usd", cap="10")
+            await desk.tasks.start("m1/a")
+
+            assert stopped.status == "budget_exhausted"
+            assert (shown["status"], shown["budget_microusd"]) == ("failed", first["cost_microusd"])
+            assert (await desk.mission(MISSION))["status"] == "completed"
+
+    play(scenario())
