@@ -280,7 +280,9 @@ def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
     shell: Shell, sales: str, provider: Provider
 ) -> None:
     again = (decides("complete_task"), WRITE, TEXT.replace("most", "most by far"))
-    provider.says(says(PLAN), *WORK, *again, passes("d1/answer-md@2", "The south sold most by far."))
+    provider.says(
+        says(PLAN), *WORK, *again, passes("d1/answer-md@2", "The south sold most by far.")
+    )
 
     do(shell)
     rejected = shell("tasks", "reject", "d1/answer", "--note", "By how much?")

@@ -173,7 +173,10 @@ async def accept(
     output: Output = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
 ) -> None:
-    """Accept an output of a task that has ended: it is done, whatever was judged."""
+    """Accept an output of a task that has ended.
+
+    The task is done then, whatever an evaluator has said.
+    """
     await _judge(call, task, accepted=True, output=output, note=note)
 
 
@@ -189,7 +192,10 @@ async def reject(
         typer.Option("--note", metavar="TEXT", help="Why; its agent reads it when it is retried."),
     ] = "",
 ) -> None:
-    """Reject an output of a task that has ended: it has failed, and can be retried."""
+    """Reject an output of a task that has ended.
+
+    The task has failed then, and can be retried.
+    """
     await _judge(call, task, accepted=False, output=output, note=note)
     if not call.as_json:
         call.screen.note(f"have it done again: {call.command_line('tasks', 'retry', task)}")

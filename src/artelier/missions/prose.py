@@ -21,7 +21,8 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>|<!--.{0,2000}?-->|<![A-Za-z][^<>]{
 _PAIRED = re.compile(r"</[A-Za-z][\w:.-]{0,60}\s*>")
 
 _CODE_LINE = re.compile(
-    r"(?:.*[;{}]|[)\]}]+,?|.*\):|.*\\)$"  # how statements and blocks end
+    # How statements and blocks end; two braces are those of a template.
+    r"(?:.*;|(?:.*[^{])?\{|(?:.*[^}])?\}|[)\]}]+,?|.*\):|.*\\)$"
     r"|(?:import|from|def|class|async|return|raise|try:|except|finally:|else:|elif|with|while|fi|done|esac"
     r"|do|then|echo|export|set|cd|mv|cp|rm|sudo|pip|npm|git|const|let|var|function|public|private|static"
     r"|package|use|fn|pub|SELECT|FROM|WHERE|INSERT|UPDATE|DELETE|CREATE|GROUP BY|ORDER BY)\b(?!.*[.!?]$)"
