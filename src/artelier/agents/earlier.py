@@ -21,10 +21,11 @@ CARRIED_MAX = 200
 """Messages at the end of a run among which a call without its results is looked for."""
 
 
-async def messages_before(run: Run, earlier: Earlier) -> list[ChatMessage]:
-    """The messages with which a run begins: its own record has them, or else its predecessor's does."""
+async def messages_before(run: Run, earlier: Earlier) -> tuple[list[ChatMessage], bool]:
+    """Return the messages with which a run begins, and whether they are from its own record; else they are
+    from its predecessor's."""
     if earlier.count <= 0:
-        return []
+        return [], False
     services = run.core.services
     own = await Renderer.open(services, run.tenant_id, run.id)
     rows = await services.store.query(
@@ -33,14 +34,14 @@ async def messages_before(run: Run, earlier: Earlier) -> list[ChatMessage]:
         (run.tenant_id, run.id, earlier.count),
     )
     if rows[0][0] == earlier.count:
-        return await own.messages("main", 1, earlier.count)
+        return await own.messages("main", 1, earlier.count), True
     before = await Renderer.open(services, run.tenant_id, earlier.run_id)
     messages: list[ChatMessage] = []
     if earlier.end >= earlier.start:
         messages += await before.messages(earlier.conversation, earlier.start, earlier.end)
     if earlier.reply:
         messages.append(message_of_reply(await before.reply(earlier.reply)))
-    return messages
+    return messages, False
 
 
 async def earlier_of(services: Services, tenant: str, run_id: str) -> Earlier:

@@ -183,8 +183,9 @@ class AgentLoop:
         if job.earlier is not None:
             from artelier.agents.earlier import messages_before
 
-            for message in await messages_before(self.run, job.earlier):
-                self.conversation.append(message)
+            messages, is_recorded = await messages_before(self.run, job.earlier)
+            for message in messages:
+                self.conversation.append(message, is_recorded=is_recorded)
         for number, text in enumerate(job.news):
             told = await self._bounded(text, key=f"c1/kept/news/{number}")
             self.conversation.append({"role": "user", "content": told})

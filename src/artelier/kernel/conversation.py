@@ -88,8 +88,17 @@ class Conversation:
     def __len__(self) -> int:
         return self._first - 1 + len(self._messages)
 
-    def append(self, item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult) -> None:
-        """Add a message, a model's reply or a tool's result. Errors: `InvalidRequest` for anything else."""
+    def append(
+        self,
+        item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult,
+        *,
+        is_recorded: bool = False,
+    ) -> None:
+        """Add a message, a model's reply or a tool's result.
+
+        `is_recorded`: the message stands in this run's log like that, and is not looked into for personal
+        data once more. Errors: `InvalidRequest` for anything else.
+        """
         if isinstance(item, ModelResult):
             if item.reply is None or not item.key:
                 raise InvalidRequest("a result that no step produced cannot be appended")
@@ -107,7 +116,7 @@ class Conversation:
             content = comparable(message)
             if message.tool_calls:  # whose arguments alone can hold numbers
                 self._check(message)
-            if self._clean is not None:
+            if self._clean is not None and not is_recorded:
                 content = self._clean(content, foreign=True)
                 message = decode_message(content)
             ref, blob = self._keep(content)
