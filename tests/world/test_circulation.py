@@ -72,14 +72,30 @@ def test_fees_pay_the_winner_of_the_mint_before_new_scrip_does(tmp_path: Path) -
     async def check(w: World) -> None:
         [one] = await closed(w)
         assert (one["winner"], one["score"], one["minted"], one["price"]) == ("ana", 100, 3, 1)
-        assert await hands(w, "ana", "bob", "eve", "dan") == [100 - 1 + 3, 99, 99, 100]
-        # The price of 1 is too little to be shared by three: the mint had it, and paid it out.
+        assert await balance(w, "ana") == 100 - 1 + 3
+        assert await hands(w, "bob", "eve", "dan") == [99, 99, 100]
         assert await balance(w, "genesis_mint") == 0 and await balance(w, "mint:world") == 0
 
     played(
         tmp_path, 4, check,
         ana=[write("a", "a map"), bid("a", 9)], bob=[EMBED, read("a")], eve=[EMBED, read("a")],
         dan=[None, read("a")],
+    )  # fmt: skip
+
+
+def test_the_price_goes_to_bidders_whose_things_were_used_and_not_to_who_waits(
+    tmp_path: Path,
+) -> None:
+    async def check(w: World) -> None:
+        [one] = await closed(w)
+        assert (one["winner"], one["price"], one.get("minted", 0)) == ("farm", 12, 0)
+        assert await hands(w, "farm", "ana", "bob", "idle", "junk") == [88, 108, 104, 100, 100]
+
+    played(
+        tmp_path, 5, check, config={"mint": {"every": 5}},
+        farm=[write("f", "f"), bid("f", 40)], junk=[write("j", "j"), bid("j", 1)], idle=[],
+        ana=[write("a", "a"), read("b"), None, bid("a", 12)],
+        bob=[write("b", "b"), read("a"), None, bid("b", 5)], eve=[None, read("a")],
     )  # fmt: skip
 
 

@@ -57,9 +57,16 @@ def _pii(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
     return bench_pii(quick=quick, directory=directory, progress=progress)
 
 
+def _economy(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier.testing.bench.economy import bench_economy
+
+    return bench_economy(quick=quick, directory=directory, progress=progress)
+
+
 AREAS: dict[str, Area] = {
     "kernel": _kernel, "context": _context, "memory": _memory, "world": _world,
     "operations": _operations, "server": _server, "pii": _pii,
+    "economy": _economy,
 }  # fmt: skip
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 

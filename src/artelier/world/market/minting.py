@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from artelier.artifacts import account_of
 from artelier.ledger import Posting
 from artelier.money import SCRIP
@@ -9,7 +11,7 @@ from artelier.world.config import Mint
 from artelier.world.events import AuctionClosed
 from artelier.world.market.bidding import HOLD, PlacedBid, bids_before, placed_bids
 from artelier.world.market.fees import gathered, services, share_fees
-from artelier.world.market.scoring import MINT, Score, score
+from artelier.world.market.scoring import MINT, Score, new_users, score
 from artelier.world.market.trading import clear_void
 from artelier.world.scene import Scene
 
@@ -28,7 +30,7 @@ async def close_round(scene: Scene) -> None:
 
     In a world whose mint was turned off, bids that wait are given back. Fees go round without a mint too.
 
-    Cost: O(agents) once in a round; the price goes out to all of them.
+    Cost: O(agents) once in a round.
     """
     every = scene.config.mint.every
     if not every:
@@ -53,9 +55,12 @@ async def _auction(scene: Scene, every: int) -> None:
             postings.append(_posting(f"{HOLD}{one.agent}", account_of(one.agent), back))
     scored = Score(0)
     shares: list[Posting] = []
-    if winner is not None:
+    if winner is not None and circulates:
+        shares = await _shared_by_use(scene, winner, price, valid)
+    elif winner is not None:
         shares = _shared_out(scene, winner, price)
-        postings += shares
+    postings += shares
+    if winner is not None:
         standing = await scene.working.standing(winner.artifact)
         assert standing is not None
         scored = await score(scene, standing)
@@ -104,14 +109,34 @@ async def _is_own(scene: Scene, bid: PlacedBid) -> bool:
 
 
 def _shared_out(scene: Scene, winner: PlacedBid, price: int) -> list[Posting]:
-    """The price to the others in equal shares, what is left of it to the mint."""
+    """Return the price to all others in equal shares, the rest to the issuer, as older worlds do."""
     held = f"{HOLD}{winner.agent}"
     others = [agent for agent in scene.agents if agent != winner.agent]
     share = price // len(others) if others else 0
     shares = [_posting(held, account_of(agent), share) for agent in others] if share else []
     rest = price - share * len(shares)
-    to = account_of(MINT) if scene.config.asks_consent else ISSUER
-    return [*shares, _posting(held, to, rest)] if rest else shares
+    return [*shares, _posting(held, ISSUER, rest)] if rest else shares
+
+
+async def _shared_by_use(
+    scene: Scene, winner: PlacedBid, price: int, bids: Sequence[PlacedBid]
+) -> list[Posting]:
+    """Return the price to the other bidders, by how many agents used in this round what each has bid for.
+
+    What is left of it stays with the mint for later winners. Whoever only waits for the money of others gets
+    nothing.
+    """
+    held, since = f"{HOLD}{winner.agent}", scene.tick - scene.config.mint.every
+    used: dict[str, int] = {}
+    for one in bids:
+        standing = await scene.working.standing(one.artifact)
+        if one is not winner and standing is not None:
+            used[one.agent] = await new_users(scene, standing, since=since)
+    total = sum(used.values())
+    shares = {agent: price * users // total for agent, users in used.items() if users}
+    rest = price - sum(shares.values())
+    paid = [_posting(held, account_of(to), share) for to, share in shares.items() if share]
+    return [*paid, _posting(held, account_of(MINT), rest)] if rest else paid
 
 
 def _income(scene: Scene) -> list[Posting]:

@@ -43,7 +43,7 @@ async def score(scene: Scene, standing: Standing) -> Score:
     cases = scene.config.mint.cases.get(standing.kind, [])
     if not scene.config.asks_consent:
         return await _score_of_all_use(scene, standing, cases)
-    users = await _new_users(scene, standing)
+    users = await new_users(scene, standing)
     if cases and users:
         users = users * await _passed(scene, standing, cases) // len(cases)
     others = max(1, len(scene.agents) - 1)
@@ -59,10 +59,11 @@ async def _score_of_all_use(scene: Scene, standing: Standing, cases: list[dict[s
     return Score(points, reward=points // POINTS_PER_SCRIP)
 
 
-async def _new_users(scene: Scene, standing: Standing) -> int:
+async def new_users(scene: Scene, standing: Standing, *, since: int = 0) -> int:
     """Count the agents that act now and have used it since it was last scored, its maker and owner apart.
 
-    What is used in the tick that ends a round counts in the next one.
+    Units: `since` is a tick, the first that counts. What is used in the tick that ends a round counts in the
+    next one.
     """
     scope = (scene.tenant, scene.space)
     rows = await scene.stage.store.query(
@@ -73,7 +74,7 @@ async def _new_users(scene: Scene, standing: Standing) -> int:
     rows = await scene.stage.store.query(
         "SELECT user FROM world_uses WHERE tenant = ? AND space = ? AND artifact = ?"
         " AND user <> ? AND user <> ? AND used >= ? AND used < ?",
-        (*scope, standing.id, standing.owner, standing.creator, rows[0][0], scene.tick),
+        (*scope, standing.id, standing.owner, standing.creator, max(rows[0][0], since), scene.tick),
     )
     return sum(user in scene.agents for (user,) in rows)
 

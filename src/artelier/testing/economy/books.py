@@ -1,0 +1,210 @@
+"""Another bookkeeping of prices, kept beside a world: what each thought saw, and what was paid after it.
+
+It folds events by the rules as they are written down, and shares no code with what decides in a tick.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from artelier.errors import CorruptStore, NotFound
+from artelier.log import blob_name
+from artelier.world import World
+from artelier.world.folding import history_of
+
+SERVICES = "genesis_"
+ACCOUNT = "principal:"
+
+Caps = Mapping[tuple[str, int], int]
+"""What agents have said that they pay at most, by agent and tick."""
+
+
+class Posted(NamedTuple):
+    """An artifact as others saw it."""
+
+    owner: str
+    prices: Mapping[str, int]
+
+    def price(self, agent: str, *names: str) -> int:
+        return 0 if agent == self.owner else sum(self.prices.get(name, 0) for name in names)
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsentBooks:
+    """Prices after some events, and every payment above what was agreed to."""
+
+    content: Callable[[str], str]
+    """The text behind a reference."""
+    activation: str = "simultaneous"
+    stages: Sequence[Sequence[str]] = ()
+    caps: Caps = field(default_factory=dict[tuple[str, int], int])
+    findings: list[str] = field(default_factory=list[str])
+    _posted: dict[str, Posted] = field(default_factory=dict[str, Posted])
+    _stood: dict[str, Posted | None] = field(default_factory=dict[str, "Posted | None"])
+    """What this wave has changed, as it stood before."""
+    _offers: dict[str, int] = field(default_factory=dict[str, int])
+    """Prices of offers that were made before this wave."""
+    _fresh_offers: dict[str, int] = field(default_factory=dict[str, int])
+    _agreed: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    _shown: dict[tuple[str, int, str, str], int] = field(
+        default_factory=dict[tuple[str, int, str, str], int]
+    )
+    _wave: tuple[int, int] = (0, 0)
+    _acts: int = 0
+
+    def take(self, *, local: str, kind: str, actor: str, tick: int, data: dict[str, Any]) -> None:
+        """Take up one event; they come in the order in which they were recorded."""
+        if local.startswith("agent:"):
+            self._show(local.removeprefix("agent:"), tick, data)
+            return
+        self._begin_wave(actor, tick)
+        getattr(self, f"_{kind.replace('.', '_')}", _nothing)(actor, tick, data)
+        if data.get("act"):
+            self._acts += 1
+
+    def _begin_wave(self, actor: str, tick: int) -> None:
+        """Forget what stood before, if those who act now have thought about what stands now."""
+        place = 0
+        if self.activation == "random":
+            place = self._acts
+        elif self.activation == "staged":
+            known = [n for n, stage in enumerate(self.stages) if actor in stage]
+            place = known[0] if known else len(self.stages)
+        if (tick, place) == self._wave:
+            return
+        if self.activation == "staged" and tick == self._wave[0] and place < self._wave[1]:
+            return  # the mint, or another that acts for nobody
+        self._wave = (tick, place)
+        self._stood.clear()
+        self._offers |= self._fresh_offers
+        self._fresh_offers.clear()
+
+    def _seen(self, id_: str, agent: str, *names: str) -> int:
+        stood = self._stood[id_] if id_ in self._stood else self._posted.get(id_)
+        return stood.price(agent, *names) if stood is not None else 0
+
+    def _change(self, id_: str, now: Posted | None) -> None:
+        self._stood.setdefault(id_, self._posted.get(id_))
+        if now is None:
+            self._posted.pop(id_, None)
+        else:
+            self._posted[id_] = now
+
+    def _judge(self, agent: str, tick: int, paid: int, agreed: int, what: str) -> None:
+        if paid > max(agreed, self.caps.get((agent, tick), 0)):
+            self.findings.append(f"tick {tick}: {agent} pays {paid} for {what}, and saw {agreed}")
+
+    # What changes prices
+
+    def _artifact_written(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        self._change(data["id"], Posted(data["owner"], data.get("prices") or {}))
+        if data["kind"] == "agent":
+            try:
+                content: Any = json.loads(self.content(data["content"]))
+            except ValueError:
+                content = None
+            agent = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+            agreed: Any = agent.get("agreed_prices")
+            self._agreed[data["id"]] = agreed if isinstance(agreed, dict) else {}
+
+    def _artifact_transferred(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        before = self._posted[data["id"]]
+        self._change(data["id"], Posted(data["to"], before.prices))
+
+    def _artifact_deleted(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        self._change(data["id"], None)
+
+    def _offer_made(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        self._fresh_offers[data["offer"]] = data["price"]
+
+    # What is paid
+
+    def _action_taken(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        if data["act"]["action"] == "read" and (paid := _paid(data, actor)):
+            id_ = data["act"]["ref"].partition("@")[0].partition("#")[0]
+            self._judge(actor, tick, paid, self._seen(id_, actor, "read"), f"reading {id_}")
+
+    def _artifact_invoked(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        id_, payer = data["id"], data.get("payer", "")
+        # A service posts the price of one unit; a program agrees to what it finds while it runs.
+        if data.get("act") and payer == actor and not id_.startswith(SERVICES):
+            seen = self._seen(id_, actor, "invoke")
+            self._judge(actor, tick, data.get("price", 0), seen, f"invoking {id_}")
+
+    def _artifact_charged(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        """An access along with an action: an edit, or a search in a memory."""
+        if (paid := _paid(data, actor)) and not data["id"].startswith(SERVICES):
+            name = "inclusion" if data["action"] == "include" else str(data["action"])
+            seen = self._seen(data["id"], actor, name)
+            self._judge(actor, tick, paid, seen, f"{data['action']} of {data['id']}")
+
+    def _offer_accepted(self, actor: str, tick: int, data: dict[str, Any]) -> None:
+        seen = self._offers.get(data["offer"], 0)
+        self._judge(actor, tick, _paid(data, actor), seen, f"offer {data['offer']}")
+
+    def _show(self, agent: str, tick: int, data: dict[str, Any]) -> None:
+        """Judge what a prompt has cost, reading and inclusion together."""
+        id_ = data["id"]
+        paid = _paid(data, agent)
+        if not paid or id_.startswith(SERVICES):
+            return
+        key = (agent, tick, data.get("step", ""), id_)
+        self._shown[key] = self._shown.get(key, 0) + paid
+        agreed = self._agreed.get(agent, {}).get(id_, 0)
+        if self._shown[key] > agreed:
+            self.findings.append(
+                f"tick {tick}: {agent} pays {self._shown[key]} for being shown {id_}, agreed is {agreed}"
+            )
+
+
+def _nothing(actor: str, tick: int, data: dict[str, Any]) -> None:
+    """An event that neither changes a price nor pays one."""
+
+
+def _paid(data: Mapping[str, Any], agent: str) -> int:
+    """Return what an event takes from an agent, all in all."""
+    account, paid = f"{ACCOUNT}{agent}", 0
+    for source, target, asset, amount in data.get("postings") or ():
+        if asset == "scrip":
+            paid += amount * (source == account) - amount * (target == account)
+    return max(0, paid)
+
+
+async def consent_findings(world: World, *, caps: Caps | None = None) -> list[str]:
+    """Return every payment of an agent above the price that its thought saw, from the log of a world.
+
+    `caps` are the `price_max` of actions that said one. Cost: every event of the world is read once.
+    """
+    config = await world.config()
+    texts = await _texts(world)
+    books = ConsentBooks(
+        content=lambda ref: texts.get(ref, ""), activation=config.activation,
+        stages=config.stages, caps=caps or {},
+    )  # fmt: skip
+    async for event in history_of(world.host, world.id, to_tick=await world.tick_now()):
+        books.take(
+            local=event.stream.local, kind=event.kind, actor=event.actor, tick=event.at_us,
+            data=event.plain(),
+        )  # fmt: skip
+    return books.findings
+
+
+async def _texts(world: World) -> dict[str, str]:
+    """Return the contents of all versions of agents' artifacts, by reference."""
+    store, tenant = world.host.services.store, world.host.id
+    rows = await store.query(
+        "SELECT DISTINCT v.content FROM artifact_versions v JOIN artifacts a ON a.tenant = v.tenant"
+        " AND a.space = v.space AND a.id = v.id"
+        " WHERE a.tenant = ? AND a.space = ? AND a.kind = 'agent'",
+        (tenant, f"world:{world.id}"),
+    )
+    found: dict[str, str] = {}
+    for (ref,) in rows:
+        try:
+            found[ref] = (await store.blob(tenant, blob_name(ref))).decode(errors="replace")
+        except (NotFound, CorruptStore):
+            continue
+    return found
