@@ -33,6 +33,20 @@ def test_agents_are_written_and_a_second_run_says_that_nothing_changed(shell: Sh
     assert shell("verify").code == 0
 
 
+def test_agents_that_are_not_enabled_are_taken_when_asked_for(shell: Shell) -> None:
+    folder = old(shell)
+
+    without = shell("migrate", "agents", folder, "--dry-run", "--json").json
+    with_them = shell("migrate", "agents", folder, "--include-disabled", "--json").json
+    shown = shell("artifacts", "show", "sleeper", "--as", "sleeper", "--json")
+
+    assert (without["counts"]["created"], without["counts"]["skipped"]) == (6, 2)
+    assert (with_them["counts"]["created"], with_them["counts"]["skipped"]) == (7, 1)
+    assert shown.code == 0
+    [note] = next(one for one in without["items"] if one["folder"] == "sleeper")["notes"]
+    assert "--include-disabled" in note["text"]
+
+
 def test_a_dry_run_writes_nothing(shell: Shell) -> None:
     folder = old(shell)
 

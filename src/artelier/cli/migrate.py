@@ -38,6 +38,10 @@ async def agents(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be written.")
     ] = False,
+    include_disabled: Annotated[
+        bool,
+        typer.Option("--include-disabled", help="Also agents whose file says `enabled: false`."),
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also replace what an agent has changed since.")
     ] = False,
@@ -52,7 +56,7 @@ async def agents(
 
     if world is not None:
         check_space(f"world:{world}")
-    plans = read_agents(folder)
+    plans = read_agents(folder, include_disabled=include_disabled)
     outcomes = await _written(call, plans, world, dry_run=dry_run, overwrite=overwrite)
     counts = {status: sum(one.status == status for one in outcomes) for status in STATUSES}
     if call.as_json:

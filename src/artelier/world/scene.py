@@ -6,6 +6,7 @@ scene takes over when the action is done and drops when it is refused.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -85,6 +86,8 @@ class Scene:
         self._taken: set[tuple[str, str]] = set()
         self.stored: dict[str, int] = {}
         """Bytes that agents store more, or less, since the tick before."""
+        self.computing = asyncio.Semaphore(4)
+        """Code steps at once: a little above the workers of the sandbox's pool."""
         self.counter = 0
         """For ids of what is made in this tick."""
         self._stood: dict[str, Standing | None] = {}

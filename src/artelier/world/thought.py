@@ -28,7 +28,7 @@ class Thought:
     agent: str
     action: Action | Rejected
     source: str
-    """`model`, `reflex` or `policy`."""
+    """`model`, `reflex`, `policy`, `workflow` where that asks no model, `host` for whom it keeps from it."""
     key: str = ""
     """Of the model step; `name@version` of a policy."""
     code: str = "invalid_action"
@@ -43,3 +43,5 @@ class Thought:
     """Contracts that ended by the wall clock while it was made."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What it knew; the transition adds what came of the action."""
+    computed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the code of its workflow has computed in this tick."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from artelier.agents.minds.facts import facts_of
+from artelier.agents.minds.facts import facts_of, with_position
 from artelier.agents.minds.prompt import BUILT_IN, read_prompt
 from artelier.agents.minds.transition import MindState, Reply, next_state
 from artelier.agents.minds.workflow import read_workflow
+from artelier.artifacts.program import program_of
 from artelier.errors import NotFound
+from artelier.sandbox import MontySandbox
 from artelier.world.loading import Plan, Specification, read_agents
 
 AGENTS = Path(__file__).parent / "agents"
@@ -55,8 +58,27 @@ def after(plan: Plan, state: str, *, reply: str | None = None, **given: Any) -> 
         agent_id="x", tick=given.get("tick", 0), balance=given.get("balance", 0), own=own
     )
     mind = MindState(state=state, failure_count=given.get("failures", 0))
+    facts = {"working_memory": {}, **with_position(facts, workflow, mind)}
+    for step in workflow.step(state).code:
+        if step.run_if is None or step.run_if.check(facts, strict=True).holds:
+            facts |= computed(artifact(plan, step.artifact_id).content["code"], facts)
     asked = Reply(text=reply) if reply is not None else None
     return next_state(workflow, mind, facts, asked)[0].state
+
+
+def computed(code: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """What the tool of a code step gives, as the sandbox of a world runs it."""
+
+    async def scenario() -> Any:
+        sandbox = MontySandbox()
+        names = program_of(code).parameters
+        args = {name: facts[name] for name in names if name in facts}
+        try:
+            return await sandbox.run(f"{code}\nrun(**args)", inputs={"args": args})
+        finally:
+            await sandbox.close()
+
+    return asyncio.run(scenario()).value
 
 
 def test_each_agent_gets_the_artifacts_that_it_thinks_with() -> None:
@@ -98,11 +120,11 @@ def test_what_nothing_uses_is_named_with_file_and_line() -> None:
     assert text[6 - 1].startswith("temperature")
     assert (6, "temperature") in unused
     for line, key in said(found["builder"]):
-        last = {"components.behaviors": "no_such", "workflow.steps[4]": "judge"}.get(key)
+        last = {"components.behaviors": "no_such"}.get(key)
         assert (last or key.rpartition(".")[2]) in text[line - 1], (line, key)
     assert {key for _, key in unused} == {
         "temperature", "components.behaviors", "workflow.steps[3].on_failure",
-        "workflow.steps[3].max_retries", "workflow.steps[4]",
+        "workflow.steps[3].max_retries",
     }  # fmt: skip
     kept = {key for _, key in said(found["builder"], what="kept")}
     assert kept >= {"genotype", "visibility", "error_handling", "rag.limit", "starting_credits"}
@@ -122,7 +144,9 @@ def test_a_step_prompt_renders_as_it_did() -> None:
     )
 
     assert text.startswith("You are builder in observing, at tick 3, with 40 scrip.")
-    assert "Revenue so far: +0; time left: unknown." in text
+    # Nobody knows these: no value is made up, and none is left blank.
+    assert "Revenue so far: {revenue_earned:+.0f}; time left: {time_remaining}." in text
+    assert "Goal: {working_memory.goal}" in text
     assert 'Look around: {"action": "search", "text": "tools"}' in text
     assert "Revenue so far: +12;" in more
     assert "Goal: grow" in more
@@ -145,24 +169,40 @@ def test_a_component_ends_the_prompts_that_it_names() -> None:
     assert "same action" not in shipped
 
 
-def test_code_steps_become_part_of_conditions() -> None:
+def test_code_steps_feed_conditions_and_steps_lead_where_the_state_machine_allows() -> None:
     plan = plans()["builder"]
 
     assert after(plan, "observing", balance=19) == "observing"
     assert after(plan, "observing", balance=20) == "designing"
     assert after(plan, "designing", balance=5, failures=2) == "building"
-    assert after(plan, "designing", balance=5, failures=3) == "observing"
+    assert after(plan, "designing", balance=5, failures=3) == "building"
     assert after(plan, "designing", balance=50, failures=3) == "building"
 
 
-def test_what_no_condition_can_compute_comes_from_the_facts_of_the_agent() -> None:
+def test_what_code_computes_from_the_working_memory_decides(tmp_path: Path) -> None:
     plan = plans()["planner"]
-    notes = [note for note in plan.notes if note.key == "workflow.steps[3].run_if"]
+    kept = {"working_memory": {"strategic_goal": "trade"}}
 
-    assert [(note.what, note.line) for note in notes] == [("changed", 43)]
-    assert "needs_review" in notes[0].text
-    assert after(plan, "tactical", needs_review=True) == "tactical"
-    assert after(plan, "tactical", needs_review=False) == "reviewing"
+    assert after(plan, "tactical", tick=20, **kept) == "tactical"
+    assert after(plan, "tactical", tick=21, **kept) == "reviewing"
+    assert after(plan, "tactical", tick=21, working_memory={}) == "tactical"
+    # A name that nobody computes is said, and the step is left out as it was: even `not` of it does not hold.
+    one = {
+        "name": "s",
+        "prompt": "Go.",
+        "in_state": "a",
+        "run_if": "not done",
+        "transition_to": "b",
+    }
+    lost = agent(
+        tmp_path,
+        json.dumps(
+            {"id": "a", "workflow": {"steps": [one, {"name": "t", "prompt": "x", "in_state": "b"}]}}
+        ),
+    )
+    (note,) = [note for note in lost.notes if note.key == "workflow.steps[0].run_if"]
+    assert note.what == "changed" and "nothing here supplies done" in note.text
+    assert after(lost, "a") == "a" and after(lost, "a", done=False) == "b"
 
 
 def test_a_condition_to_stay_wins_over_those_below_it(tmp_path: Path) -> None:
@@ -242,10 +282,13 @@ def test_a_decision_by_an_artifact_takes_its_fallback_and_says_so() -> None:
 
 def test_steps_of_every_state_are_part_of_each_prompt() -> None:
     plan = plans()["planner"]
-    tactical = artifact(plan, "planner_tactical_prompt").content["template"]
+    (workflow,) = [made for made in plan.artifacts if made.kind == "workflow"]
+    (tactical,) = [one for one in workflow.content["steps"] if one["state"] == "tactical"]
 
-    assert tactical.startswith("Reflect, {agent_id}.")
-    assert tactical.endswith("Choose the next small step.")
+    assert tactical["prompts"] == [
+        {"prompt_artifact_id": "planner_learn_prompt"},
+        {"prompt_artifact_id": "planner_tactics_prompt", "run_if": "not needs_review"},
+    ]
 
 
 def test_steps_without_states_take_turns() -> None:
@@ -278,8 +321,10 @@ def test_wildcards_references_and_anchors() -> None:
     assert content["reflex_artifact_id"] == "keeper_habit"
     assert content["longterm_memory_artifact_id"] == "shared_archive"
     assert content["model"] == "anthropic:claude-haiku-4-5"
-    assert counting["prompt_artifact_id"] == "genesis_prompt_library#observe_base"
-    assert counting["prompt_inline"] == "Count what you own."
+    assert counting["prompts"] == [
+        {"prompt_artifact_id": "genesis_prompt_library#observe_base",
+         "prompt_inline": "Count what you own.", "run_if": "tick % 10 == 0"}
+    ]  # fmt: skip
     assert after(plan, "alarmed") == "guarding"
     assert (
         artifact(plan, "keeper_personality").content["template"] == "You keep things.\nAll of them."

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         begin,
         next_state,
         parse_choice,
+        way_asked,
     )
     from artelier.agents.minds.workflow import InvalidWorkflow, Step, Workflow, read_workflow
     from artelier.agents.minds.working_memory import memory_facts, memory_text
@@ -56,6 +57,7 @@ _HOMES = {
     "Transition": "transition",
     "Workflow": "workflow",
     "asks_model": "transition",
+    "way_asked": "transition",
     "begin": "transition",
     "built_in": "facts",
     "choose_prompt": "choice",
@@ -122,6 +124,7 @@ __all__ = [
     "subscribed_sections",
     "unsubscribe",
     "wanted_ids",
+    "way_asked",
     "with_position",
     "workflow_templates",
 ]

@@ -87,6 +87,10 @@ class _Undecided(Exception):
     """The operands do not fit the operation."""
 
 
+class _Strict(dict[str, Any]):
+    """Facts of which an unknown name ends the evaluation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """An expression that has been checked."""
@@ -105,13 +109,17 @@ class Condition:
         """What it looks up, with dots between the keys."""
         return tuple(".".join(path) for path in self._paths)
 
-    def check(self, facts: Mapping[str, Any]) -> Verdict:
-        """Whether it holds of some facts, which are JSON data. Never raises; cost: O(nodes) lookups."""
+    def check(self, facts: Mapping[str, Any], *, strict: bool = False) -> Verdict:
+        """Whether it holds of some facts, which are JSON data. Never raises; cost: O(nodes) lookups.
+
+        `strict`: one that stumbles over an unknown name does not hold; else such a name counts as false.
+        """
         # Also names in a branch that is not reached: a misspelt one is reported at once.
         found = ((".".join(path), _found(path, facts)) for path in self._paths)
         unknown = tuple(name for name, value in found if value is _UNKNOWN)
         try:
-            return Verdict(bool(_value(self._tree, facts)), unknown)
+            known = _Strict(facts) if strict else facts
+            return Verdict(bool(_value(self._tree, known)), unknown)
         except _Undecided as error:
             return Verdict(False, unknown, str(error)[:200])
         except RecursionError:
@@ -241,6 +249,8 @@ def _found(path: tuple[str, ...], facts: Mapping[str, Any]) -> Any:
     value: Any = facts
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
+            if isinstance(facts, _Strict):
+                raise _Undecided(f"nothing is known of {'.'.join(path)[:100]}")
             return _UNKNOWN
         value = cast("Mapping[str, Any]", value)[key]
     return value

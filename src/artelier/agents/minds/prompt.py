@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from artelier.agents.minds.template import Template, read_template
+from artelier.agents.minds.template import MissingVariable, Template, read_template
 from artelier.artifacts.shown import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 
@@ -44,6 +44,8 @@ class Variable:
     type: Type = "any"
     default: object = None
     has_default: bool = False
+    is_optional: bool = False
+    """Without a value its placeholders stay as they are written: nothing is made up for them."""
 
     def check(self, value: object) -> None:
         """Errors: `InvalidRequest` for a value of another type."""
@@ -78,13 +80,18 @@ class PromptArtifact:
                 variable.check(known[variable.name])
             elif variable.has_default:
                 known[variable.name] = variable.default
-        return self.template.render(known, keeps_unknown=self.keeps_unknown)
+        optional = {variable.name for variable in self.variables if variable.is_optional}
+        if optional and not self.keeps_unknown:
+            missing = [name for name in self.template.names if name not in {*known, *optional}]
+            if missing:
+                raise MissingVariable(missing[0])
+        return self.template.render(known, keeps_unknown=self.keeps_unknown or bool(optional))
 
 
 def read_prompt(content: object) -> PromptArtifact:
     """The prompt of an artifact of kind `prompt` or `personality`, or of a library's part.
 
-    Shapes: text, or `{template, variables?: [name | {name, type?, default?, description?}]}`.
+    Shapes: text, or `{template, variables?: [name | {name, type?, default? | optional?, description?}]}`.
     Errors: `InvalidArtifact`, also for a placeholder that is neither built in nor declared.
     """
     given: dict[str, Any] = {"template": content} if isinstance(content, str) else _object(content)
@@ -154,7 +161,7 @@ def _variables(given: object) -> tuple[Variable, ...]:
 
 def _variable(given: object) -> Variable:
     item: dict[str, Any] = {"name": given} if isinstance(given, str) else _object(given)
-    _only(item, ("name", "type", "default", "description"), "variable")
+    _only(item, ("name", "type", "default", "optional", "description"), "variable")
     name = item.get("name")
     if not isinstance(name, str) or read_template(f"{{{name}}}").names != (name,):
         raise InvalidArtifact(
@@ -162,8 +169,16 @@ def _variable(given: object) -> Variable:
         )
     kind = _type(item.get("type", "any"), name)
     variable = Variable(
-        name=name, type=kind, default=item.get("default"), has_default="default" in item
-    )
+        name=name, type=kind, default=item.get("default"), has_default="default" in item,
+        is_optional=item.get("optional") is True,
+    )  # fmt: skip
+    if item.get("optional", False) not in (True, False) or (
+        variable.is_optional and variable.has_default
+    ):
+        raise InvalidArtifact(
+            f"the variable {name} is declared in two ways",
+            expected="`default`, or `optional` true or false",
+        )
     if variable.has_default:
         try:
             variable.check(variable.default)

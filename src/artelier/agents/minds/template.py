@@ -81,7 +81,7 @@ class Template:
     def render(self, values: Mapping[str, object], *, keeps_unknown: bool = False) -> str:
         """Return the text with every placeholder replaced by its value. Values are JSON data.
 
-        With `keeps_unknown` a placeholder without a value stays as it is written.
+        With `keeps_unknown` a placeholder without a value that fits stays as it is written.
 
         Errors: `MissingVariable`; `InvalidRequest` for a value that does not fit its format, or a text
         longer than `RENDERED_CHARS_MAX`.
@@ -176,13 +176,16 @@ def _joined(out: Sequence[Piece]) -> tuple[Piece, ...]:
 def _filled(hole: Placeholder, values: Mapping[str, object], keeps_unknown: bool) -> str:
     value: object = values
     for key in (hole.name, *hole.keys):
-        if not isinstance(value, Mapping) or key not in value:
+        inner = _mapping(value)
+        if key not in inner:
             if keeps_unknown:
                 return hole.text
             raise MissingVariable(hole.path if hole.name in values else hole.name)
-        value = cast("Mapping[str, object]", value)[key]
+        value = inner[key]
     if not hole.spec:
         return as_text(value)
+    if keeps_unknown and not _fits(value, hole.spec):
+        return hole.text
     if not isinstance(value, str | int | float):
         raise InvalidRequest(
             f"{{{hole.path}:{hole.spec}}} formats numbers and text only",
@@ -195,6 +198,20 @@ def _filled(hole: Placeholder, values: Mapping[str, object], keeps_unknown: bool
             f"the value of {{{hole.path}}} does not fit the format {hole.spec!r}",
             got=type(value).__name__,
         ) from None
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _fits(value: object, spec: str) -> bool:
+    if not isinstance(value, str | int | float):
+        return False
+    try:
+        format(value, spec)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def as_text(value: object) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from artelier.actions import NoObject, one_object
 from artelier.agents.minds.facts import with_position
-from artelier.agents.minds.workflow import Step, Workflow
+from artelier.agents.minds.workflow import Branch, Step, Workflow
 from artelier.artifacts.shown import shown
 
 REASON_CHARS_MAX = 300
@@ -110,23 +110,44 @@ def next_state(
     `reply` is what a model said, where `asks_model` holds. Its absence there counts as a failed reply.
     Never raises; whatever cannot be decided stays in the state.
     """
-    failures = failures_after(state.failure_count, facts.get("last_action"))
     if state.state not in workflow.states:
         moved, event = begin(workflow, state)
         assert event is not None, "a state that is gone always moves"
+        failures = failures_after(state.failure_count, facts.get("last_action"))
         return msgspec.structs.replace(moved, failure_count=failures), event
-    stayed = MindState(
-        state=state.state, ticks_in_state=state.ticks_in_state + 1, failure_count=failures
-    )
-    event = _chosen(workflow, stayed, with_position(facts, workflow, stayed), reply)
+    stayed = _stayed(state, facts)
+    event = _chosen(workflow, stayed, _facts(workflow, stayed, facts), reply)
     if not event.is_move:
         return stayed, event
-    return MindState(state=event.to, failure_count=failures), event
+    return MindState(state=event.to, failure_count=stayed.failure_count), event
 
 
-def asks_model(workflow: Workflow, state: MindState) -> bool:
-    """Whether the way out of this state is chosen by a model."""
-    return state.state in workflow.states and workflow.step(state.state).mode == "llm"
+def _stayed(state: MindState, facts: Mapping[str, Any]) -> MindState:
+    return MindState(
+        state=state.state, ticks_in_state=state.ticks_in_state + 1,
+        failure_count=failures_after(state.failure_count, facts.get("last_action")),
+    )  # fmt: skip
+
+
+def _facts(workflow: Workflow, state: MindState, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a transition: what was known before the action stands, whatever the action did."""
+    placed = with_position(facts, workflow, state)
+    return {**placed, **facts} if workflow.is_decided_before_action else placed
+
+
+def asks_model(
+    workflow: Workflow, state: MindState, facts: Mapping[str, Any] | None = None
+) -> bool:
+    """Return whether the way out of this state is chosen by a model, with these facts."""
+    return way_asked(workflow, state, facts or {}) is not None
+
+
+def way_asked(workflow: Workflow, state: MindState, facts: Mapping[str, Any]) -> Branch | None:
+    """Return the way out by which a model is asked; None if nobody asks one."""
+    if state.state not in workflow.states:
+        return None
+    known = _facts(workflow, _stayed(state, facts), facts)
+    return workflow.step(state.state).asking(known, strict=workflow.is_decided_before_action)
 
 
 def failures_after(count: int, last_action: object) -> int:
@@ -143,8 +164,10 @@ def _chosen(
     workflow: Workflow, state: MindState, facts: Mapping[str, Any], reply: Reply | None
 ) -> Transition:
     here, step = state.state, workflow.step(state.state)
-    if step.mode == "condition":
-        return _by_condition(step, facts)
+    strict = workflow.is_decided_before_action
+    asked = step.asking(facts, strict=strict)
+    if step.mode == "condition" and asked is None:
+        return _by_condition(step, facts, strict=strict)
     if step.mode == "auto":
         return Transition(origin=here, to=step.to or here, how="auto" if step.to else "none")
     if reply is None or reply.failed:
@@ -153,16 +176,20 @@ def _chosen(
     choice = parse_choice(reply.text, states=workflow.states)
     if isinstance(choice, NoChoice):
         return _refused(here, choice.reason)
+    needed = asked.allowed.get(choice.state) if asked is not None else None
+    if needed and not any(one.check(facts, strict=strict).holds for one in needed):
+        texts = " or ".join(one.text for one in needed)
+        return _refused(here, f"the state {choice.state} is not open now: {texts}")
     return Transition(origin=here, to=choice.state, how="llm", reason=choice.reason)
 
 
-def _by_condition(step: Step, facts: Mapping[str, Any]) -> Transition:
+def _by_condition(step: Step, facts: Mapping[str, Any], *, strict: bool) -> Transition:
     unknown: dict[str, None] = {}
     errors: list[str] = []
     for branch in step.branches:
-        verdict = branch.condition.check(facts)
+        verdict = branch.condition.check(facts, strict=strict)
         unknown.update(dict.fromkeys(verdict.unknown))
-        if verdict.error:
+        if verdict.error and not (strict and verdict.unknown):  # those are an event already
             errors.append(f"{branch.condition.text[:80]}: {verdict.error}")
         if verdict.holds:
             return Transition(

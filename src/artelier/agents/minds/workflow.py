@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from artelier.agents.minds.condition import Condition, read_condition
@@ -15,6 +15,8 @@ from artelier.errors import InvalidArtifact, InvalidRequest
 STATES_MAX = 64
 STATE_CHARS_MAX = 64
 BRANCHES_MAX = 32
+PARTS_MAX = 32
+"""Code steps, and prompts, of one state."""
 ERRORS_MAX = 20
 
 Mode = Literal["auto", "condition", "llm"]
@@ -24,8 +26,45 @@ Mode = Literal["auto", "condition", "llm"]
 class Branch:
     """A way out of a state, taken if its condition is the first that holds."""
 
-    to: str
+    to: str = ""
+    """Empty: a model is asked where to."""
     condition: Condition
+    ask: str | None = None
+    """The prompt that asks, where a model is asked."""
+    allowed: Mapping[str, tuple[Condition, ...]] = field(
+        default_factory=dict[str, "tuple[Condition, ...]"]
+    )
+    """Of which one must hold for a model's choice of a state, else the agent stays; others are free."""
+
+    def holds(self, facts: Mapping[str, Any], *, strict: bool = True) -> bool:
+        """Return whether the way is open."""
+        return self.condition.check(facts, strict=strict).holds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeStep:
+    """Code that runs in the sandbox before the prompt: what its `run` returns, by name, the tick knows."""
+
+    artifact_id: str
+    run_if: Condition | None = None
+    is_skipped_on_failure: bool = False
+    """Else an agent whose code fails makes no step in that tick."""
+    after: int = 0
+    """It runs only if none of the first so many ways out is open."""
+    is_trailing: bool = False
+    """It comes after all prompts and ways out, which do not see what it computes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPrompt:
+    """A prompt of a state, shown if its condition holds."""
+
+    artifact_id: str | None = None
+    """A ref, which may dangle; then `inline` stands in."""
+    inline: str | None = None
+    run_if: Condition | None = None
+    after: int = 0
+    """It is shown only if none of the first so many ways out is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +81,30 @@ class Step:
     branches: tuple[Branch, ...] = ()
     transition_prompt_artifact_id: str | None = None
     """Of `llm`. None, or one that dangles: the shipped `transition_base`."""
+    code: tuple[CodeStep, ...] = ()
+    prompts: tuple[StepPrompt, ...] | None = None
+    """Shown together. If none of them is to be shown the agent asks no model for an action. None: the one
+    prompt above."""
+
+    @property
+    def shown(self) -> tuple[StepPrompt, ...]:
+        """The prompts of the state."""
+        if self.prompts is not None:
+            return self.prompts
+        return (StepPrompt(artifact_id=self.prompt_artifact_id, inline=self.prompt_inline),)
+
+    def is_left(self, facts: Mapping[str, Any], *, first: int) -> bool:
+        """Return whether one of the first so many ways out is open."""
+        return any(branch.holds(facts) for branch in self.branches[:first])
+
+    def asking(self, facts: Mapping[str, Any], *, strict: bool) -> Branch | None:
+        """Return the way out by which a model is asked, if that is the first that is open."""
+        if self.mode == "llm":
+            always = read_condition("true")
+            return Branch(condition=always, ask=self.transition_prompt_artifact_id)
+        open_ways = (one for one in self.branches if one.holds(facts, strict=strict))
+        found = next(open_ways, None) if self.mode == "condition" else None
+        return None if found is None or found.to else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +115,9 @@ class Workflow:
     initial_state: str
     steps: Mapping[str, Step]
     """By state. A state without a step has no prompt of its own and is not left."""
+    is_decided_before_action: bool = False
+    """Transitions see the facts that the prompt was made of, and the results of code; an agent without a
+    valid action stays. Else they see what came of the action."""
 
     def step(self, state: str) -> Step:
         """What to do in a state; one that is gone counts as the initial one."""
@@ -100,7 +166,13 @@ class _Reader:
             if step.state in steps:
                 self._wrong(f"steps[{number}].state", "a state that no other step has", step.state)
             steps[step.state] = step
-        return Workflow(states=self.states, initial_state=initial, steps=steps)
+        facts = given.get("transition_facts", "after_action")
+        if facts not in ("after_action", "before_action"):
+            self._wrong("transition_facts", "after_action or before_action", facts)
+        return Workflow(
+            states=self.states, initial_state=initial, steps=steps,
+            is_decided_before_action=facts == "before_action",
+        )  # fmt: skip
 
     def _states(self, given: object) -> tuple[str, ...]:
         names: dict[str, None] = {}
@@ -142,7 +214,73 @@ class _Reader:
             to=to,
             branches=branches,
             transition_prompt_artifact_id=self._ref(given, "transition_prompt_artifact_id", path),
+            code=self._code(given.get("code") or [], f"{path}.code"),
+            prompts=self._prompts(given.get("prompts"), f"{path}.prompts"),
         )
+
+    def _code(self, items: object, path: str) -> tuple[CodeStep, ...]:
+        found: list[CodeStep] = []
+        for number, item in enumerate(self._list(items, path, PARTS_MAX)):
+            place = f"{path}[{number}]"
+            given = self._object(item, place, _CODE)
+            if given is None:
+                continue
+            ref = self._ref(given, "artifact_id", place)
+            on_failure = given.get("on_failure", "stop")
+            if ref is None:
+                self._wrong(f"{place}.artifact_id", "a ref of a tool", given.get("artifact_id"))
+            if on_failure not in ("stop", "skip"):
+                self._wrong(f"{place}.on_failure", "stop or skip", on_failure)
+            if given.get("trailing", False) not in (True, False):
+                self._wrong(f"{place}.trailing", "true or false", given["trailing"])
+            run_if = self._condition(given.get("run_if"), f"{place}.run_if")
+            found.append(
+                CodeStep(
+                    artifact_id=ref or "",
+                    run_if=run_if,
+                    is_skipped_on_failure=on_failure == "skip",
+                    after=self._after(given, place),
+                    is_trailing=given.get("trailing") is True,
+                )
+            )
+        return tuple(found)
+
+    def _prompts(self, items: object, path: str) -> tuple[StepPrompt, ...] | None:
+        if items is None:
+            return None
+        found: list[StepPrompt] = []
+        for number, item in enumerate(self._list(items, path, PARTS_MAX)):
+            place = f"{path}[{number}]"
+            given = self._object(item, place, _PROMPT)
+            if given is not None:
+                found.append(
+                    StepPrompt(
+                        artifact_id=self._ref(given, "prompt_artifact_id", place),
+                        inline=self._inline(given.get("prompt_inline"), place),
+                        run_if=self._condition(given.get("run_if"), f"{place}.run_if"),
+                        after=self._after(given, place),
+                    )
+                )
+        return tuple(found)
+
+    def _after(self, given: Mapping[str, Any], path: str) -> int:
+        after = given.get("after", 0)
+        if isinstance(after, int) and not isinstance(after, bool) and 0 <= after <= BRANCHES_MAX:
+            return after
+        self._wrong(f"{path}.after", f"a number of ways out, 0 to {BRANCHES_MAX}", after)
+        return 0
+
+    def _condition(self, given: object, path: str) -> Condition | None:
+        if given is None:
+            return None
+        if not isinstance(given, str):
+            self._wrong(path, "an expression as text", given)
+            return None
+        try:
+            return read_condition(given)
+        except InvalidArtifact as error:
+            self.errors.append(f"{path}: {error}")
+            return None
 
     def _branches(self, given: object, path: str) -> tuple[Branch, ...]:
         branches: list[Branch] = []
@@ -151,16 +289,29 @@ class _Reader:
             branch = self._object(item, f"{where}[{number}]", _BRANCH)
             if branch is None:
                 continue
-            to = self._state(branch.get("to"), f"{where}[{number}].to")
+            ask = self._ref(branch, "ask", f"{where}[{number}]")
+            to = "" if ask else self._state(branch.get("to"), f"{where}[{number}].to")
+            if ask and "to" in branch:
+                self._wrong(f"{where}[{number}]", "either `to` or `ask`", branch)
             text = branch.get("condition")
-            if not isinstance(text, str):
-                self._wrong(f"{where}[{number}].condition", "an expression as text", text)
-                continue
-            try:
-                branches.append(Branch(to=to, condition=read_condition(text)))
-            except InvalidArtifact as error:
-                self.errors.append(f"{where}[{number}].condition: {error}")
+            place = f"{where}[{number}].condition"
+            if text is None:
+                self._wrong(place, "an expression as text", text)
+            elif (condition := self._condition(text, place)) is not None:
+                allowed = self._allowed(branch.get("allowed") or {}, f"{where}[{number}].allowed")
+                branches.append(Branch(to=to, condition=condition, ask=ask, allowed=allowed))
         return tuple(branches)
+
+    def _allowed(self, given: object, path: str) -> dict[str, tuple[Condition, ...]]:
+        if not isinstance(given, dict):
+            self._wrong(path, "an object of states and conditions", given)
+            return {}
+        found: dict[str, tuple[Condition, ...]] = {}
+        for to, texts in cast("dict[str, object]", given).items():
+            place = f"{path}.{to}"
+            read = [self._condition(one, place) for one in self._list(texts, place, BRANCHES_MAX)]
+            found[self._state(to, path)] = tuple(one for one in read if one is not None)
+        return found
 
     def _inline(self, given: object, path: str) -> str | None:
         if given is None:
@@ -213,12 +364,15 @@ class _Reader:
 
 
 _NOTES = ("description", "title")
-_TOP = frozenset(("states", "initial_state", "steps", *_NOTES))
-_BRANCH = frozenset(("to", "condition", *_NOTES))
+_TOP = frozenset(("states", "initial_state", "steps", "transition_facts", *_NOTES))
+_CODE = frozenset(("artifact_id", "run_if", "on_failure", "after", "trailing", *_NOTES))
+_PROMPT = frozenset(("prompt_artifact_id", "prompt_inline", "run_if", "after", *_NOTES))
+_BRANCH = frozenset(("to", "ask", "allowed", "condition", *_NOTES))
 _STEP = frozenset(
     (
         *("state", "prompt_artifact_id", "prompt_inline", "transition_mode", "transition_to"),
-        *("transition_conditions", "transition_prompt_artifact_id", *_NOTES),
+        *("transition_conditions", "transition_prompt_artifact_id"),
+        *("code", "prompts", *_NOTES),
     )
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from artelier.artifacts import Ref, check_principal
@@ -13,8 +13,9 @@ from artelier.tokens.names import canonical_name
 from artelier.world.loading.components import Component, read_components
 from artelier.world.loading.document import Fields, Node, read_document
 from artelier.world.loading.folder import Folder
-from artelier.world.loading.memory import read_memories
+from artelier.world.loading.memory import Memories, read_memories
 from artelier.world.loading.notes import Notes
+from artelier.world.loading.prompts import translated
 from artelier.world.loading.specification import Plan, Specification
 from artelier.world.loading.wording import personality
 from artelier.world.loading.workflow import Converter
@@ -41,8 +42,11 @@ _REFERENCES = (
 _AMOUNT_MAX = 2**53
 
 
-def read_agent(folder: Folder, name: str) -> Plan:
-    """What the folder `name` becomes. Every problem is a note; nothing is raised for bad input."""
+def read_agent(folder: Folder, name: str, *, include_disabled: bool = False) -> Plan:
+    """What the folder `name` becomes. Every problem is a note; nothing is raised for bad input.
+
+    `include_disabled`: also agents with `enabled: false`.
+    """
     place = CONFIG if name == "." else f"{name}/{CONFIG}"
     notes = Notes(place)
     try:
@@ -59,7 +63,7 @@ def read_agent(folder: Folder, name: str) -> Plan:
         return Plan(folder=name, agent=None, notes=notes.found)
     fields = Fields(root, "", notes)
     enabled = fields.take("enabled")
-    if (why := _no_agent(fields, enabled)) is not None:
+    if (why := _no_agent(fields, None if include_disabled else enabled)) is not None:
         notes.add("skipped", why)
         return Plan(folder=name, agent=None, notes=notes.found, skipped=True)
     return _Agent(folder, name, fields, notes).plan()
@@ -67,7 +71,7 @@ def read_agent(folder: Folder, name: str) -> Plan:
 
 def _no_agent(fields: Fields, enabled: Node | None) -> str | None:
     if enabled is not None and enabled.value is False:
-        return "the agent is not enabled"
+        return "the agent is not enabled; --include-disabled takes it too"
     if {"principal", "artifacts"} <= fields.left.keys():
         return "no agent of this format: it lists its own artifacts"
     return None if KNOWN & fields.left.keys() else f"no agent: none of {', '.join(sorted(KNOWN))}"
@@ -90,8 +94,9 @@ class _Agent:
             self._model()
             self._money()
             components = self._components()
-            self._mind(id, components)
-            self._memories(id)
+            memories = read_memories(id, self._fields, self._notes)
+            self._mind(id, components, supplied=memories.artifacts[0].content["facts"])
+            self._memories(memories)
             self._references()
             self._keep()
             self._fields.report_left()
@@ -183,13 +188,15 @@ class _Agent:
 
     # -- what it thinks with
 
-    def _mind(self, id: str, components: tuple[Component, ...]) -> None:
+    def _mind(self, id: str, components: tuple[Component, ...], *, supplied: Iterable[str]) -> None:
         node = self._fields.take("workflow")
         workflow_id = None
         if node is not None and node.members:
             fields = Fields(node, "workflow", self._notes)
-            self._error_handling(fields)
-            mind = Converter(id, fields, self._notes, components).mind()
+            skips = self._error_handling(fields)
+            mind = Converter(
+                id, fields, self._notes, components, supplied=supplied, skips=skips
+            ).mind()
             fields.report_left()
             self._made += mind.artifacts
             workflow_id = mind.workflow_id
@@ -223,7 +230,8 @@ class _Agent:
             self._notes.add("changed", f"there is no {PROMPT}: the agent has no personality")
             return None
         try:
-            content = personality(text)
+            said = translated(text, self._prompt_notes, line=0, key="")
+            content = personality(said)
         except ArtelierError as error:
             self._prompt_notes.add("failed", error.message)
             return None
@@ -232,8 +240,7 @@ class _Agent:
         )
         return f"{id}_personality"
 
-    def _memories(self, id: str) -> None:
-        found = read_memories(id, self._fields, self._notes)
+    def _memories(self, found: Memories) -> None:
         working, store = found.artifacts
         self._made += found.artifacts
         self._content["working_memory_artifact_id"] = working.id
@@ -266,11 +273,15 @@ class _Agent:
                 self._metadata[key] = node.plain()
                 self._notes.add("kept", "nothing here acts on it", line=node.line, key=key)
 
-    def _error_handling(self, fields: Fields) -> None:
+    def _error_handling(self, fields: Fields) -> bool:
+        """Keep how failures were handled; return whether code steps that fail are left out."""
         node = fields.take("error_handling")
-        if node is not None:
-            self._metadata["error_handling"] = node.plain()
-            self._notes.add(
-                "kept", "a failed model call is tried again by the runtime's own rules",
-                line=node.line, key="workflow.error_handling",
-            )  # fmt: skip
+        if node is None:
+            return False
+        self._metadata["error_handling"] = node.plain()
+        self._notes.add(
+            "kept", "a failed model call is tried again by the runtime's own rules",
+            line=node.line, key="workflow.error_handling",
+        )  # fmt: skip
+        policy = node.members.get("default_on_failure")
+        return policy is not None and policy.name == "skip"

@@ -1,7 +1,7 @@
-"""Code steps: what they compute becomes part of the conditions, and the code a tool for the sandbox.
+"""Code steps: each becomes a tool that the workflow runs in the sandbox before the prompt.
 
 A code step of the old format was run by the host itself, with the agent's facts as local variables; what it
-assigned could be used by the conditions after it. Nothing is executed here.
+assigned could be used by the steps after it. Nothing is executed here.
 """
 
 from __future__ import annotations
@@ -10,37 +10,38 @@ import ast
 import builtins
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from artelier.agents.minds.condition import CONDITION_CHARS_MAX, read_condition
 from artelier.agents.minds.prompt import BUILT_IN
 from artelier.artifacts.program import check_entry
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import check_code
+from artelier.world.loading.vocabulary import VARIABLES, Rename
 
-_NO_NAMES: Mapping[str, ast.expr] = {}
+FACTS = frozenset((*BUILT_IN, "last_action", "consecutive_failures", "stuck", "working_memory"))
+"""Names that a world has values for."""
 
-FACTS = frozenset((*BUILT_IN, "last_action", "consecutive_failures", "stuck"))
-"""Names that a world has values for, whatever a code step made of them."""
+_UNSET = "\\x00"
+"""In a program: the value of a name that no branch has assigned; it is not given back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeStep:
     """What a code step is worth here."""
 
-    values: Mapping[str, ast.expr] = field(default_factory=dict[str, ast.expr])
-    """Names that it assigns by an expression which a condition can hold."""
-    other: tuple[str, ...] = ()
-    """Names that it assigns in another way."""
+    assigned: tuple[str, ...] = ()
+    """Names that it may give values to."""
+    required: frozenset[str] = frozenset()
+    """Names without which it fails."""
     program: str | None = None
     """A tool with `run(...)`, its parameters the facts that the code reads."""
     problems: tuple[tuple[int, str], ...] = ()
     """Why there is no program: line of the code, and what is wrong with it."""
 
 
-def read_code(code: str, *, known: Mapping[str, ast.expr] = _NO_NAMES) -> CodeStep:
-    """Look at the code of a step. `known` are values of the code steps before it."""
+def read_code(code: str) -> CodeStep:
+    """Make a tool of the code of a step. Nothing is executed here."""
     code = textwrap.dedent(code)
     problems = tuple((problem.line, problem.message) for problem in check_code(code))
     try:
@@ -48,15 +49,14 @@ def read_code(code: str, *, known: Mapping[str, ast.expr] = _NO_NAMES) -> CodeSt
             warnings.simplefilter("ignore")
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return CodeStep(values=known, problems=problems)
+        return CodeStep(problems=problems or ((1, "it is not Python"),))
+    assigned = tuple(sorted(set(_stored(tree))))
     if problems:
-        return CodeStep(values=known, other=tuple(dict.fromkeys(_stored(tree))), problems=problems)
-    aliases = _aliases_of_locals(tree)
-    values, other = _assigned(tree, aliases, known)
-    program = _program(tree, aliases)
-    if (problem := _problem(program)) is not None:
-        return CodeStep(values=values, other=other, problems=((1, problem),))
-    return CodeStep(values=values, other=other, program=program)
+        return CodeStep(assigned=assigned, problems=problems)
+    program = _Program(tree)
+    if (problem := _problem(program.text)) is not None:
+        return CodeStep(assigned=assigned, problems=((1, problem),))
+    return CodeStep(assigned=program.results, required=program.required, program=program.text)
 
 
 def _problem(program: str) -> str | None:
@@ -73,44 +73,19 @@ def _problem(program: str) -> str | None:
     return None
 
 
-def folded(text: str, values: Mapping[str, ast.expr]) -> str:
-    """A condition in which each name of `values` is replaced by its expression.
-
-    Errors: `InvalidArtifact` for what is no condition, or becomes too large for one.
-    """
-    read_condition(text)
-    if not values:
-        return text.strip()
-    tree = ast.parse(text.strip(), mode="eval")
-    if not any(isinstance(node, ast.Name) and node.id in values for node in ast.walk(tree)):
-        return text.strip()
-    result = ast.unparse(_Put(values).visit(tree))
-    if len(result) > CONDITION_CHARS_MAX:
-        raise InvalidArtifact("with what the code steps compute, the condition is too long")
-    read_condition(result)
-    return result
-
-
 def names_in(text: str) -> frozenset[str]:
     """The names that a condition which was read looks up."""
     tree = ast.parse(text.strip(), mode="eval")
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
-class _Put(ast.NodeTransformer):
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self._values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self._values.get(node.id, node)
-
-
 class _Facts(ast.NodeTransformer):
     """Reads of `locals()` as plain names: `_locals.get('balance', 0)` is `balance`, or 0 without one."""
 
-    def __init__(self, aliases: frozenset[str], *, defaults: bool) -> None:
+    def __init__(self, aliases: frozenset[str]) -> None:
         self._aliases = aliases
-        self._defaults = defaults
+        self.optional: set[str] = set()
+        """Names that were looked for without being needed."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -124,11 +99,24 @@ class _Facts(ast.NodeTransformer):
         name = _name_of_key(node.args[0])
         if name is None:
             return node
+        self.optional.add(name)
         read = ast.Name(name, ast.Load())
-        if not self._defaults or len(node.args) == 1:
+        if len(node.args) == 1:
             return read
         is_none = ast.Compare(read, [ast.Is()], [ast.Constant(None)])
         return ast.IfExp(is_none, node.args[1], ast.Name(name, ast.Load()))
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """`'balance' in _locals`."""
+        self.generic_visit(node)
+        name = _name_of_key(node.left)
+        if name is None or len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+            return node
+        if not _is_locals(node.comparators[0], self._aliases):
+            return node
+        self.optional.add(name)
+        found = ast.IsNot() if isinstance(node.ops[0], ast.In) else ast.Is()
+        return ast.Compare(ast.Name(name, ast.Load()), [found], [ast.Constant(None)])
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -162,54 +150,6 @@ def _aliases_of_locals(tree: ast.Module) -> frozenset[str]:
     }
 
 
-def _assigned(
-    tree: ast.Module, aliases: frozenset[str], known: Mapping[str, ast.expr]
-) -> tuple[dict[str, ast.expr], tuple[str, ...]]:
-    """What straight assignments give to conditions, and the names that are assigned otherwise."""
-    values: dict[str, ast.expr] = dict(known)
-    other: dict[str, None] = {}
-    for statement in tree.body:
-        name, value = _straight(statement)
-        if name is None or name in aliases or value is None:
-            for gone in _stored(statement):
-                if gone not in aliases:
-                    values.pop(gone, None)
-                    other[gone] = None
-            continue
-        plain = _Facts(aliases, defaults=False).visit(_copy(value))
-        expression = _Put(values).visit(plain)
-        names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
-        # `x = x + 1` would be a name that stands for itself.
-        if _is_condition(expression) and name not in names and not (names & other.keys()) - FACTS:
-            values[name] = expression
-            other.pop(name, None)
-        else:
-            values.pop(name, None)
-            other[name] = None
-    return values, tuple(other)
-
-
-def _straight(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-        return (target.id, statement.value) if isinstance(target, ast.Name) else (None, None)
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return statement.target.id, statement.value
-    return None, None
-
-
-def _is_condition(expression: ast.expr) -> bool:
-    try:
-        read_condition(ast.unparse(expression))
-    except InvalidArtifact:
-        return False
-    return True
-
-
-def _copy(expression: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(expression), mode="eval").body
-
-
 def _stored(node: ast.AST) -> Iterator[str]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
@@ -218,31 +158,63 @@ def _stored(node: ast.AST) -> Iterator[str]:
             yield inner.name
 
 
-def _program(tree: ast.Module, aliases: frozenset[str]) -> str:
+class _Program:
     """The code as `run`, which gives back what it assigned."""
-    body = [
-        _Facts(aliases, defaults=True).visit(statement)
-        for statement in tree.body
-        if not (
-            isinstance(statement, ast.Assign) and _is_locals(statement.value, frozenset())
-        )
-    ]  # fmt: skip
-    module = ast.Module(body, [])
-    functions = {
-        node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
-    given = {name for name in _outer_names(body) if not hasattr(builtins, name)}
-    results = sorted({
-        name for statement in body
-        if not isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom)
-        for name in _own_stores(statement)
-    } - functions)  # fmt: skip
-    first = [f"{name} = None" for name in results if name not in given]
-    lines = [*first, *ast.unparse(ast.fix_missing_locations(module)).split("\n")]
+
+    def __init__(self, tree: ast.Module) -> None:
+        aliases = _aliases_of_locals(tree)
+        facts = _Facts(aliases)
+        rename = Rename(frozenset(_stored(tree)))
+        body: list[ast.stmt] = [
+            rename.visit(facts.visit(statement))
+            for statement in tree.body
+            if not (
+                isinstance(statement, ast.Assign) and _is_locals(statement.value, frozenset())
+            )
+        ]  # fmt: skip
+        functions = {
+            node.name for one in body for node in ast.walk(one)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }  # fmt: skip
+        optional = {VARIABLES.get(name, name) for name in facts.optional}
+        given = {name for name in _outer_names(body) if not hasattr(builtins, name)}
+        stored = {
+            name for statement in body
+            if not isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom)
+            for name in _own_stores(statement)
+        }  # fmt: skip
+        self.results = tuple(sorted(stored - functions))
+        self.required = frozenset(given - optional)
+        self.text = _run_text(
+            body, required=sorted(self.required), optional=sorted(given & optional),
+            results=self.results, sure=_surely_stored(body),
+        )  # fmt: skip
+
+
+def _run_text(
+    body: list[ast.stmt], *, required: list[str], optional: list[str], results: tuple[str, ...],
+    sure: frozenset[str],
+) -> str:  # fmt: skip
+    unset = [name for name in results if name not in (*sure, *required, *optional)]
+    lines = [f"{name} = '{_UNSET}'" for name in unset]
+    lines += ast.unparse(ast.fix_missing_locations(ast.Module(body, []))).split("\n")
     shown = ", ".join(f"{name!r}: {name}" for name in results)
-    parameters = ", ".join(f"{name}=None" for name in sorted(given))
+    lines.append(f"_given = {{{shown}}}")
+    # Only JSON data leaves the sandbox.
+    kinds = "(bool, int, float, str, list, tuple, dict)"
+    lines.append(
+        "return {_name: _value for _name, _value in _given.items()"
+        f" if (_value is None or isinstance(_value, {kinds})) and _value != '{_UNSET}'}}"
+    )
+    parameters = ", ".join((*required, *(f"{name}=None" for name in optional)))
     inner = "\n".join(f"    {line}" for line in lines if line)
-    return f"def run({parameters}):\n{inner}\n    return {{{shown}}}\n"
+    return f"def run({parameters}):\n{inner}\n"
+
+
+def _surely_stored(body: list[ast.stmt]) -> frozenset[str]:
+    """Return the names that statements at the top assign, whatever branches do."""
+    plain = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+    return frozenset(name for one in body if isinstance(one, plain) for name in _own_stores(one))
 
 
 def _outer_names(body: list[ast.stmt]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from artelier.world.loading.notes import Notes
 
 ANY = "*"
 ALWAYS = "true"
+NEVER = "false"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +50,14 @@ class Machine:
         """Ways of any state without a condition."""
         return self._free(ANY, state)
 
-    def condition(self, state: str, to: str) -> str | None:
-        """What a move needs: the first way that fits decides, one without a condition first."""
-        fitting = [way for way in self.ways if way.origin in (state, ANY) and way.to == to]
-        if not fitting or any(way.condition is None for way in fitting):
-            return None
-        return fitting[0].condition
+    def needed(self, state: str, to: str) -> tuple[str, ...]:
+        """Return what a move of a step needs: that one of these holds. Without ways every move is free."""
+        fitting = [
+            way.condition for way in self.ways if way.origin in (state, ANY) and way.to == to
+        ]
+        if to == state or not self.ways or None in fitting:
+            return (ALWAYS,)
+        return tuple(dict.fromkeys(text for text in fitting if text)) or (NEVER,)
 
     def _free(self, origin: str, state: str) -> tuple[str, ...]:
         return tuple(
@@ -149,4 +152,4 @@ def condition_text(node: Node, path: str, notes: Notes) -> str | None:
         "changed", f"a condition asks no artifact; its fallback {str(holds).lower()} stands in",
         line=node.line, key=path,
     )  # fmt: skip
-    return ALWAYS if holds else "false"
+    return ALWAYS if holds else NEVER

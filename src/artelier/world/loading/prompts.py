@@ -1,4 +1,4 @@
-"""The prompt artifacts of one agent: one for each state, each text once."""
+"""The prompt artifacts of one agent: one for each step, each text once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from artelier.world.loading.components import Component
 from artelier.world.loading.notes import Notes
 from artelier.world.loading.specification import Specification, slug
 from artelier.world.loading.step import OldStep
+from artelier.world.loading.vocabulary import ACTIONS, translate
 from artelier.world.loading.wording import personality, step_prompt
 
 
@@ -25,7 +26,8 @@ class Prompts:
     def inline(self, text: str, step: OldStep) -> str:
         """A text that stands in where an artifact is missing. It declares no variables."""
         try:
-            return str(personality(text)["template"])
+            key, line = f"{step.path}.prompt", step.lines.get("prompt", step.line)
+            return str(personality(translated(text, self._notes, line=line, key=key))["template"])
         except ArtelierError as error:
             key = f"{step.path}.prompt"
             self._notes.add(
@@ -42,50 +44,31 @@ class Prompts:
                     key="components",
                 )  # fmt: skip
 
-    def of_state(self, state: str, steps: list[OldStep]) -> str:
-        """Id of the prompt of a state, put together from its steps and components."""
-        texts = [step.prompt.strip() for step in steps if step.prompt]
-        if len(texts) > 1:
-            names = ", ".join(step.name for step in steps)
-            self._notes.add(
-                "changed",
-                f"the prompts of {names} are one prompt in the state {state}",
-                line=steps[-1].line,
-                key=steps[-1].path,
-            )
-        for step in steps:
-            if step.run_if is not None and step.to is None:
-                self._notes.add(
-                    "unused",
-                    "the prompt of a state is used whenever the agent is in it",
-                    line=step.lines.get("run_if", step.line),
-                    key=f"{step.path}.run_if",
-                )
-        names = {state, *(step.name for step in steps)}
+    def of_step(self, step: OldStep, *, supplied: Collection[str]) -> str:
+        """Id of the prompt of a step, with the components that name the step or one of its states."""
+        names = {step.name, *step.states}
         fitting = [part for part in self._components if part.belongs(names)]
         self._placed |= {part.name for part in fitting}
-        texts += [part.text for part in fitting]
-        name = steps[0].name if len(steps) == 1 else state
-        return self.add(f"{name}_prompt", "\n\n".join(texts), steps[0])
+        texts = [(step.prompt or "").strip(), *(part.text for part in fitting)]
+        return self.add(f"{step.name}_prompt", "\n\n".join(texts), step, supplied=supplied)
 
-    def add(self, name: str, text: str, step: OldStep) -> str:
-        """Id of the artifact with this text; a failure is written down."""
-        key = f"{step.path}.prompt"
+    def add(self, name: str, text: str, step: OldStep, *, supplied: Collection[str]) -> str:
+        """Id of the artifact with this text; a failure is written down. `supplied`: names with values."""
+        key, line = f"{step.path}.prompt", step.lines.get("prompt", step.line)
+        text = translated(text, self._notes, line=line, key=key)
         try:
-            content, unknown = step_prompt(text)
+            content, others = step_prompt(text)
         except ArtelierError as error:
-            self._notes.add(
-                "failed", error.message, line=step.lines.get("prompt", step.line), key=key
-            )
+            self._notes.add("failed", error.message, line=line, key=key)
             return self.new_id(name)
-        if unknown:
+        if unknown := [one for one in others if one not in supplied]:
             names = ", ".join(f"{{{one}}}" for one in unknown[:20])
             self._notes.add(
                 "changed",
-                f"nothing here supplies {names}: a default is shown",
-                line=step.lines.get("prompt", step.line),
-                key=key,
-            )
+                f"nothing here supplies {names}: it stays as it is written until the agent keeps a value"
+                " under `facts` of its working memory",
+                line=line, key=key,
+            )  # fmt: skip
         for id, made in self.made.items():
             if made.kind == "prompt" and made.content == content:
                 return id
@@ -96,6 +79,23 @@ class Prompts:
     def new_id(self, name: str) -> str:
         """An id of the agent that nothing of its own has."""
         return unique(f"{self._agent}_{slug(name)}", self.made)
+
+
+def translated(text: str, notes: Notes, *, line: int, key: str) -> str:
+    """Return a prompt with today's names of actions; what was translated, and what could not be, is noted."""
+    found = translate(text)
+    if found.renamed:
+        said = ", ".join(f"{old} is {ACTIONS[old]}" for old in found.renamed)
+        notes.add(
+            "changed", f"actions have other names here: {said}; docs/actions.md has their fields",
+            line=line, key=key,
+        )  # fmt: skip
+    if found.gone:
+        notes.add(
+            "changed", f"there is no action {', '.join(found.gone)} here: the prompt still names it",
+            line=line, key=key,
+        )  # fmt: skip
+    return found.text
 
 
 def unique(name: str, taken: Collection[str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from artelier.artifacts import Ref
 from artelier.errors import ArtelierError
-from artelier.world.loading.document import Fields, Node
+from artelier.world.loading.document import Fields
 from artelier.world.loading.machine import condition_text
 from artelier.world.loading.notes import Notes
 
@@ -32,28 +32,26 @@ class OldStep:
     decisions: dict[str, str] = field(default_factory=dict[str, str])
     mode: str | None = None
     transition_ref: str | None = None
+    code: str | None = None
+    code_line: int = 0
+    """Where its code begins."""
+    is_skipped_on_failure: bool = False
 
 
-def read_steps(
-    fields: Fields, notes: Notes
-) -> tuple[list[OldStep], list[tuple[OldStep, str, int]]]:
-    """The steps in their order, and the code of those that have some with the line where it begins."""
+def read_steps(fields: Fields, notes: Notes, *, skips: bool = False) -> list[OldStep]:
+    """Return the steps in their order. `skips`: code that fails is left out, unless it says otherwise."""
     node = fields.take("steps")
     steps: list[OldStep] = []
-    codes: list[tuple[OldStep, str, int]] = []
     for number, item in enumerate(node.items if node else []):
         path = fields.at(f"steps[{number}]")
         if not item.members:
             notes.add("unused", "a step is a mapping", line=item.line, key=path)
             continue
-        step, code = _step(Fields(item, path, notes), number, notes)
-        steps.append(step)
-        if code is not None:
-            codes.append((step, str(code.text), code.first_line))
-    return steps, codes
+        steps.append(_step(Fields(item, path, notes), number, notes, skips=skips))
+    return steps
 
 
-def _step(fields: Fields, number: int, notes: Notes) -> tuple[OldStep, Node | None]:
+def _step(fields: Fields, number: int, notes: Notes, *, skips: bool) -> OldStep:
     name = fields.name("name") or f"step{number + 1}"
     lines = {key: node.line for key, node in fields.left.items()}
     code = fields.take("code")
@@ -89,6 +87,9 @@ def _step(fields: Fields, number: int, notes: Notes) -> tuple[OldStep, Node | No
             else:
                 step.decisions[word] = target.name
     _source(fields, step, notes)
+    is_code = code is not None and code.text is not None and kind == "code"
+    on_failure = fields.take("on_failure") if is_code else None
+    step.is_skipped_on_failure = on_failure.name == "skip" if on_failure is not None else skips
     for key in ("on_failure", "max_retries"):
         if (given := fields.take(key)) is not None:
             notes.add(
@@ -96,12 +97,16 @@ def _step(fields: Fields, number: int, notes: Notes) -> tuple[OldStep, Node | No
                 line=given.line, key=fields.at(key),
             )  # fmt: skip
     fields.report_left()
-    is_code = code is not None and code.text is not None and kind == "code"
     if code is not None and not is_code:
         notes.add(
             "unused", "code belongs to a step of type code", line=code.line, key=fields.at("code")
         )
-    return step, code if is_code else None
+    elif code is not None:
+        step.code, step.code_line = str(code.text), code.first_line
+    elif kind == "code" and step.to is None:
+        step.type = "none"
+        notes.add("unused", "a step of type code has code", line=fields.line, key=fields.path)
+    return step
 
 
 def _prompt(fields: Fields, notes: Notes) -> str | None:

@@ -1,4 +1,4 @@
-"""Templates of old prompts as prompt artifacts: every placeholder has a value, no text is lost."""
+"""Templates of old prompts as prompt artifacts: no value is made up, no text is lost."""
 
 from __future__ import annotations
 
@@ -6,28 +6,12 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
 from artelier.agents.minds.prompt import BUILT_IN, read_prompt
-from artelier.agents.minds.template import Placeholder, read_template
+from artelier.agents.minds.template import read_template
 from artelier.errors import ArtelierError, InvalidArtifact
-
-RENAMED: Mapping[str, str] = {
-    "_current_state": "current_state",
-    "state": "current_state",
-    "credits": "balance",
-    "scrip": "balance",
-    "memories": "recent_memories",
-    "relevant_memories": "recent_memories",
-    "rag_memories": "recent_memories",
-    "last_result": "last_action_result",
-    "consecutive_failures": "failure_count",
-    "current_tick": "tick",
-}
-"""Old names of what is built in now."""
-
-UNKNOWN = "unknown"
-"""What a placeholder shows that nothing has a value for."""
+from artelier.world.loading.vocabulary import VARIABLES
 
 _NAMED = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)(?=[}!:.\[])")
 _INDEXED = re.compile(r"(?<!\{)(\{[A-Za-z_][A-Za-z0-9_]*)\[([A-Za-z_][A-Za-z0-9_]*)\](?=[}!:])")
@@ -39,22 +23,19 @@ _FORMATTED = re.compile(rf"(?<!\{{)(\{{(?:{_TEXTS}))(?:![rs])?:[^{{}}]*\}}")
 
 
 def step_prompt(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Content of a prompt artifact, and the placeholders that nothing supplies here.
+    """Return the content of a prompt artifact, and its placeholders that are no built-in variables.
 
-    These keep a default, so that the template works and whoever has a value can give it.
+    These are optional: whoever has a value gives it, and without one the placeholder stays as it is written.
     Errors: `InvalidArtifact` for a template that cannot be stored or rendered.
     """
     text = _modern(text)
-    holes = [piece for piece in read_template(text).pieces if isinstance(piece, Placeholder)]
-    unknown = tuple(dict.fromkeys(hole.name for hole in holes if hole.name not in BUILT_IN))
-    variables: list[Any] = [name for name in _names(text) if name in BUILT_IN]
-    for name in unknown:
-        variables.append(
-            {"name": name, "default": _default([hole for hole in holes if hole.name == name])}
-        )
+    names = _names(text)
+    others = tuple(name for name in names if name not in BUILT_IN)
+    variables: list[Any] = [name for name in names if name in BUILT_IN]
+    variables += [{"name": name, "optional": True} for name in others]
     content = {"template": text, "variables": variables}
     _check_renders(content)
-    return content, unknown
+    return content, others
 
 
 def personality(text: str) -> dict[str, Any]:
@@ -99,37 +80,13 @@ def _modern(text: str) -> str:
     What is built in is shown whole: it has no parts that a template could count on.
     """
     text = _INDEXED.sub(r"\1.\2", text)
-    text = _NAMED.sub(lambda match: "{" + RENAMED.get(match[1], match[1]), text)
+    text = _NAMED.sub(lambda match: "{" + VARIABLES.get(match[1], match[1]), text)
     text = _PART.sub(r"\1", text)
     return _FORMATTED.sub(r"\1}", text)
 
 
 def _names(text: str) -> tuple[str, ...]:
     return read_template(text).names
-
-
-def _default(holes: list[Placeholder]) -> Any:
-    """A value that every placeholder of one name can show."""
-    if any(hole.keys for hole in holes):
-        tree: dict[str, Any] = {}
-        for hole in holes:
-            at = tree
-            for key in hole.keys[:-1]:
-                inner: Any = at.get(key)
-                at[key] = inner = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
-                at = inner
-            if hole.keys:
-                at.setdefault(hole.keys[-1], _value(hole))
-        return tree
-    return next((0 for hole in holes if _value(hole) == 0), UNKNOWN)
-
-
-def _value(hole: Placeholder) -> Any:
-    try:
-        format(UNKNOWN, hole.spec)
-    except ValueError:
-        return 0
-    return UNKNOWN
 
 
 def _check_renders(content: dict[str, Any]) -> None:

@@ -45,13 +45,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The scrip with which the agent joined a world just now."""
 
 
-def read_agents(path: Path) -> list[Plan]:
+def read_agents(path: Path, *, include_disabled: bool = False) -> list[Plan]:
     """What the folders below `path` become, in the order of their names. Nothing is written.
 
+    `include_disabled`: also agents with `enabled: false`.
     Errors: `NotFound` for no such folder; whatever is wrong with one agent is a note of its plan.
     """
     folder = Folder(path)
-    return _without_clashes([read_agent(folder, name) for name in folder.agents()])
+    return _without_clashes(
+        [read_agent(folder, name, include_disabled=include_disabled) for name in folder.agents()]
+    )
 
 
 def _without_clashes(plans: list[Plan]) -> list[Plan]:

@@ -63,7 +63,7 @@ async def answer(scene: Scene, runs: Runs, wanted: Wanted) -> Thought:
             raise
         return _failed(wanted, key, error)
     action = parse_action(text, allowed=scene.config.actions)
-    return _thought(wanted, action, key=key, tokens=tokens)
+    return thought_of(wanted, action, key=key, tokens=tokens)
 
 
 async def _operated(scene: Scene, runs: Runs, wanted: Wanted, *, key: str) -> tuple[str, int]:
@@ -130,13 +130,15 @@ def _failed(
 ) -> Thought:  # fmt: skip
     why = " ".join(str(error).split())[:REASON_CHARS_MAX]
     code = error.code if isinstance(error, OperationsFailed) else "model_failed"
-    return _thought(wanted, Rejected(f"{said}: {why}"), key=key, code=code, tokens=tokens)
+    return thought_of(wanted, Rejected(f"{said}: {why}"), key=key, code=code, tokens=tokens)
 
 
-def _thought(wanted: Wanted, action: Any, *, key: str, **more: Any) -> Thought:
+def thought_of(wanted: Wanted, action: Any, *, source: str = "model", **more: Any) -> Thought:
+    """Return the thought that an agent's wish came to."""
     return Thought(
-        agent=wanted.agent, action=action, source="model", key=key, notes=wanted.notes,
-        wall=wanted.wall, workflow=wanted.workflow, state=wanted.state, facts=wanted.facts, **more,
+        agent=wanted.agent, action=action, source=source, notes=wanted.notes, wall=wanted.wall,
+        workflow=wanted.workflow, state=wanted.state, facts=wanted.facts,
+        computed=wanted.computed, **more,
     )  # fmt: skip
 
 

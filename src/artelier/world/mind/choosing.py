@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.agents.minds import Reply, Step, built_in
+from artelier.agents.minds import Reply, built_in
 from artelier.artifacts.events import ArtifactCharged
 from artelier.context import Section, Source, assemble
 from artelier.errors import ContextTooLong, Flow, MissingKey, Refused, RunEnded, UnknownModel
@@ -40,12 +40,13 @@ class Answered(NamedTuple):
     tokens: int = 0
 
 
-async def question(reader: Reader, spec: AgentSpec, step: Step, facts: Mapping[str, Any]) -> Asked:
+async def question(
+    reader: Reader, spec: AgentSpec, ref: str | None, state: str, facts: Mapping[str, Any]
+) -> Asked:
     """The prompt by which a state is left: the one that the workflow names, else the shipped one.
 
     Shapes: `facts` with the place in the workflow, and with the outcome of the action.
     """
-    ref = step.transition_prompt_artifact_id
     reading = None
     reader.agreed = spec.agreed
     if ref is not None:
@@ -57,7 +58,7 @@ async def question(reader: Reader, spec: AgentSpec, step: Step, facts: Mapping[s
         *parts.left_out("transition", said.skipped),
         Section(
             tag="transition", text=said.text, role="user", priority=90,
-            sources=(Source(ref=said.source, why=f"leaving state {step.state}"),),
+            sources=(Source(ref=said.source, why=f"leaving state {state}"),),
         ),
     ]  # fmt: skip
     if "available_states" not in said.uses:

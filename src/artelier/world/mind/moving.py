@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from artelier.actions import Rejected
 from artelier.agents.minds import (
     MindState,
     Reading,
@@ -20,6 +21,7 @@ from artelier.agents.minds import (
     facts_of,
     memory_facts,
     next_state,
+    way_asked,
     with_position,
 )
 from artelier.artifacts import Act
@@ -55,7 +57,8 @@ class _Mover:
     @property
     def asks(self) -> bool:
         """Whether a model chooses. A reflex asks none, nor does an agent that was kept from asking."""
-        return asks_model(self.workflow, self.state) and self.thought.source == "model"
+        asks = asks_model(self.workflow, self.state, self.facts)
+        return asks and self.thought.source in ("model", "workflow")
 
 
 async def move(
@@ -72,10 +75,12 @@ async def move(
     for one in movers:
         if one.asks:
             spec = await cast.specs.of(scene, one.thought.agent, at_start=True)
-            step = one.workflow.step(one.state.state)
+            way = way_asked(one.workflow, one.state, one.facts)
+            ref = way.ask if way is not None else None
             reader = Reader(scene, one.thought.agent, purse)
-            facts = with_position(one.facts, one.workflow, _seen(one))
-            asking.append(await question(reader, spec, step, facts))
+            placed = with_position(one.facts, one.workflow, _seen(one))
+            facts = {**placed, **one.thought.computed}
+            asking.append(await question(reader, spec, ref, one.state.state, facts))
             one.wall.update(reader.wall)
     answers = dict(
         zip(
@@ -86,7 +91,7 @@ async def move(
     )
     for one in movers:
         answer = answers.get(one.thought.agent)
-        if answer is None and asks_model(one.workflow, one.state):
+        if answer is None and asks_model(one.workflow, one.state, one.facts):
             continue  # it stays, and nobody was asked
         _, moved = next_state(one.workflow, one.state, one.facts, answer.reply if answer else None)
         step, tokens = (answer.step, answer.tokens) if answer else ("", 0)
@@ -136,6 +141,10 @@ async def _movers(
         workflow, state = thought.workflow, thought.state
         if workflow is None or state is None:
             continue
+        if workflow.is_decided_before_action:
+            if not isinstance(thought.action, Rejected):
+                movers.append(_as_it_was(thought, workflow, state))
+            continue
         agent, mode = thought.agent, workflow.step(state.state).mode
         own, wall = dict[str, Any](), dict[str, str]()
         if mode != "auto":
@@ -149,12 +158,18 @@ async def _movers(
             agent_id=agent, tick=scene.tick, balance=scene.balance(agent),
             my_artifacts=scene.changed.owned(agent), last_action=last,
             recent_memories=str(thought.facts.get("recent_memories", "none")),
-            own=own,
+            own={**own, **thought.computed},
         )  # fmt: skip
         movers.append(
             _Mover(thought=thought, workflow=workflow, state=state, facts=facts, wall=wall)
         )
     return movers
+
+
+def _as_it_was(thought: Thought, workflow: Workflow, state: MindState) -> _Mover:
+    """Return a mover that decides on what was known before its action."""
+    facts = {**thought.facts, **thought.computed}
+    return _Mover(thought=thought, workflow=workflow, state=state, facts=facts, wall={})
 
 
 def _acts(scene: Scene, agents: Iterable[str]) -> dict[str, Act]:

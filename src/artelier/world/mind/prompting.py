@@ -7,16 +7,18 @@ what changes with every tick. Everything that is missing, denied or unpaid is an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import msgspec
 
+from artelier.actions import Action, Noop, Rejected
 from artelier.agents.minds import (
     MindState,
     Reading,
     Skip,
+    Step,
     Workflow,
     built_in,
     facts_of,
@@ -27,6 +29,7 @@ from artelier.agents.minds import (
 )
 from artelier.agents.minds.shipped import PROMPT_LIBRARY, PROMPTS
 from artelier.agents.minds.template import as_text
+from artelier.agents.minds.workflow import StepPrompt
 from artelier.artifacts.events import ArtifactCharged
 from artelier.context import Section, Source, assemble
 from artelier.errors import InvalidRequest
@@ -34,10 +37,14 @@ from artelier.kernel import Prompt
 from artelier.world import services
 from artelier.world.agent import AgentRow, AgentSpec
 from artelier.world.mind import parts
-from artelier.world.mind.position import position
+from artelier.world.mind.computation import Computed, compute
+from artelier.world.mind.position import Position, position
 from artelier.world.mind.reader import Reader, invoice
 from artelier.world.sight import Sight
 from artelier.world.thought import Note
+
+WORKING_MEMORY = "working_memory"
+"""Name under which code, conditions and prompts of a workflow know all that the agent keeps."""
 
 QUERY_CHARS_MAX = 1_000
 """Of a search in the long-term memory."""
@@ -59,6 +66,10 @@ class Wanted:
     facts: Mapping[str, Any]
     profile: str = ""
     """Of the operations around the request; empty for none."""
+    computed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the code of the workflow has computed."""
+    instead: Action | Rejected | None = None
+    """What the agent does in a tick in which no model is asked for its action."""
 
     def prompt(self, *, budget_tokens: int) -> tuple[Prompt, list[ArtifactCharged]]:
         """The prompt within a window, and the charges for what is in it.
@@ -102,8 +113,9 @@ class _Making:
         reader, scene, spec, row = self.reader, self.scene, self.spec, self.row
         at = await position(reader, spec, row)
         step = at.workflow.step(at.state.state) if at.workflow and at.state else None
-        step_ref = step.prompt_artifact_id if step else None
-        step_reading = await self._adopted(step_ref, "step")
+        first = None
+        if step is None or step.prompts is None:
+            first = await self._adopted(step.prompt_artifact_id if step else None, "step")
         persona_reading = await self._adopted(
             spec.ref("personality_prompt_artifact_id"), "personality"
         )
@@ -112,15 +124,21 @@ class _Making:
         facts = with_position(facts, at.workflow, at.state) | {
             "failure_count": row.failures, "consecutive_failures": row.failures
         }  # fmt: skip
-        recalled = await self._recalled(facts, memory)
+        is_silent = step is not None and step.prompts == ()
+        recalled = _Recalled() if is_silent else await self._recalled(facts, memory)
         facts["recent_memories"] = recalled.text or "none"
+        computed = await self._computed(at, step, facts, memory)
+        asked = _asked(at, step, {**facts, **computed.values})
+        if computed.failed or (asked == () and step is not None):
+            return self._unasked(at, facts, computed)
         values = self._values(facts)
         persona = parts.say(values, persona_reading, inline=spec.system_prompt or None)
-        said = parts.say(
-            values, step_reading, inline=step.prompt_inline if step else None,
-            shipped=_stand_in(step_ref, has_step=step is not None, has_persona=bool(persona.text)),
-        )  # fmt: skip
-        shown = {*said.uses, *persona.uses}
+        values |= computed.shown
+        said = [
+            await self._said(one, first, values, has_step=step is not None, persona=persona.text)
+            for one in asked
+        ]
+        shown = {*persona.uses, *(name for one in said for name in one.uses)}
         state = at.state.state if at.state else None
         sections = [
             *parts.standing_sections(row.id, actions=scene.config.actions),
@@ -128,18 +146,51 @@ class _Making:
             *parts.personality_sections(persona, recalled.shown_in(persona)),
             *await self._subscribed(),
             *parts.memory_sections(memory),
-            *parts.step_sections(said, state, recalled.shown_in(said)),
+            *_step_sections(said, state, recalled),
             *recalled.sections(is_shown=parts.MEMORIES in shown),
         ]
         missing = [f"{one.tag} ({one.dropped})" for one in sections if one.dropped]
         sections.append(parts.now_section(values, missing))
         result = "" if parts.RESULT in shown else str(values[parts.RESULT])
         sections += parts.news_sections(result, self.sight.inbox(row.id), self.sight.offers(row.id))
+        return self._wanted(at, facts, computed, sections=_in_order(sections))
+
+    async def _computed(
+        self, at: Position, step: Step | None, facts: dict[str, Any], memory: Reading | Skip | None
+    ) -> Computed:
+        """Run the code of the state; `facts` then hold what it may know beside the others."""
+        if at.workflow is None or step is None:
+            return Computed({}, {})
+        if at.workflow.is_decided_before_action or step.code:
+            kept: object = memory.content if isinstance(memory, Reading) else None
+            if isinstance(kept, dict):
+                # What it keeps under names of its own stands beside goal and lessons, as it was written.
+                facts.setdefault(WORKING_MEMORY, {**cast("dict[str, Any]", kept), **self.own})
+        strict = at.workflow.is_decided_before_action
+        return await compute(self.reader, step, facts, strict=strict)
+
+    async def _said(
+        self, asked: StepPrompt, first: Reading | Skip | None, values: Mapping[str, object], *,
+        has_step: bool, persona: str,
+    ) -> parts.Said:  # fmt: skip
+        reading = first or await self._adopted(asked.artifact_id, "step")
+        stand_in = _stand_in(asked.artifact_id, has_step=has_step, has_persona=bool(persona))
+        return parts.say(values, reading, inline=asked.inline, shipped=stand_in)
+
+    def _unasked(self, at: Position, facts: dict[str, Any], computed: Computed) -> Wanted:
+        """Return what an agent does that is not asked: its code failed, or no prompt is to be shown."""
+        instead = Rejected(computed.failed) if computed.failed else Noop()
+        return self._wanted(at, facts, computed, instead=instead)
+
+    def _wanted(
+        self, at: Position, facts: dict[str, Any], computed: Computed, *,
+        sections: tuple[Section, ...] = (), instead: Action | Rejected | None = None,
+    ) -> Wanted:  # fmt: skip
         return Wanted(
-            agent=row.id, model=spec.model or scene.config.model, sections=_in_order(sections),
-            charges=tuple(reader.charges), notes=at.notes, wall=reader.wall,
-            workflow=at.workflow, state=at.state,
-            facts=facts, profile=spec.profile,
+            agent=self.row.id, model=self.spec.model or self.scene.config.model, sections=sections,
+            charges=tuple(self.reader.charges), notes=at.notes, wall=self.reader.wall,
+            workflow=at.workflow, state=at.state, facts=facts, profile=self.spec.profile,
+            computed=computed.values, instead=instead,
         )  # fmt: skip
 
     async def _adopted(self, ref: str | None, why: str) -> Reading | Skip | None:
@@ -174,7 +225,11 @@ class _Making:
         own = self.own
         if not self.is_own_word:
             own = {name: parts.result_text(value) for name, value in own.items()}
+        kept: Any = facts.get(WORKING_MEMORY)
+        if isinstance(kept, dict) and not self.is_own_word:
+            kept = {name: parts.result_text(one) for name, one in cast("Any", kept).items()}
         return {
+            **({WORKING_MEMORY: kept} if isinstance(kept, dict) else {}),
             **own, **built_in(facts), parts.RESULT: parts.result_text(facts[parts.RESULT]),
             parts.MEMORIES: facts[parts.MEMORIES],
             # A reply that was no action has no type.
@@ -221,6 +276,29 @@ class _Recalled:
         if self.text and not is_shown:
             return [parts.recalled_section(self.text, self.sources)]
         return parts.left_out(parts.MEMORIES, self.skipped)
+
+
+def _asked(at: Position, step: Step | None, facts: Mapping[str, Any]) -> tuple[StepPrompt, ...]:
+    """Return the prompts of the state that are to be shown, with these facts."""
+    if at.workflow is None or step is None:
+        return (StepPrompt(),)
+    strict = at.workflow.is_decided_before_action
+    return tuple(
+        one for one in step.shown
+        if (one.run_if is None or one.run_if.check(facts, strict=strict).holds)
+        and not (one.after and step.is_left(facts, first=one.after))
+    )  # fmt: skip
+
+
+def _step_sections(
+    said: Sequence[parts.Said], state: str | None, recalled: _Recalled
+) -> list[Section]:
+    """Return the sections of the state's prompts, each with a tag of its own."""
+    found: list[Section] = []
+    for number, one in enumerate(said, start=1):
+        made = parts.step_sections(one, state, recalled.shown_in(one))
+        found += made if number == 1 else [replace(s, tag=f"{s.tag}{number}") for s in made]
+    return found
 
 
 def _stand_in(ref: str | None, *, has_step: bool, has_persona: bool) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from artelier.actions import Noop, Rejected
 from artelier.agents.minds import with_position
 from artelier.world.agent import AgentRow, is_agents_own
-from artelier.world.mind.asking import all_of, answer, pay_alone
+from artelier.world.mind.asking import all_of, answer, pay_alone, thought_of
 from artelier.world.mind.position import position
 from artelier.world.mind.prompting import Wanted, wanted
 from artelier.world.mind.purse import Purse
@@ -52,6 +52,10 @@ async def think(
             thoughts[row.id] = _with_notes(placed, fell)
     asking = [row for row in living if row.id not in thoughts]
     prompts = await _prompts(scene, sight, asking, cast, purse)
+    for one in prompts:
+        if one.instead is not None:
+            thoughts[one.agent] = _with_notes(await _unasked(scene, one), fell)
+    prompts = [one for one in prompts if one.instead is None]
     answers = await all_of(lambda one: answer(scene, cast.runs, one), prompts)
     return thoughts | {one.agent: _with_notes(one, fell) for one in answers}
 
@@ -101,6 +105,13 @@ async def _prompts(
         else:
             made.append(await make(row, purse))
     return made
+
+
+async def _unasked(scene: Scene, wanted: Wanted) -> Thought:
+    """Return the thought of an agent whose workflow asks no model for an action, paid for what was read."""
+    await pay_alone(scene, {wanted.agent: wanted.charges}, key=f"t{scene.tick}/workflow")
+    assert wanted.instead is not None
+    return thought_of(wanted, wanted.instead, source="workflow", code="code_failed")
 
 
 async def _placed(reader: Reader, row: AgentRow, thought: Thought, cast: Cast) -> Thought:

@@ -1,0 +1,114 @@
+"""The code steps of a workflow: run in the sandbox before the prompt, as pure functions of facts.
+
+What a step returns by name feeds the steps after it, the prompts and the conditions of that tick. The code
+sees facts and can call nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+from artelier.agents.minds import Reading, Step
+from artelier.artifacts.program import code_of, program_of
+from artelier.errors import InvalidArtifact, InvalidRequest
+from artelier.ports.sandbox import SandboxLimits
+from artelier.sandbox import SandboxError
+from artelier.world.mind import parts
+from artelier.world.mind.reader import Reader
+
+LIMITS = SandboxLimits(
+    time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=64 * 1024, depth=100
+)
+REASON_CHARS_MAX = 300
+
+
+class Computed(NamedTuple):
+    """What the code of a state has come to."""
+
+    values: Mapping[str, Any]
+    """By name, for facts and conditions."""
+    shown: Mapping[str, object]
+    """The same for prompts: words that do not stand in the code itself are data."""
+    failed: str = ""
+    """Why the agent makes no step in this tick."""
+
+
+class _Failed(Exception):
+    """A code step came to no result."""
+
+
+async def compute(
+    reader: Reader, step: Step, facts: Mapping[str, Any], *, strict: bool
+) -> Computed:
+    """Run the code of a state, in order. Errors: none of what agents can bring about."""
+    values: dict[str, Any] = {}
+    shown: dict[str, object] = {}
+    trailing: dict[str, Any] = {}
+    for one in step.code:
+        known = {**facts, **values, **trailing}
+        if one.after and step.is_left(known, first=one.after):
+            continue
+        if one.run_if is not None and not one.run_if.check(known, strict=strict).holds:
+            continue
+        try:
+            code, found = await _run(reader, one.artifact_id, known)
+        except _Failed as error:
+            if one.is_skipped_on_failure:
+                continue
+            said = f"the code step {one.artifact_id} failed: {error}"
+            return Computed(values, shown, " ".join(said.split())[:REASON_CHARS_MAX])
+        if one.is_trailing:
+            trailing |= found
+            continue
+        values |= found
+        shown |= {name: _shown(value, code) for name, value in found.items()}
+    return Computed(values, shown)
+
+
+async def _run(reader: Reader, ref: str, known: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the code of a tool and what its `run` gives for the facts that it asks for by name."""
+    reading = await reader.read(ref, action="read", why="code", adopted=True)
+    if not isinstance(reading, Reading):
+        raise _Failed(f"it cannot be read: {reading}")
+    code = code_of(reading.content)
+    scene = reader.scene
+    if code is None or scene.interpreter is None:
+        raise _Failed("it holds no code" if code is None else "this world has no sandbox")
+    try:
+        program = program_of(code)
+        if missing := sorted(program.required - known.keys()):
+            raise _Failed(f"name {missing[0]!r} is not defined")
+        names = known.keys() if program.takes_any else known.keys() & set(program.parameters)
+        args = {name: known[name] for name in sorted(names)}
+        async with scene.computing:
+            result = await scene.interpreter.run(
+                f"{code}\nrun(**args)", inputs={"args": args}, limits=LIMITS
+            )
+    except SandboxError as error:
+        where = f"line {error.line}: " if error.line is not None else ""
+        raise _Failed(f"{where}{error.message}") from None
+    except (InvalidArtifact, InvalidRequest) as error:
+        raise _Failed(error.message) from None
+    value: object = result.value
+    if not isinstance(value, dict):
+        raise _Failed("it gave no values by name")
+    return code, cast("dict[str, Any]", value)
+
+
+def _shown(value: object, code: str) -> object:
+    is_own = isinstance(value, str) and value in _words(code)
+    return value if is_own or isinstance(value, int | float) else parts.result_text(value)
+
+
+@lru_cache(maxsize=128)
+def _words(code: str) -> frozenset[str]:
+    """Return the texts that stand in code as constants: the words of whoever adopted it."""
+    nodes = ast.walk(ast.parse(code))
+    return frozenset(
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
