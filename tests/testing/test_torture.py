@@ -25,7 +25,12 @@ def test_seeds_hold_every_promise(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("plant", "invariant"),
-    [("double-step", "I4"), ("unbalanced-posting", "I3"), ("changed-prompt", "I6")],
+    [
+        ("double-step", "I4"),
+        ("unbalanced-posting", "I3"),
+        ("changed-prompt", "I6"),
+        ("acting-fork", "forks' effects"),
+    ],
 )
 def test_a_planted_bug_is_found_within_few_seeds(
     tmp_path: Path, plant: str, invariant: str

@@ -88,8 +88,12 @@ class Performer:
                 raise
             return {"error": error.code}
 
+    def named(self, run: Run) -> str:
+        """Return what the run calls itself when it asks models and tools."""
+        return run.id
+
     def _tag(self, run: Run, op: Op) -> str:
-        return f"[[{run.id}|{op.path}]]"
+        return f"[[{self.named(run)}|{op.path}]]"
 
     # Models
 
@@ -111,7 +115,7 @@ class Performer:
         else:
             result = await run.step_model(**asked)
         assert isinstance(result, ModelResult)
-        self._process.outside.keys[f"{run.id}|{op.path}"] = result.key
+        self._process.outside.keys[f"{self.named(run)}|{op.path}"] = result.key
         conversation.append(result)
         values = [await self._called(run, op, result, conversation.append)]
         return {"text": _digest(result.text), "output": result.output, "calls": values}
@@ -155,7 +159,7 @@ class Performer:
 
     async def use(self, run: Run, op: Op, scope: str) -> Any:
         arguments: dict[str, Any] = {
-            "op": f"{run.id}|{op.path}",
+            "op": f"{self.named(run)}|{op.path}",
             "amount": op.options["amount"],
         }
         if not op.options["valid"]:

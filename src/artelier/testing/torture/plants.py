@@ -189,6 +189,18 @@ def _tolerated_drift() -> Generator[None]:
         yield
 
 
+def _acting_fork() -> AbstractContextManager[None]:
+    """A fork acts as its origin did."""
+
+    def wrap(acts: Any) -> Any:
+        def never(tool: Any) -> bool:
+            return False
+
+        return never
+
+    return _wrapped(artelier.kernel.tool_step, "acts_outside", wrap)
+
+
 SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "twice-undone": _twice_undone,
     "left-standing": _left_standing,
@@ -203,6 +215,7 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "forgotten-hold": _forgotten_hold,
     "changed-prompt": _changed_prompt,
     "unfenced": _unfenced,
+    "acting-fork": _acting_fork,
     **SAGA_PLANTS,
     **WORLD_PLANTS,
     **SCHEDULE_PLANTS,

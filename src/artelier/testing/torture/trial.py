@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from artelier.testing.torture.audit import Audit, Ended
+from artelier.testing.torture.forks_checks import ForksDoNothing
 from artelier.testing.torture.invariants import INVARIANTS, Invariant
 from artelier.testing.torture.perform import TENANT
 from artelier.testing.torture.sagas import OrdersAreTakenBack, draw_sagas
@@ -79,7 +80,8 @@ def simulate(
 
 def try_seed(seed: int, folder: Path) -> Verdict:
     """Judge one seed; its databases are left in `folder`."""
-    return _judged(seed, folder / f"{seed}.db", None, INVARIANTS)
+    invariants = (*INVARIANTS, ForksDoNothing())
+    return _judged(seed, folder / f"{seed}.db", None, invariants)
 
 
 def try_sagas(seed: int, folder: Path) -> Verdict:
