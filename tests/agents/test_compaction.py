@@ -377,6 +377,26 @@ def test_a_task_stands_verbatim_up_to_half_the_window(
     asyncio.run(scenario())
 
 
+def test_a_task_that_its_agent_could_not_read_on_stands_verbatim_as_long_as_it_fits(
+    tmp_path: Path,
+) -> None:
+    task = "BEGIN " + "important detail; " * 1_200 + "END"
+    assert 4_000 < estimate_tokens(task) < 5_600
+    model = ScriptedModel(lambda _: "done")
+
+    async def scenario() -> None:
+        windows = {"m": Window(context_tokens=8_000, max_output_tokens=500)}
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, windows=windows) as kernel:
+            agent = agent_of(kernel)
+            for run_id, grants in (("may", ["*"]), ("may-not", ["tools:look"])):
+                await agent.run(run_id=run_id, model="m", prompt=task, grants=iter(grants))
+                assert (task in shown(model.requests[-1])) == (run_id == "may-not")
+                replayed = await kernel.for_tenant().replay(run_id, agent.drive)
+                assert replayed.status == "completed"
+
+    asyncio.run(scenario())
+
+
 def test_a_task_larger_than_the_window_is_kept_and_can_be_read_on(tmp_path: Path) -> None:
     task = "BEGIN " + "important detail; " * 120_000 + " END"
     first: list[ModelRequest] = []

@@ -285,6 +285,36 @@ def test_stuck_after_is_a_setting(tmp_path: Path) -> None:
     play(tmp_path / "s.db", code, model)
 
 
+def test_a_stuck_run_goes_on_with_a_higher_limit_of_equal_calls(tmp_path: Path) -> None:
+    async def code(kernel: Kernel, model: ScriptedModel) -> None:
+        agent = AutonomousAgent(kernel=kernel)
+        first = await agent.run(run_id="r", model="m", prompt="Go.")
+        assert first.reason == "stuck" and "--stuck-after 6" in first.text
+        second = await agent.resume("r", stuck_after=4)
+        assert (second.reason, len(model.requests)) == ("stuck", 7)
+        [reopening] = await reopenings(kernel)
+        assert (reopening.resets, reopening.limits) == (("repeated",), {"stuck_after": 4})
+        await replays(kernel, agent, second)
+
+    model = ScriptedModel(lambda _: tool_call("look", {"at": "x"}))
+    play(tmp_path / "s.db", code, model)
+
+
+def test_what_a_child_ended_by_is_told_to_its_parent_without_commands(tmp_path: Path) -> None:
+    async def code(kernel: Kernel, model: ScriptedModel) -> None:
+        async with kernel.run("p") as parent:
+            agent = AutonomousAgent(kernel=kernel)
+            child = await agent.run(run_id="p/c", model="m", prompt="Go.", parent=parent)
+            parent.finish()
+        assert (child.reason, child.text) == (
+            "stuck",
+            "the same calls gave the same results 3 times",
+        )
+
+    model = ScriptedModel(lambda _: tool_call("look", {"at": "x"}))
+    play(tmp_path / "s.db", code, model)
+
+
 def test_looking_again_with_a_poll_tool_is_not_being_stuck(tmp_path: Path) -> None:
     script = [*[tool_call("build_status", {})] * 6, "it is taking long"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from artelier.agents.finish import agent_result
 from artelier.agents.job import Earlier, Job, with_verbatim_task
 from artelier.agents.loop import AgentLoop, Sink
-from artelier.agents.reading import read_artifact_tool
+from artelier.agents.reading import READ_ON, read_artifact_tool
 from artelier.agents.state import STUCK_AFTER
 from artelier.agents.steps import saved
 from artelier.agents.waiting_turns import NONE_WAITING, WaitingTurns
@@ -29,6 +29,7 @@ from artelier.errors import (
 from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState, run_row
 from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
+from artelier.kernel.policy import granted
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
 from artelier.log import EventData
@@ -260,6 +261,8 @@ class AutonomousAgent:
         services = runs.services
         tenant = await runs.state()  # with its own settings, before anything is recorded of it
         await self._check_erasable(services, wanted)
+        if wanted.grants is not None:
+            wanted = replace(wanted, grants=tuple(wanted.grants))
         is_new = await _check_same(runs, wanted)
         if is_new and wanted.parent is None and not wanted.is_chat:
             # It stands in prompts as what is known; a conversation and a parent have looked already.
@@ -267,7 +270,7 @@ class AutonomousAgent:
         if not await has_ended(services, runs.id, wanted.run_id):
             services.model(wanted.model)  # a missing key is said here, and no run fails of it
         profile = await saved(runs, self.profile)
-        job = self._job(services, wanted, profile, is_bounded=_is_bounded(tenant, wanted))
+        job = self._job(services, wanted, profile, tenant)
         kit = await self.kit(runs)
         if missing := [name for name in self.acceptance if name not in kit.ports]:
             raise InvalidRequest(
@@ -342,10 +345,10 @@ class AutonomousAgent:
             native=kit.native if kit is not None else None, sink=sink, desk=desk,
         )  # fmt: skip
 
-    def _job(self, services: Services, wanted: Wanted, profile: str, *, is_bounded: bool) -> Job:
+    def _job(self, services: Services, wanted: Wanted, profile: str, tenant: TenantState) -> Job:
         window = services.window_of(wanted.model)
-        default = ITERATIONS_BOUNDED if is_bounded else ITERATIONS
-        return with_verbatim_task(Job(
+        default = ITERATIONS_BOUNDED if _is_bounded(tenant, wanted) else ITERATIONS
+        job = Job(
             prompt=wanted.prompt, model=wanted.model, output_schema=wanted.output_schema,
             max_iterations=default if self.max_iterations is None else self.max_iterations,
             stuck_after=self.stuck_after or 0, artifact=wanted.artifact,
@@ -355,7 +358,8 @@ class AutonomousAgent:
             is_chat=wanted.is_chat, earlier=wanted.earlier, profile=profile,
             waiting_turns=wanted.waiting.runs, news=wanted.waiting.news,
             session=wanted.run_id.rpartition("/")[0] if wanted.is_chat and profile else "",
-        ))  # fmt: skip
+        )  # fmt: skip
+        return with_verbatim_task(job, can_read_on=_can_read_on(tenant, wanted))
 
     async def kit(self, runs: TenantRuns) -> Kit:
         """The tools of this agent at the beginning of a drive; sources of skills are asked anew each time."""
@@ -488,6 +492,16 @@ def _is_bounded(tenant: TenantState, wanted: Wanted) -> bool:
     if parent is None:
         return False
     return bool(parent.core.deadlines) or any(unit == "usd" for _, unit in parent.core.counted)
+
+
+def _can_read_on(tenant: TenantState, wanted: Wanted) -> bool:
+    """Return whether a run may read artifacts that it was shown a part of."""
+    held: list[Iterable[str]] = [tenant.grants]
+    if wanted.grants is not None:
+        held.append(wanted.grants)
+    if wanted.parent is not None:
+        held.append(wanted.parent.core.grants)
+    return all(granted(grants, f"tools:{READ_ON}") for grants in held)
 
 
 async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:

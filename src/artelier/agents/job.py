@@ -139,13 +139,16 @@ class Job:
         return max(2_000, self.window_tokens * 4 // 8)
 
 
-def with_verbatim_task(job: Job) -> Job:
+def with_verbatim_task(job: Job, *, can_read_on: bool) -> Job:
     """Return the job of a new run, whose task stands verbatim up to half the window.
 
     Less where the longest reply leaves less room: beside the task there is an identity, and a
-    conversation. It is recorded only for a task that it matters to.
+    conversation. More where the run could not read the rest of it (`can_read_on`). It is recorded only for
+    a task that it matters to.
     """
     if estimate_tokens(job.prompt) <= job.note_tokens_max:
         return job
-    most = min(job.window_tokens // 2, job.prompt_tokens_max * 3 // 4)
+    most = job.prompt_tokens_max * 3 // 4
+    if can_read_on:
+        most = min(most, job.window_tokens // 2)
     return replace(job, verbatim_tokens=max(job.note_tokens_max, most))

@@ -115,7 +115,7 @@ class AgentLoop:
             if state.status != "running":
                 break
             if self._is_used_up(state):
-                self.run.fail("max_iterations", _said_of("max_iterations", self.run.id, state))
+                self.run.fail("max_iterations", _end_message(self.run, "max_iterations", state))
                 return
             try:
                 state = await cycle(state, parts)
@@ -123,7 +123,7 @@ class AgentLoop:
                 self.run.fail(str(failed.facts["failed_type"]), failed.message)
                 return
         if state.status == "failed":
-            self.run.fail(state.reason, _said_of(state.reason, self.run.id, state))
+            self.run.fail(state.reason, _end_message(self.run, state.reason, state))
 
     async def _reopenings(self, *, from_snapshot: bool) -> dict[int, list[RunReopened]]:
         """Return how the run was reopened after failing, by the cycle behind which it goes on."""
@@ -499,15 +499,19 @@ _ENDS = {
 """Reason of an end by a limit to its words, and to the option that raises the limit."""
 
 
-def _said_of(reason: str, run_id: str, state: AgentState) -> str:
-    """Return the message of an end by a limit: what happened, and how the run goes on."""
+def _end_message(run: Run, reason: str, state: AgentState) -> str:
+    """Return what is said of an end by a limit: what happened, and to people how the run goes on.
+
+    What a child says is read by its parent's model, which has no commands.
+    """
     what, option = _ENDS[reason]
-    ways = f"{option} or --note TEXT" if option else "--note TEXT"
+    said = what.format(cycle=state.cycle, repeated=state.repeated)
+    if any(scope.startswith("run:") for scope in run.core.scopes[1:]):
+        return said
     more = state.cycle + max(20, state.cycle - state.iterations_from)
-    said = f"{what}; go on with: artelier resume RUN {ways}".format(
-        cycle=state.cycle, more=more, repeated=state.repeated, twice=2 * state.repeated
-    )
-    return said.replace("RUN", run_id)
+    raised = option.format(more=more, twice=2 * state.repeated)
+    ways = f"{raised} or --note TEXT" if raised else "--note TEXT"
+    return f"{said}; go on with: artelier resume {run.id} {ways}"
 
 
 def _key_part(name: str) -> str:

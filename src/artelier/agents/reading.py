@@ -15,6 +15,9 @@ from artelier.tools import Tool, tool
 if TYPE_CHECKING:
     from artelier.kernel.fork_effects import ForkEffects
 
+READ_ON = "read_artifact"
+"""Name of the tool."""
+
 LIMIT_MAX = 20_000
 """Characters of one answer: well below what becomes an artifact itself."""
 
@@ -22,7 +25,7 @@ LIMIT_MAX = 20_000
 def read_artifact_tool(services: Services, *, principal: str = "") -> Tool[..., Any]:
     """`read_artifact(ref, offset, limit)`; access is that of the principal, the calling run unless said."""
 
-    @tool(side_effect=False, name="read_artifact", reads_store=True)
+    @tool(side_effect=False, name=READ_ON, reads_store=True)
     async def read_artifact(
         ref: str, ctx: ToolContext, offset: int = 0, limit: int = 10_000
     ) -> dict[str, Any]:
