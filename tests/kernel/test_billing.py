@@ -19,7 +19,7 @@ from artelier import (
 )
 from artelier.errors import ArtelierError, ModelRefusedCall, ModelTimeout, RateLimited
 from artelier.ports.model import Delta, Part, Usage
-from artelier.testing import ScriptedModel
+from artelier.testing import ManualClock, ScriptedModel
 from artelier.tokens import estimate_tokens
 from tests.kernel.stage import (
     ACME,
@@ -305,5 +305,32 @@ def test_tokens_of_a_call_that_timed_out_count_under_a_limit_of_tokens(tmp_path:
             )
             estimate = estimate_tokens(model.requests[0].canonical())
             assert rows == [(0, 4 * estimate)]
+
+    play(scenario())
+
+
+def test_a_call_whose_process_died_is_billed_when_it_is_asked_again(tmp_path: Path) -> None:
+    from tests.kernel.crashes import Deaths
+    from tests.kernel.stage import World
+
+    async def scenario() -> None:
+        deaths = Deaths(tmp_path / "s.db", World(), skip=("commit.before", "commit.after"))
+        model, clock = ScriptedModel(lambda _: billed("a"), price=PRICE), ManualClock()
+        with open_kernel(tmp_path, model, fault=deaths, clock=clock) as kernel:
+            await drive(kernel.for_tenant(ACME), call)
+            assert [one["cost"] for one in await bills(kernel)] == [30]
+        dead = next(d.path for d in deaths.found if d.point == "model.requested")
+        clock.advance(60)
+        with Kernel.open(dead, models=model, clock=clock) as kernel:
+            assert await drive(kernel.for_tenant(ACME), call) == "completed"
+            lost, reply = await bills(kernel)
+            assert (lost["kind"], lost["code"], lost["estimated"]) == (
+                "model.attempted", "interrupted", True,
+            )  # fmt: skip
+            assert lost["cost"] == estimate_tokens(model.requests[0].canonical())
+            assert reply["cost"] == 30
+            found = await assert_conserved(kernel, "acme")
+            assert found["spent"] == lost["cost"] + 30
+            assert kernel.verify().ok
 
     play(scenario())

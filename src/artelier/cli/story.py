@@ -48,6 +48,9 @@ async def _model_completed(story: Story, data: ev.ModelCompleted, event: Event) 
 @tells(ev.ModelAttempted)
 async def _model_attempted(story: Story, data: ev.ModelAttempted, event: Event) -> list[Line]:
     wait = plain.duration(data.wait_ms * 1000)
+    if not data.attempt:
+        text = f"{data.key}  no reply came before the process ended{_billed(data)}; asked again"
+        return [Line(text, "yellow")]
     text = f"{data.key}  try {data.attempt} failed ({data.code}{_billed(data)}); again in {wait}"
     return [Line(text, "yellow")]
 

@@ -193,23 +193,44 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
     return ready
 
 
+async def asked_before(core: RunCore, ready: Ready) -> Ready:
+    """Return a call that an earlier drive had made and got no reply of, to be made again.
+
+    That one was in flight when its process died, and is billed like any other without a reply. Requests of
+    older versions, which do not say what their input costs, are asked again for nothing, as they were then.
+    Errors: `RunSuspended` if it cannot be paid once more.
+    """
+    if ready.key in core.unsent or not core.held[ready.key].input_tokens:
+        return ready
+    bill = bill_attempt(ready.reservation, usage=None, capped=core.counted)
+    lost = ev.ModelAttempted(key=ready.key, attempt=0, code="interrupted", wait_ms=0, **bill.facts)
+    if await _note_attempt(core, ready, lost):
+        return ready
+    note_failure(core, ready, family="cancelled", code="interrupted")
+    return await _ask_anew(core, ready)
+
+
 async def _bill_attempt(
     core: RunCore, ready: Ready, attempt: int, error: TransientError, *, wait_s: float
 ) -> bool:
     """Record an attempt that failed, with what it costs. Return False if that is more than is available."""
-    bill = None
+    facts: dict[str, Any] = {}
     if is_billed(error):
         usage = _usage_of(error)
         bill = bill_attempt(ready.reservation, usage=usage, capped=core.counted)
-        bill = replace(bill, suspicious=_is_suspicious(ready, usage))
+        facts = replace(bill, suspicious=_is_suspicious(ready, usage)).facts
     event = ev.ModelAttempted(
-        key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000),
-        **(bill.facts if bill is not None else {}),
-    )  # fmt: skip
-    if bill is None or not (bill.postings or bill.counts):
+        key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000), **facts
+    )
+    return await _note_attempt(core, ready, event)
+
+
+async def _note_attempt(core: RunCore, ready: Ready, event: ev.ModelAttempted) -> bool:
+    """Record an attempt that is over. Return False if it costs more than is available."""
+    if not (event.postings or event.counts):
         core.writer.note(event)
     else:
-        guard = _guard_of(core, ready.reservation, bill.cost)
+        guard = _guard_of(core, ready.reservation, event.cost)
         try:
             await core.writer.commit(event, refusable=True, guard=guard)
         except Exhausted:

@@ -28,7 +28,7 @@ from artelier.kernel.manifest import (
     decode_tools,
     encoded,
 )
-from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, result
+from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, asked_before, result
 from artelier.kernel.model_stream import streamed
 from artelier.kernel.outputs import schema_of, value_of
 from artelier.kernel.prompts import (
@@ -164,10 +164,12 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         span = telemetry.model_call(
             core, ModelFacts(key=key, model=name, request=assembled.request)
         )
-    return Ready(
+    ready = Ready(
         key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation,
         span=span,
     )  # fmt: skip
+    is_asked = recorded is not None and recorded.status == "requested"
+    return await asked_before(core, ready) if is_asked else ready
 
 
 def _granted_model(core: RunCore, asked: str, own: ModelPort | None) -> tuple[str, ModelPort]:

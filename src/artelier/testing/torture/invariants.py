@@ -12,7 +12,9 @@ from artelier.kernel import Renderer
 from artelier.kernel.events import ContextAssembled
 from artelier.kernel.results import DRIFTED
 from artelier.kernel.services import LEASE_TTL_US
+from artelier.ledger import DEBT
 from artelier.testing.torture.audit import Audit, drift_of
+from artelier.testing.torture.money_checks import AttemptsAreBilled, OverrunsAreDebt, excess_of
 from artelier.testing.torture.operator import FINAL, asked_of
 from artelier.testing.torture.perform import TENANT, Performer, of
 from artelier.testing.torture.script import Op, Program
@@ -179,7 +181,7 @@ class PromptsRender:
 
 
 class LimitsHold:
-    """Nobody spends beyond a limit but by a named overrun."""
+    """Nobody spends beyond a limit but for what calls in flight were billed beyond their maximum."""
 
     name = "I7: limits hold"
 
@@ -189,16 +191,17 @@ class LimitsHold:
             audit.rows("SELECT account, balance FROM accounts WHERE tenant = ?", TENANT)
         )
         (budget,) = audit.rows("SELECT budget FROM tenants WHERE tenant = ?", TENANT)[0]
-        overrun = -balances.get("source:overrun", 0)
+        debt = -balances.get(DEBT, 0)
         spent = balances.get("spent", 0)
-        if budget is not None and spent - overrun > budget:
-            found.append(f"spent {spent} with {overrun} of overruns; the budget is {budget}")
+        if budget is not None and spent - debt > budget:
+            found.append(f"spent {spent} with a debt of {debt}; the budget is {budget}")
+        excess = excess_of(audit)
         for scope, unit, cap, used in audit.rows(
             "SELECT scope, unit, cap, used FROM limits WHERE tenant = ? AND cap IS NOT NULL", TENANT
         ):
             if scope.removeprefix("run:") in audit.simulation.operator.capped:
                 continue
-            if used > cap and unit in ("usd", "steps") and used - cap > overrun:
+            if used > cap and unit in ("usd", "steps") and used - cap > excess:
                 found.append(f"{scope} used {used} of {cap} {unit}")
         billed = sum(cost for (cost,) in audit.rows("SELECT cost FROM runs"))
         if billed != spent:
@@ -348,5 +351,6 @@ def _streams(program: Program) -> bool:
 
 INVARIANTS: tuple[Invariant, ...] = (
     LogIsTruth(), HistoryIsWhole(), MoneyIsConserved(), StepsHappenOnce(), PromptsRender(), LimitsHold(),
+    OverrunsAreDebt(), AttemptsAreBilled(),
     EndsAreHonest(), ActsAreAttributed(), ResultsAreTheSame(), ReplaysAreQuiet(),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+import artelier.kernel.budget
 import artelier.kernel.compensation
 import artelier.kernel.model_call
 import artelier.kernel.tool_entry
@@ -104,6 +105,31 @@ def _forgotten_hold() -> AbstractContextManager[None]:
         return settle_and_keep
 
     return _wrapped(artelier.kernel.model_call, "settle", wrap)
+
+
+def _forgiven_overrun() -> AbstractContextManager[None]:
+    """What a provider bills beyond the hold is written down, and nobody asks for it."""
+
+    def wrap(check: Any) -> Any:
+        def check_nothing(*given: Any) -> None:
+            return None
+
+        return check_nothing
+
+    return _wrapped(artelier.kernel.budget, "check_available", wrap)
+
+
+def _unbilled_cancel() -> AbstractContextManager[None]:
+    """A call that ends without usage costs nothing."""
+
+    def wrap(settle_call: Any) -> Any:
+        def settle_known(core: Any, ready: Any, **facts: Any) -> Any:
+            facts["is_sent"] = facts.get("usage") is not None
+            return settle_call(core, ready, **facts)
+
+        return settle_known
+
+    return _wrapped(artelier.kernel.model_call, "settle_call", wrap)
 
 
 def _changed_prompt() -> AbstractContextManager[None]:
@@ -213,6 +239,8 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "unbalanced-posting": _unbalanced_posting,
     "repeated-payment": _repeated_payment,
     "forgotten-hold": _forgotten_hold,
+    "forgiven-overrun": _forgiven_overrun,
+    "unbilled-cancel": _unbilled_cancel,
     "changed-prompt": _changed_prompt,
     "unfenced": _unfenced,
     "acting-fork": _acting_fork,
