@@ -188,7 +188,7 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
         claims = claims_for(core, ready.model, ready.assembled.size.tokens_max)
         await take_turn(core, ready.key, claims)
     except Exception:
-        note_failure(core, ready, family="cancelled", code="cancelled")
+        note_failure(core, ready, family="cancelled", code=error.code)
         raise
     return ready
 

@@ -12,6 +12,9 @@ from artelier.testing.torture.perform import TENANT
 
 _TURNED_AWAY = frozenset(("rate_limited", "provider_unavailable", "model_refused_call"))
 """Codes of calls that a provider does not bill."""
+_CUT_OFF = frozenset(("model_timeout", "cancelled", "deadline", "interrupted"))
+"""Codes of calls that a provider was at work on; what was cut off between two attempts has the code of the
+first."""
 
 _EVENTS = (
     "SELECT s.name, e.kind, e.data FROM events e JOIN streams s ON s.id = e.stream"
@@ -108,8 +111,8 @@ class AttemptsAreBilled:
             is_billed = data.get("cost", 0) > 0
             turned_away = data.get("code") in _TURNED_AWAY
             ended += kind == "model.completed" or turned_away or is_billed
-            if data.get("code") == "model_timeout" and not is_billed:
-                found.append(f"{run} {data['key']}: a call that timed out cost nothing")
+            if data.get("code") in _CUT_OFF and not is_billed:
+                found.append(f"{run} {data['key']}: a call cost nothing that was {data['code']}")
         if calls > ended:
             found.append(f"{calls} calls were made, and {ended} were billed or turned away")
         return found

@@ -138,8 +138,8 @@ class Oracle:
 
     def _usage(self, request: ModelRequest, text: str, rng: random.Random) -> Usage:
         output_max = cast(int, request.params["max_output_tokens"])
-        bills_too_much = rng.random() < 0.06
+        factor = rng.choice((60, 600)) if rng.random() < 0.1 else 0
         return Usage(
             input_tokens=len(request.canonical()) // 4 + 1,
-            output_tokens=output_max * 60 if bills_too_much else min(output_max, len(text) // 4),
+            output_tokens=output_max * factor or min(output_max, len(text) // 4),
         )
