@@ -131,6 +131,64 @@ def test_what_a_provider_bills_beyond_its_maximum_is_owed(tmp_path: Path) -> Non
     play(scenario())
 
 
+def greedy(text: str) -> Any:
+    """A reply of a provider that ignores `max_output_tokens`."""
+    return billed(text, inputs=10, outputs=10**9)
+
+
+@pytest.mark.parametrize("whose", ["child", "parent", "tenant"])
+def test_no_call_follows_the_first_excess_of_a_sub_agent(tmp_path: Path, whose: str) -> None:
+    child = Limits(usd="0.10") if whose == "child" else None
+    parent = Limits(usd="0.10") if whose == "parent" else None
+    overcalls = ModelReply(
+        tool_calls=(hand("nothing"),), finish_reason="tool_calls",
+        usage=Usage(input_tokens=10, output_tokens=10**9),
+    )  # fmt: skip
+    models = {
+        "boss": ScriptedModel([calls("a")]),
+        "worker": ScriptedModel([overcalls, greedy("worked")]),
+    }
+
+    async def scenario() -> None:
+        with open_family(
+            tmp_path, models, prices={"boss": at("0"), "worker": at("0.01")}
+        ) as kernel:
+            budget = "0.10" if whose == "tenant" else "90000.00"
+            await kernel.tenants.open(Tenant("acme", budget_usd=budget))
+            agent = boss(kernel, worker(kernel, limits=child))
+            for _ in range(3):
+                stopped = await work(agent, tenant="acme", limits=parent)
+                assert stopped.status == "budget_exhausted"
+            assert len(models["worker"].requests) == 1
+            assert await spent(kernel) == Decimal(10_000)
+            await assert_conserved(kernel, "acme")
+
+    play(scenario())
+
+
+def test_sixty_four_children_pass_a_limit_by_no_more_than_are_in_flight(tmp_path: Path) -> None:
+    models = {
+        "boss": ScriptedModel([calls(*(str(n) for n in range(64)))]),
+        "worker": ScriptedModel(lambda _: greedy("worked")),
+    }
+
+    async def scenario() -> None:
+        policy = Policy(backoff_s=0, parallel_max=64)
+        prices = {"boss": at("0"), "worker": at("0.05")}
+        with open_family(tmp_path, models, prices=prices, policy=policy) as kernel:
+            await kernel.tenants.open(Tenant("acme", budget_usd="1.00"))
+            agent = boss(kernel, worker(kernel))
+            assert (await work(agent, tenant="acme")).status == "budget_exhausted"
+            made = len(models["worker"].requests)
+            assert 1 <= made <= 19, "each holds 0.0512 USD of one"
+            assert (await work(agent, tenant="acme")).status == "budget_exhausted"
+            assert len(models["worker"].requests) == made
+            assert await spent(kernel) == made * Decimal(50_000)
+            await assert_conserved(kernel, "acme")
+
+    play(scenario(), within_s=90)
+
+
 def test_a_childs_own_cap_holds_below_its_parents(tmp_path: Path) -> None:
     models = {
         "boss": ScriptedModel([calls("a"), reply("end")]),
