@@ -248,3 +248,22 @@ def test_the_shipped_worlds_can_be_read() -> None:
 
     with pytest.raises(NotFound, match="no such world is shipped"):
         shipped("../market")
+
+
+def test_a_memory_store_of_a_file_whose_embedder_nobody_knows_makes_no_world(
+    tmp_path: Path,
+) -> None:
+    store = {"id": "m", "kind": "memory_store", "owner": "ana"}
+    spec = {"artifacts": [{**store, "content": {"config": {"embedder": "nobodys"}}}]}
+
+    async def scenario() -> None:
+        with Kernel.open(tmp_path / "state.db") as kernel:
+            with pytest.raises(
+                InvalidConfig, match=r"artifacts\[0\]: m names no embedder"
+            ) as refused:
+                await found(kernel, "w", spec)
+            assert "hashing, minilm" in str(refused.value)
+            with pytest.raises(NotFound):
+                await World.open(kernel, "w").row()
+
+    asyncio.run(scenario())

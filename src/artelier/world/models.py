@@ -67,6 +67,7 @@ async def check_askable(scene: Scene, specs: Specs, host: Host) -> None:
         if not spec.policy and allows(scene.config, model):
             users.setdefault(model, []).append(agent)
     scene.models = frozenset(map(canonical_name, users))
+    failed: list[tuple[str, ArtelierError]] = []
     for model, agents in users.items():
         try:
             if canonical_name(model) == canonical_name(scene.config.model):
@@ -74,7 +75,10 @@ async def check_askable(scene: Scene, specs: Specs, host: Host) -> None:
             host.services.model(model)
         except (UnknownModel, MissingKey, NotGranted) as error:
             if await _is_hosts(scene, model, agents):
-                raise _stopped(scene, model, agents, error) from None
+                failed.append((model, error))
+    if failed:
+        (model, error), others = failed[0], [name for name, _ in failed[1:]]
+        raise _stopped(scene, model, users[model], error, others)
 
 
 async def _is_hosts(scene: Scene, model: str, agents: Sequence[str]) -> bool:
@@ -108,7 +112,7 @@ async def _check_granted(host: Host, model: str) -> None:
 
 
 def _stopped(
-    scene: Scene, model: str, agents: Sequence[str], error: ArtelierError
+    scene: Scene, model: str, agents: Sequence[str], error: ArtelierError, others: Sequence[str]
 ) -> ArtelierError:
     """Return the error with the world, the tick and the agents that it keeps from thinking."""
     named = ", ".join(agents[:NAMES_SHOWN])
@@ -118,13 +122,14 @@ def _stopped(
         other = "Or give the world another model: artelier world run WORLD --model NAME."
     else:
         other = (
-            f"Or write another `model` into the agent artifact of {agents[0]}, or list in `models` of"
-            " [world] those that agents may name."
+            f"Or write another `model` into the agent artifact of {agents[0]}; or let `models` of [world]"
+            " list others only, and such agents are rejected while the rest goes on."
         )
-    own = "" if error.hint is None or "--model" in error.hint else f"{error.hint} "
+    own = "Set it. " if isinstance(error, MissingKey) else f"{error.hint} " if error.hint else ""
+    more = f"; nor can {', '.join(others[:NAMES_SHOWN])}" if others else ""
     return type(error)(
         f"tick {scene.tick} of world {scene.world} did not begin: the model {model!r} of {named}"
-        f" cannot be asked: {error.message}",
+        f" cannot be asked: {error.message}{more}",
         expected=error.expected, got=error.got, hint=f"{own}{other}",
     )  # fmt: skip
 

@@ -181,7 +181,7 @@ def test_code_steps_feed_conditions_and_steps_lead_where_the_state_machine_allow
 
 def test_what_code_computes_from_the_working_memory_decides(tmp_path: Path) -> None:
     plan = plans()["planner"]
-    kept = {"working_memory": {"strategic_goal": "trade"}}
+    kept: dict[str, Any] = {"working_memory": {"strategic_goal": "trade"}}
 
     assert after(plan, "tactical", tick=20, **kept) == "tactical"
     assert after(plan, "tactical", tick=21, **kept) == "reviewing"

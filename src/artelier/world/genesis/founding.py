@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from artelier.artifacts import account_of
 from artelier.artifacts.content import canonical_json
-from artelier.errors import ArtelierError, Conflict, InvalidConfig, SequenceConflict
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    InvalidConfig,
+    InvalidRequest,
+    SequenceConflict,
+)
 from artelier.ids import OPERATOR
 from artelier.ledger import Posting
 from artelier.log import make_blob
+from artelier.memory.embedders.names import embedder_named
 from artelier.money import SCRIP
 from artelier.world import events as ev
 from artelier.world.agent import REFERENCES, AgentSpec, check_agent_id
@@ -72,6 +79,7 @@ async def found(
             joins.append(_join(one.id, scrip, model=one.model))
     if config.asks_consent:
         made = await _agreeing(made)
+    _check_embedders(made)
     decided = decide(made, tenant=world.host.id, key=state.key)
     beginning = Beginning(
         [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events,
@@ -109,6 +117,24 @@ async def _agreeing(made: list[Made]) -> list[Made]:
         await agreeing(one) if one.kind == "agent" and isinstance(one.content, dict) else one
         for one in made
     ]
+
+
+def _check_embedders(made: Iterable[Made]) -> None:
+    """Errors: `InvalidConfig` for a memory store whose embedder nobody knows."""
+    for one in made:
+        content: object = one.content
+        if one.kind != "memory_store" or not isinstance(content, dict):
+            continue
+        config = cast("dict[str, Any]", content).get("config")
+        name = cast("dict[str, Any]", config).get("embedder") if isinstance(config, dict) else None
+        if isinstance(name, str) and name:
+            try:
+                embedder_named(name)
+            except InvalidRequest as error:
+                raise InvalidConfig(
+                    f"{one.place}: {one.id} names no embedder that there is",
+                    expected=error.expected, got=name[:100],
+                ) from None  # fmt: skip
 
 
 def read_seed(config: WorldConfig, seed: int) -> WorldConfig:
