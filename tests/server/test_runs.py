@@ -220,7 +220,16 @@ def test_a_failed_run_is_reopened_and_a_fork_is_a_run_of_its_own(tmp_path: Path)
             forked = await home.client.post("/api/v1/runs/m1/fork", json={"new_id": "m1/b"})
             assert (forked.status_code, forked.json()) == (201, {"run_id": "m1/b"})
             shown = (await home.client.get("/api/v1/runs/m1%2Fb")).json()
-            assert shown["origin"] == "m1"
+            assert (shown["origin"], shown["effects"]) == ("m1", "recorded")
+            asked = {"new_id": "m1/c", "effects": "stub"}
+            stub = await home.client.post("/api/v1/runs/m1/fork", json=asked)
+            shown = (await home.client.get("/api/v1/runs/m1%2Fc")).json()
+            assert (stub.status_code, shown["effects"]) == (201, "stub")
+            asked = {"changes": {"nonsense@7": "also@9"}}
+            vain = await home.client.post("/api/v1/runs/m1/fork", json=asked)
+            assert_fault(vain, 404, "not_found")
+            dry = await home.client.post("/api/v1/runs/m1/fork", json={"effects": "dry"})
+            assert_fault(dry, 422, "invalid_request")
             taken = await home.client.post("/api/v1/runs/m1/fork", json={"new_id": "m1/b"})
             assert_fault(taken, 409, "conflict")
             reopened = await home.client.post("/api/v1/runs/m1/retry")
