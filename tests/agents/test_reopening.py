@@ -17,6 +17,8 @@ from artelier.kernel import events as ev
 from artelier.log import run_stream
 from artelier.ports.model import ToolCall
 from artelier.testing import ManualClock, ScriptedModel, tool_call
+from tests.kernel.crashes import Deaths
+from tests.kernel.stage import World
 
 Play = Callable[[Kernel, ScriptedModel], Any]
 
@@ -263,6 +265,38 @@ def test_a_fork_of_a_stuck_run_is_not_stuck(tmp_path: Path) -> None:
         assert (await desk.show("r"))["status"] == "failed"
 
     play(tmp_path / "s.db", code, ScriptedModel(script))
+
+
+def test_a_run_killed_at_any_point_around_its_end_comes_to_the_same(tmp_path: Path) -> None:
+    def stubborn(request: ModelRequest) -> Any:
+        return "found it" if notes_of(request) else tool_call("look", {"at": "x"})
+
+    async def to_the_end(kernel: Kernel) -> AgentResult:
+        agent = AutonomousAgent(kernel=kernel)
+        result = await agent.run(run_id="r", model="m", prompt="Find it.")
+        if result.status == "failed":
+            assert result.reason == "stuck"
+            result = await agent.resume("r", note="note: look elsewhere")
+        return result
+
+    async def life(path: Path, **more: Any) -> int:
+        model = ScriptedModel(stubborn)
+        with Kernel.open(path, models={"m": model}, tools=[look], **more) as kernel:
+            result = await to_the_end(kernel)
+            assert (result.status, result.text) == ("completed", "found it")
+            assert [one.resets for one in await reopenings(kernel)] == [("repeated",)]
+            await replays(kernel, AutonomousAgent(kernel=kernel), result)
+        return len(model.requests)
+
+    async def scenario() -> list[int]:
+        deaths = Deaths(tmp_path / "s.db", World())
+        assert await life(tmp_path / "s.db", fault=deaths) == 4
+        return [await life(death.path) for death in deaths.found]
+
+    calls = asyncio.run(scenario())
+    assert len(calls) > 10
+    assert all(count <= 4 for count in calls)  # what was paid for is never asked again
+    assert calls == sorted(calls, reverse=True)
 
 
 # Being stuck

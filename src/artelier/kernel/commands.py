@@ -146,7 +146,8 @@ def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
     verb, status = command.verb, standing.status
     if not _makes_sense(command):
         return "invalid_command"
-    if verb == "retry" or (verb == "resume" and command.key == REOPEN):
+    reopens = command.key == REOPEN and (status == "failed" or command.choice != "")
+    if verb == "retry" or (verb == "resume" and reopens):
         if standing.compensated:
             return "compensated"
         if verb == "retry" and command.key == REJECTED and status == "completed":
