@@ -340,6 +340,63 @@ def test_a_fork_replays_with_nothing_called(tmp_path: Path) -> None:
     play(scenario())
 
 
+def test_a_fork_that_drifts_is_held_as_before_and_another_run_that_drifts_acts(
+    tmp_path: Path,
+) -> None:
+    bank = Bank()
+
+    async def scenario() -> None:
+        with opened(tmp_path, bank) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, payroll("ana", "ben"))
+            name = await runs.fork("r", at=await before_payments(kernel))
+            await drive(runs, payroll("ana", "dora"), name, on_wait="suspend")
+
+            changed, how = payroll("ben", "ana", "cleo"), {"replay": "fork_on_drift"}
+            await drive(runs, changed, name, on_wait="suspend", **how)
+            drifted = await runs.goes_on_as(name)
+
+            assert drifted == f"{name}.drift-1"
+            assert (await runs.show(drifted))["effects"] == "recorded"
+            (asked,) = await runs.approvals(drifted)
+            assert asked["details"]["arguments"]["to"] == "cleo"
+            assert bank.paid == ["ana", "ben"]
+            await drive(runs, payroll("ana"), "plain", **how)
+            await drive(runs, payroll("eve"), "plain", **how)
+            assert bank.paid == ["ana", "ben", "ana", "eve"]  # it is the same run, that goes on
+            assert (await runs.show(await runs.goes_on_as("plain")))["effects"] == "live"
+            assert (await runs.show("plain"))["effects"] is None
+
+    play(scenario())
+
+
+def test_what_a_person_settled_is_returned_too(tmp_path: Path) -> None:
+    @tool(side_effect=True)
+    async def pay(to: str, usd: int) -> str:
+        "Pay, and lose the answer."
+        raise ConnectionError("the line went dead")
+
+    async def code(run: Run) -> Any:
+        await run.step_model(model="m", messages=[{"role": "user", "content": "Go."}])
+        return (await run.step_tool("pay", {"to": "ana", "usd": 3})).value
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, echo(), tools=[pay]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code, on_wait="suspend") == "unknown_outcome"
+            early = await runs.fork("r", at=await before_payments(kernel))
+            await runs.reconcile("r", "2", succeeded="paid")
+            assert await drive(runs, code) == "completed"
+            late = await runs.fork("r", at=await before_payments(kernel))
+
+            assert await drive(runs, code, late) == "completed"
+            assert await result_of(runs, late) == "paid"
+            # What was recorded is what was recorded when the fork was made.
+            assert await drive(runs, code, early, on_wait="suspend") == "waiting_approval"
+
+    play(scenario())
+
+
 def test_a_worker_that_does_not_know_effects_refuses_the_fork(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from artelier.errors import InvalidRequest, ToolFailed
+from artelier.errors import Erased, InvalidRequest, ToolFailed
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import OPEN_END, Place, changes_of, lineage
 from artelier.kernel.artifact_ids import bounded_id, id_part
@@ -111,9 +112,12 @@ class ForkEffects:
         for call in self._left:
             if call.name != name or (step and call.step != step):
                 continue
-            # Runs under different data keys have different references to the same content.
-            if ref in call.asked or content in [await core.load(one) for one in call.asked]:
-                return call
+            with suppress(Erased):  # what is gone equals nothing, and cannot be returned
+                # Runs under different data keys have different references to the same content.
+                if ref in call.asked or content in [await core.load(one) for one in call.asked]:
+                    if call.result is not None:
+                        await core.load(call.result)
+                    return call
         return None
 
     def own_id(self, id_: str) -> str:

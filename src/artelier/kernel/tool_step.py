@@ -183,6 +183,8 @@ async def _from_record(
     """
     if (effects := core.effects) is None or effects.mode != "recorded":
         return None
+    if core.pii is not None:
+        ask = replace(ask, arguments=core.pii.passed(ask.arguments))
     async with effects.lock:
         call = await effects.find(core, ask.name, ask.arguments, step=step)
         if call is None:
