@@ -47,10 +47,15 @@ def test_a_planted_bug_is_found_within_few_seeds(tmp_path: Path, plant: str, pro
     assert failure["command"].endswith(f"--plant {plant}")
 
 
+SEEDS = {"unasked-consent": [12]}
+"""Of plants that few worlds show: a model must be asked, and the price of what its agent names be raised."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", sorted(WORLD_PLANTS))
 def test_every_plant_of_worlds_is_found(tmp_path: Path, plant: str) -> None:
-    report = run_torture(12, plant=plant, jobs=1, failures_max=1, directory=tmp_path)
+    seeds = SEEDS.get(plant, 12)
+    report = run_torture(seeds, plant=plant, jobs=1, failures_max=1, directory=tmp_path)
 
     assert not report["ok"]
 

@@ -18,6 +18,10 @@ from artelier.world.folding import history_of
 SERVICES = "genesis_"
 ACCOUNT = "principal:"
 
+NOBODY = frozenset(("world", "genesis_mint", "operator"))
+PREFIXES = ("user:", "artifact:")
+"""Whose events are those of no agent that takes a turn: the world's, a person's, a program's."""
+
 Caps = Mapping[tuple[str, int], int]
 """What agents have said that they pay at most, by agent and tick."""
 
@@ -52,7 +56,7 @@ class ConsentBooks:
     _shown: dict[tuple[str, int, str, str], int] = field(
         default_factory=dict[tuple[str, int, str, str], int]
     )
-    _wave: tuple[int, int] = (0, 0)
+    _wave: tuple[int, int] = (0, -1)
     _acts: int = 0
 
     def take(self, *, local: str, kind: str, actor: str, tick: int, data: dict[str, Any]) -> None:
@@ -67,20 +71,23 @@ class ConsentBooks:
 
     def _begin_wave(self, actor: str, tick: int) -> None:
         """Forget what stood before, if those who act now have thought about what stands now."""
-        place = 0
-        if self.activation == "random":
-            place = self._acts
-        elif self.activation == "staged":
-            known = [n for n, stage in enumerate(self.stages) if actor in stage]
-            place = known[0] if known else len(self.stages)
-        if (tick, place) == self._wave:
+        if (place := self._place(actor, tick)) <= self._wave[1] and tick == self._wave[0]:
             return
-        if self.activation == "staged" and tick == self._wave[0] and place < self._wave[1]:
-            return  # the mint, or another that acts for nobody
         self._wave = (tick, place)
         self._stood.clear()
         self._offers |= self._fresh_offers
         self._fresh_offers.clear()
+
+    def _place(self, actor: str, tick: int) -> int:
+        """Return the number of the wave in its tick; -1 before the first of its agents acts."""
+        if actor in NOBODY or actor.startswith(PREFIXES):  # they act within the wave at hand
+            return self._wave[1] if tick == self._wave[0] else -1
+        if self.activation == "random":
+            return self._acts
+        if self.activation == "staged":
+            named = [n for n, stage in enumerate(self.stages) if actor in stage]
+            return named[0] if named else len(self.stages)
+        return 0
 
     def _seen(self, id_: str, agent: str, *names: str) -> int:
         stood = self._stood[id_] if id_ in self._stood else self._posted.get(id_)

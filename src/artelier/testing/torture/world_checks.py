@@ -16,6 +16,7 @@ from artelier import Kernel
 from artelier.errors import ArtelierError
 from artelier.log import blob_name
 from artelier.log.blobs import unpack
+from artelier.testing.economy.books import ConsentBooks
 from artelier.testing.torture.world_books import ESCROW, Books, Happened
 from artelier.testing.torture.world_drawn import DrawnModel, DrawnWorld
 from artelier.testing.torture.world_played import WORLD, Played, opened
@@ -185,11 +186,26 @@ def _sight(audit: WorldAudit) -> list[str]:
     ]
 
 
+def _consent(audit: WorldAudit) -> list[str]:
+    """Nobody pays more than the price that its thought saw, or than it said."""
+    config = audit.drawn.config
+    books = ConsentBooks(
+        content=audit.books.content, activation=config["activation"],
+        stages=config.get("stages", ()), caps=audit.played.caps,
+    )  # fmt: skip
+    for event in audit.events:
+        books.take(
+            local=event.local, kind=event.kind, actor=event.actor, tick=event.tick, data=event.data
+        )
+    return books.findings
+
+
 CHECKS: dict[str, Callable[[WorldAudit], list[str]]] = {
     "money": _money,
     "ownership": _ownership,
     "ticks": _ticks,
     "sight": _sight,
+    "consent": _consent,
 }
 
 

@@ -20,6 +20,9 @@ from artelier.ports.model import FREE, Price
 TOKEN = re.compile(r"token-[0-9a-f]{16}")
 """What a secret looks like."""
 
+TICK = re.compile(r"^Tick: (\d+)$", re.MULTILINE)
+"""How the prompt of an agent says which tick it is."""
+
 NAMED = re.compile(r"I am (a\d+);")
 """How the prompt of an agent that asks a model begins."""
 
@@ -164,17 +167,31 @@ class Drawn:
     count: int
     seen: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """`(agent, token)` found among facts."""
+    caps: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    """What agents have said that they pay at most, by agent and tick."""
 
     def __call__(self, facts: dict[str, Any]) -> Any:
         agent = facts["agent_id"]
         self.seen += [(agent, token) for token in TOKEN.findall(repr(facts))]
-        return drawn_action(facts, self.count)
+        action = drawn_action(facts, self.count)
+        note_cap(self.caps, action, agent, facts.get("tick", 0))
+        return action
+
+
+def note_cap(
+    caps: dict[tuple[str, int], int], action: Mapping[str, Any], agent: str, tick: int
+) -> None:
+    """Keep the `price_max` that an action says, if it says one."""
+    if "price_max" in action:
+        caps[agent, tick] = action["price_max"]
 
 
 def drawn_action(facts: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """An action as JSON. Shapes: of the facts it takes `agent_id`, `seed` and `offers`."""
+    """An action as JSON. Shapes: of the facts it takes `agent_id`, `seed`, `offers` and `tick`."""
     rng = random.Random(facts["seed"])
     at = _Place(facts, count)
+    if "tick" in facts and rng.random() < (0.6 if at.me == at.wanted(facts["tick"]) else 0.15):
+        return _haggled(rng, at, facts["tick"])
     kind = rng.choice(("accept", "read")) if at.offers and rng.random() < 0.4 else ""
     kind = kind or rng.choice(tuple(_ACTIONS))
     action = {"action": kind, **_ACTIONS[kind](rng, at)}
@@ -190,6 +207,10 @@ class _Place:
         self.me = str(facts["agent_id"])
         self.offers: list[dict[str, Any]] = list(facts.get("offers") or ())
         self.count = count
+
+    def wanted(self, tick: int) -> str:
+        """Return the agent whose document many want in a tick."""
+        return f"a{tick % self.count}"
 
     def thing(self, rng: random.Random) -> str:
         """Of his own in half of the cases."""
@@ -211,6 +232,20 @@ class _Place:
         if offers and rng.random() < 0.9:
             return rng.choice(offers)["offer"]
         return f"offer-{rng.randrange(8)}-{rng.randrange(20)}"
+
+
+def _haggled(rng: random.Random, at: _Place, tick: int) -> dict[str, Any]:
+    """In each tick many want one thing, and whoever has it raises its price."""
+    n = tick % at.count
+    if at.me != f"a{n}":
+        return {"action": "read", "ref": f"doc-{n}"}
+    prices = {"read": rng.randrange(1, 9), "inclusion": rng.randrange(3)}
+    return {
+        "action": "write",
+        "artifact_id": f"doc-{n}",
+        "content": f"News {tick}.",
+        "prices": prices,
+    }
 
 
 def _write(rng: random.Random, at: _Place) -> dict[str, Any]:
@@ -287,6 +322,7 @@ class DrawnModel:
         self.count = count
         self.seen: list[tuple[str, str]] = []
         """`(agent, token)` found in prompts."""
+        self.caps: dict[tuple[str, int], int] = {}
 
     async def complete(self, request: ModelRequest, /) -> ModelReply:
         text = "\n".join(message.text for message in request.messages)
@@ -294,6 +330,11 @@ class DrawnModel:
         agent = found.group(1) if found else "a0"
         self.seen += [(agent, token) for token in TOKEN.findall(text)]
         seed = int.from_bytes(sha256(text.encode()).digest()[:6], "big")
-        action = json.dumps(drawn_action({"agent_id": agent, "seed": seed}, self.count))
+        facts: dict[str, Any] = {"agent_id": agent, "seed": seed}
+        if tick := TICK.search(text):
+            facts["tick"] = int(tick[1])
+        drawn = drawn_action(facts, self.count)
+        note_cap(self.caps, drawn, agent, facts.get("tick", 0))
+        action = json.dumps(drawn)
         wrapped = (action, f"I think:\n```json\n{action}\n```", "Hm.")[seed % 17 % 3]
         return ModelReply(text=wrapped, usage=Usage(input_tokens=100, output_tokens=10))

@@ -16,6 +16,8 @@ from artelier.artifacts.stage import Licence
 from artelier.ledger import Posting
 from artelier.log import Batch
 from artelier.world.deciding.dispatch import DECIDE
+from artelier.world.mind.reader import Reader
+from artelier.world.scene import Scene
 from artelier.world.stage import WorldStage
 
 
@@ -122,10 +124,36 @@ def _forgotten_pay() -> AbstractContextManager[None]:
     return _replaced(WorldStage, "advance", wrap)
 
 
+def _raised_price() -> AbstractContextManager[None]:
+    """What is raised after somebody has decided to buy is paid all the same."""
+
+    def wrap(seen: Any) -> Any:
+        async def seen_now(scene: Any, id: str) -> Any:
+            return await scene.working.standing(id)
+
+        return seen_now
+
+    return _replaced(Scene, "seen", wrap)
+
+
+def _unasked_consent() -> AbstractContextManager[None]:
+    """A prompt shows whatever it names, at any price."""
+
+    def wrap(agrees: Any) -> Any:
+        def agrees_to_all(reader: Any, id: str, wanted: Any) -> bool:
+            return True
+
+        return agrees_to_all
+
+    return _replaced(Reader, "agrees", wrap)
+
+
 WORLD_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "double-sale": _double_sale,
     "uncounted-licence": _uncounted_licence,
     "open-secrets": _open_secrets,
     "torn-tick": _torn_tick,
     "forgotten-pay": _forgotten_pay,
+    "raised-price": _raised_price,
+    "unasked-consent": _unasked_consent,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,8 @@ class Played(NamedTuple):
     findings: list[str]
     seen: list[tuple[str, str]]
     """`(agent, token)` among facts and in prompts."""
+    caps: Mapping[tuple[str, int], int] = {}
+    """The `price_max` of actions, by agent and tick."""
 
 
 def play(drawn: DrawnWorld, path: Path, faults: WorldFaults | None) -> Played:
@@ -61,7 +64,7 @@ def play(drawn: DrawnWorld, path: Path, faults: WorldFaults | None) -> Played:
     else:
         findings.append(f"the world has not come to its end in {LIVES_LAST} lives")
     rule: Any = drawn.policies["drawn"]
-    return Played(findings, [*rule.seen, *model.seen])
+    return Played(findings, [*rule.seen, *model.seen], {**rule.caps, **model.caps})
 
 
 def opened(path: Path, model: DrawnModel, faults: WorldFaults | None = None) -> Kernel:
