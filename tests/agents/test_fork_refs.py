@@ -73,6 +73,8 @@ async def told(kernel: Kernel, run_id: str) -> str:
         {"orders": "no_tool"},
         {"openai:m": "zz:knows"},
         {"orders_v3": "orders"},
+        {"Oslo": "prompts/tone"},
+        {"agent": "prompts/tone"},
     ],
 )
 def test_a_ref_that_is_not_there_or_was_never_used_is_refused(
@@ -264,5 +266,45 @@ def test_large_results_of_a_fork_are_under_its_folder(tmp_path: Path) -> None:
 
             assert (await result_of(runs, "r")).startswith("runs/r/")
             assert (await result_of(runs, name)).startswith(f"forks/{name}/runs/{name}/")
+
+    play(scenario())
+
+
+# Skills and profiles
+
+
+def _skill(folder: Path, name: str, text: str) -> Path:
+    path = folder / "skills" / name
+    path.mkdir(parents=True)
+    head = f"---\nname: {name}\ndescription: How reports look ({name}).\n---\n"
+    (path / "SKILL.md").write_text(f"{head}{text}\n")
+    return path
+
+
+def test_a_fork_loads_the_other_skill(tmp_path: Path) -> None:
+    def model(request: Any) -> Any:
+        if not any(message.role == "tool" for message in request.messages):
+            return tool_call("load_skill", {"skill_name": "totals-first"})
+        return "\n".join(message.text for message in request.messages if message.role == "tool")
+
+    async def scenario() -> None:
+        skills = [
+            _skill(tmp_path, "totals-first", "Write the totals first."),
+            _skill(tmp_path, "totals-last", "Write the totals last."),
+        ]
+        builder = ContextBuilder(identity="You report.", progressive_skills=True, skills=skills)
+        models = {"m": ScriptedModel(model)}
+        with Kernel.open(tmp_path / "s.db", models=models, environ={}) as kernel:
+            runs = kernel.for_tenant()
+            agent = AutonomousAgent(kernel=kernel, context_builder=builder)
+            first = await agent.run(run_id="r", model="m", prompt="Report.")
+
+            name = await runs.fork("r", at=1, with_={"skill:totals-first": "totals-last"})
+            second = await agent.run(run_id=name, model="m", prompt="Report.")
+
+            assert "totals first" in first.text and "totals last" not in first.text
+            assert "totals last" in second.text and "totals first" not in second.text
+            with pytest.raises(NotFound, match="no 'totals-never'"):
+                await runs.fork("r", with_={"totals-first": "totals-never"})
 
     play(scenario())

@@ -166,6 +166,8 @@ def test_a_fork_with_other_steering_decides_by_it_and_writes_beside_its_origin(
 
             assert (result.status, result.iterations) == ("done", 2)
             assert result.outputs == (f"forks/{name}/m/report@1",)
+            with pytest.raises(InvalidRequest, match="assigned when it began"):
+                await desk.fork(TASK, with_={AGENT: "m/other"})
             assert [one.params["temperature"] for one in actor.requests()] == [1.0, 1.0, 0.0]
             assert "### sales_of" not in text_of(actor.requests()[2])
             assert await read(desk, "m/report") == REPORT

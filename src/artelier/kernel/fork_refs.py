@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from artelier.artifacts.substitution import artifact_exists
-from artelier.errors import ArtelierError, MissingKey, NotFound
+from artelier.errors import ArtelierError, InvalidRequest, MissingKey, NotFound
+from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place
 from artelier.kernel.fork_effects import plain_ref
@@ -15,6 +16,12 @@ from artelier.kernel.queries import shown_json
 from artelier.kernel.services import Services
 from artelier.log.event import decode_data
 from artelier.tokens import canonical_name
+
+SKILL_TOOLS = frozenset(("load_skill", "use_skill", "unload_skill", "read_skill_file"))
+"""Tools whose arguments name skills."""
+
+ASSIGNED = frozenset(("agent", "task", "membrane", "steering"))
+"""Kinds of artifacts that a run reads when it is started; what they said is in its settings."""
 
 REF_CHARS_MAX = 300
 """Of a text in settings, arguments and results that may be a ref."""
@@ -25,8 +32,9 @@ async def check_refs(
 ) -> None:
     """Refuse a replacement that would do nothing.
 
-    Errors: `NotFound` for a ref that the origin, all of its history and the runs below it never used, and for
-    one that does not exist. Cost: O(the origin's history), if there are refs.
+    Errors: `NotFound` for a ref that the origin, all of its history and the runs below it never used, and
+    for one that does not exist; `InvalidRequest` for what the run was assigned when it began.
+    Cost: O(the origin's history), if there are refs.
     """
     if not refs:
         return
@@ -38,6 +46,7 @@ async def check_refs(
                 expected="an artifact, skill, memory block, tool or model of its history",
                 hint=f"`artelier runs steps {places[0].run_id}` and `artelier manifest show` name them.",
             )
+        await _check_kind(services, tenant, old)
         if not await _exists(services, tenant, old, new, used):
             raise NotFound(f"there is no {new!r} to use in place of {old!r}")
 
@@ -48,9 +57,11 @@ class _Used:
     def __init__(self) -> None:
         self.models: set[str] = set()
         self.tools: set[str] = set()
-        self.others: set[str] = set()
+        self.skills: set[str] = set()
+        self.texts: set[str] = set()
+        """What may be a ref of an artifact: sources of prompts, texts in arguments and settings."""
         self.listed: set[str] = set()
-        """Names in results and settings: what was there to be used."""
+        """Texts in recorded results: names of skills that were there to be used, among others."""
 
 
 async def _used(services: Services, tenant: str, places: Sequence[Place]) -> _Used:
@@ -73,19 +84,21 @@ async def _note(
 ) -> None:
     if isinstance(data, ev.ContextAssembled):
         for part in (await renderer.manifest(data.key)).parts:
-            found.others |= {plain_ref(source.partition(" (")[0]) for source in part.src}
+            sources = {source.partition(" (")[0] for source in part.src}
+            found.skills |= {plain_ref(one) for one in sources if one.startswith("skill:")}
+            found.texts |= {plain_ref(one) for one in sources}
     elif isinstance(data, ev.ModelRequested):
         found.models.add(data.model)
     elif isinstance(data, ev.ToolRequested):
         found.tools.add(data.name)
-        for text in _texts(await shown_json(services, tenant, data.arguments)):
-            found.others.add(plain_ref(text))
+        texts = set(_texts(await shown_json(services, tenant, data.arguments)))
+        (found.skills if data.name in SKILL_TOOLS else found.texts).update(texts)
     elif isinstance(data, ev.RunStarted):
         found.models |= {canonical_name(data.model)} if data.model else set()
         tools: Any = await shown_json(services, tenant, data.tools)
         listed = cast("list[dict[str, Any]]", tools) if isinstance(tools, list) else []
         found.tools |= {str(one.get("name", "")) for one in listed}
-        found.others |= set(_texts(await shown_json(services, tenant, data.settings)))
+        found.texts |= set(_texts(await shown_json(services, tenant, data.settings)))
     elif isinstance(data, ev.StepCompleted):
         found.listed |= set(_texts(await shown_json(services, tenant, data.result)))
 
@@ -104,13 +117,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 async def _is_used(services: Services, tenant: str, old: str, used: _Used) -> bool:
-    if old in used.tools or old in used.others or canonical_name(old) in used.models:
+    if old in used.tools or old in used.skills or canonical_name(old) in used.models:
         return True
+    if not await artifact_exists(services.store, tenant, old):
+        return False
+    # Some prompts name an artifact without its version: then it must at least have this one.
     id_, mark, _ = old.partition("@")
-    if not mark:
-        return any(one.startswith(f"{old}@") for one in used.others)
-    # Some prompts name an artifact without its version: then it must at least have had this one.
-    return id_ in used.others and await artifact_exists(services.store, tenant, old)
+    is_named = old in used.texts or id_ in used.texts
+    return is_named or (not mark and any(one.startswith(f"{old}@") for one in used.texts))
 
 
 async def _exists(services: Services, tenant: str, old: str, new: str, used: _Used) -> bool:
@@ -125,7 +139,22 @@ async def _exists(services: Services, tenant: str, old: str, new: str, used: _Us
         except ArtelierError:
             return False
         return True
-    return new in used.others | used.listed or await artifact_exists(services.store, tenant, new)
+    if old in used.skills:
+        return new in used.skills or new in used.listed
+    return await artifact_exists(services.store, tenant, new)
+
+
+async def _check_kind(services: Services, tenant: str, old: str) -> None:
+    """Errors: `InvalidRequest` for what a run was assigned: a fork has it in its settings."""
+    rows = await services.store.query(
+        "SELECT kind FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
+        (tenant, MAIN_SPACE, old.partition("@")[0]),
+    )
+    if rows and rows[0][0] in ASSIGNED:
+        raise InvalidRequest(
+            f"{old!r} is what the run was assigned when it began", expected="a ref that it reads later",
+            got=f"an artifact of kind {rows[0][0]}", hint="Make a new task, or change its steering.",
+        )  # fmt: skip
 
 
 _TREE = (
