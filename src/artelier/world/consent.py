@@ -16,6 +16,12 @@ from artelier.world.agent import AGREED, INLINE_WORKFLOW, WORKFLOW, AgentSpec, r
 STEPS_MAX = 1_000
 """Steps of a workflow that are looked at; a workflow that can be saved has fewer."""
 
+STEP_PARTS = ("prompts", "code", "transition_conditions")
+"""Lists of a step whose entries name artifacts as well."""
+
+STEP_REFS = ("prompt_artifact_id", "transition_prompt_artifact_id", "artifact_id", "ask")
+"""Fields of a step and of its parts that name an artifact."""
+
 PriceOf = Callable[[str], Awaitable[int]]
 """Scrip that one showing of an artifact costs the agent, in the state that its thought saw."""
 
@@ -33,19 +39,19 @@ def id_of(ref: object) -> str:
 
 
 def step_ids(workflow: object) -> list[str]:
-    """Return the ids of the prompts that the steps of a workflow name. Never raises."""
-    steps: object = None
-    if isinstance(workflow, Mapping):
-        steps = cast("Mapping[str, Any]", workflow).get("steps")
+    """Return the ids of the prompts and the code that the steps of a workflow name. Never raises."""
     found: list[str] = []
-    for step in cast("list[object]", steps)[:STEPS_MAX] if isinstance(steps, list) else ():
-        if isinstance(step, Mapping):
-            given = cast("Mapping[str, Any]", step)
-            found += [
-                id_of(given.get("prompt_artifact_id")),
-                id_of(given.get("transition_prompt_artifact_id")),
-            ]
+    for step in _members(workflow, "steps"):
+        parts = [one for name in STEP_PARTS for one in _members(step, name)]
+        found += [id_of(given.get(name)) for given in (step, *parts) for name in STEP_REFS]
     return [id_ for id_ in found if id_]
+
+
+def _members(holder: object, name: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list that a mapping holds; none of what has another shape."""
+    given = cast("Mapping[str, Any]", holder).get(name) if isinstance(holder, Mapping) else None
+    items = cast("list[object]", given)[:STEPS_MAX] if isinstance(given, list) else []
+    return [cast("Mapping[str, Any]", one) for one in items if isinstance(one, Mapping)]
 
 
 def named_ids(spec: AgentSpec) -> set[str]:

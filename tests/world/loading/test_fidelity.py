@@ -18,7 +18,8 @@ from artelier.world import World
 from artelier.world.loading import join_agents, read_agents, write_agents
 from tests.world.loading.old_agents import WRITTEN, drawn
 from tests.world.loading.old_runner import OldAgent
-from tests.world.places import balance, events, known
+from tests.world.places import balance, events, known, world_at
+from tests.world.speaking import Speaking
 
 ACTIONS: tuple[dict[str, Any], ...] = (
     {"action": "noop"},
@@ -262,3 +263,38 @@ def test_states_that_are_never_entered_and_actions_that_are_gone_are_reported(
     assert '{"action": "read", "ref": "x"}' in text and "Use read or query_kernel" in text
     [step, *_] = made["ana_workflow"]["steps"]
     assert step["transition_conditions"][0]["condition"] == "last_action_type != 'write'"
+
+
+def test_code_of_somebody_else_is_paid_at_the_price_that_was_agreed_to(tmp_path: Path) -> None:
+    """Whoever names a workflow agrees to the prices of its code and prompts along with it."""
+    workflow = {
+        "states": ["a"], "initial_state": "a",
+        "steps": [{"state": "a", "code": [{"artifact_id": "bobs_sum"}],
+                   "prompts": [{"prompt_inline": "The sum is {total}."}]}],
+    }  # fmt: skip
+    chooses = {"action": "configure", "workflow_artifact_id": "flow"}
+    speaking = Speaking({"ana": [chooses, {"action": "noop"}]})
+
+    async def scenario() -> None:
+        async with world_at(
+            tmp_path, models={"m": speaking.model}, config={"model": "m"}, agents={"ana": {}}
+        ) as world:
+            code = {"code": "def run(balance):\n    return {'total': balance + 1}\n"}
+            await world.as_principal("bob").artifacts.write(
+                "bobs_sum", kind="tool", content=code, access="public", prices={"read": 3}
+            )
+            own = world.as_principal("ana").artifacts
+            await own.write("flow", kind="workflow", content=workflow)
+            await world.run(ticks=2)
+            assert (await own.read("ana")).content["agreed_prices"] == {"bobs_sum": 3}
+            assert (await balance(world, "ana"), await balance(world, "bob")) == (97, 3)
+            await world.as_principal("bob").artifacts.write(
+                "bobs_sum", prices={"read": 4}, content=code
+            )
+            await world.tick()
+            assert (await balance(world, "ana"), await balance(world, "bob")) == (97, 3)
+            [(_, _, data)] = await events(world, "action.rejected")
+            assert data["code"] == "code_failed"
+
+    asyncio.run(scenario())
+    assert "The sum is 101." in speaking.shown("ana")[1]
