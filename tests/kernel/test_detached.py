@@ -29,6 +29,9 @@ def test_calls_on_a_new_run_queue(tmp_path: Path) -> None:
                 *calls, kernel.step_tool("look", {"value": 7}, run_id="r", key="k")
             )
             assert [one.text for one in seen[:5]] == [f"re: {number}" for number in range(5)]  # pyright: ignore[reportAttributeAccessIssue]
+            core = kernel.services.driver("default", "r")
+            assert core is not None and core.actor is not None
+            await core.actor.commit()
             keys = [step["key"] for step in await kernel.for_tenant().steps("r")]
             assert sorted(keys) == ["1", "2", "3", "4", "5", "k"]
             await kernel.aclose()

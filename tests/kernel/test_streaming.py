@@ -120,31 +120,103 @@ def test_a_stream_is_cut_when_more_came_than_is_reserved(tmp_path: Path) -> None
     play(scenario())
 
 
-def test_a_reader_that_leaves_early_leaves_what_came_as_the_reply(tmp_path: Path) -> None:
-    async def code(run: Run) -> Any:
-        got: list[str] = []
-        stream = run.stream_model(model="m", messages=[user("x")])
-        async for item in stream:
+async def _leave_closed(run: Run) -> Any:
+    got: list[str] = []
+    stream = run.stream_model(model="m", messages=[user("x")])
+    async for item in stream:
+        got.append(item.text)
+        if len(got) == 2:
+            break
+    await stream.aclose()
+    return [got, await ask(run, "after")]
+
+
+async def _leave_dropped(run: Run) -> Any:
+    got: list[str] = []
+    async for item in run.stream_model(model="m", messages=[user("x")]):
+        got.append(item.text)
+        if len(got) == 2:
+            break
+    return [got, await ask(run, "after")]
+
+
+async def _leave_raising(run: Run) -> Any:
+    got: list[str] = []
+    try:
+        async for item in run.stream_model(model="m", messages=[user("x")]):
             got.append(item.text)
             if len(got) == 2:
-                break
-        await stream.aclose()  # pyright: ignore[reportAttributeAccessIssue] - a generator
-        return [got, await ask(run, "after")]
+                raise ValueError("enough")
+    except ValueError:
+        pass
+    return [got, await ask(run, "after")]
 
+
+async def _leave_cancelled(run: Run) -> Any:
+    got: list[str] = []
+    enough = asyncio.Event()
+
+    async def read() -> None:
+        async for item in run.stream_model(model="m", messages=[user("x")], key="s"):
+            got.append(item.text)
+            if len(got) == 2:
+                enough.set()
+
+    reading = asyncio.ensure_future(read())
+    await enough.wait()
+    reading.cancel()
+    await asyncio.wait((reading,))
+    return [got, await ask(run, "after")]
+
+
+@pytest.mark.parametrize("code", [_leave_closed, _leave_dropped, _leave_raising, _leave_cancelled])
+def test_a_reader_that_leaves_early_is_recorded_with_what_came_and_replays(
+    tmp_path: Path, code: Callable[[Run], Any]
+) -> None:
     async def scenario() -> None:
         async def last() -> str:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
             return "never"
 
         model = Stream(["one ", "two ", last])
         with open_kernel(tmp_path, {"m": Both(model)}) as kernel:
             runs = kernel.for_tenant(ACME)
             assert await drive(runs, code) == "completed"
-            assert await result_of(runs) == [["one ", "two "], "re: after"]
+            result = [["one ", "two "], "re: after"]
+            assert await result_of(runs) == result
             assert model.closed == 1
             await assert_conserved(kernel, "acme")
-            async with runs.run("r") as run:
-                assert await _read(run) == ["one two "] * 2, "kept as the whole"
+            assert "step.cancelled" in await kinds(kernel, tenant="acme")
+            assert (await runs.replay("r", code)).result == result
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_run_whose_reader_left_a_stream_ends_as_it_says(tmp_path: Path, held: bool) -> None:
+    """Found: `break`, then `finish()`, said that another process had taken the run over."""
+
+    async def code(run: Run) -> str:
+        stream = run.stream_model(model="m", messages=[user("x")])
+        kept = [stream] if held else []
+        async for item in stream:
+            del stream
+            assert item.text == "one "
+            break
+        return f"left, {len(kept)} open"
+
+    async def scenario() -> None:
+        async def last() -> str:
+            await asyncio.Event().wait()
+            return "never"
+
+        model = Stream(["one ", last])
+        with open_kernel(tmp_path, model) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code) == "completed"
+            assert model.closed == 1
+            await assert_conserved(kernel, "acme")
+            assert (await runs.replay("r", code)).status == "completed"
 
     play(scenario())
 

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from artelier.clock import Clock
 from artelier.errors import Exhausted
-from artelier.kernel.events import CycleCompleted
-from artelier.kernel.history import ends_step
+from artelier.kernel.events import CycleCompleted, StepCompleted
+from artelier.kernel.history import asks_or_ends, ends_step
 from artelier.log import (
     Batch,
     Blob,
@@ -73,6 +73,12 @@ class Actor:
         """Steps that were recorded as done."""
         self._stored: set[bytes] = set()
         """Names of small content that is durable: a batch that may be refused makes none of it so."""
+        self.count = 0
+        """Requests and outcomes of steps that were noted."""
+        self.goes_on: Callable[[], None] = lambda: None
+        """Told before what the run's code does next is recorded."""
+        self.ended: Callable[[str], None] = lambda key: None
+        """Told the key of a step whose outcome is recorded."""
         self.failure: BaseException | None = None
         """Why a batch that nobody waited for was refused; the run cannot go on."""
 
@@ -87,6 +93,9 @@ class Actor:
         """Record with the next batch. Errors: `InvalidRequest` for a name that holds personal data."""
         if (names := self._store.names) is not None:
             names.check(self.stream, (data,))
+        if asks_or_ends(data):
+            self.goes_on()
+            self.count += 1
         self._drafts.append(Draft(data, self._clock.now_us(), actor or self.name, cause))
         self._tally(data)
         self._blobs.extend(blobs)
@@ -99,6 +108,7 @@ class Actor:
             self.cycles += 1
         elif ends_step(data):
             self.steps += 1
+            self.ended(cast(StepCompleted, data).key)
 
     def note_aside(self, append: StreamAppend, blobs: Sequence[Blob]) -> None:
         """Record in another stream (an artifact's) in the same batch as the notes. Errors: as of `note`."""
@@ -168,9 +178,12 @@ class Actor:
         """
         self.check()
         self._check_names(data, aside)
+        if any(asks_or_ends(item) for item in data):
+            self.goes_on()
         notes = self._take() if refusable else None
         now = self._clock.now_us()
         for item in data:
+            self.count += asks_or_ends(item)
             self._drafts.append(Draft(item, now, actor or self.name, cause))
             self._tally(item)
         self._blobs.extend(blobs)

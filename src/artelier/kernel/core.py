@@ -10,7 +10,7 @@ import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from artelier.errors import (
     ArtelierError,
@@ -26,6 +26,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel.actor import SMALL_BYTES, Actor
 from artelier.kernel.conversation import Conversation, PlainLists
+from artelier.kernel.delivery import Delivery
 from artelier.kernel.history import History, Recorded
 from artelier.kernel.keys import Keys
 from artelier.kernel.manifest import comparable, encoded
@@ -35,7 +36,7 @@ from artelier.kernel.rates import NO_RATES, Rates
 from artelier.kernel.results import FINAL
 from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
-from artelier.kernel.tool_bounds import ToolBounds
+from artelier.kernel.tool_bounds import Sight, ToolBounds
 from artelier.log import (
     Blob,
     BlobRef,
@@ -92,15 +93,6 @@ RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
 """Content kept last, which may not be stored yet: a cycle keeps about ten pieces before it commits."""
 
 ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
-
-
-class Sight(NamedTuple):
-    """Under what a list of visible tools was made."""
-
-    grants: tuple[str, ...]
-    """The tenant's."""
-    barred: tuple[str, ...]
-    risk_max: str | None
 
 
 class OutOfTime(TimeoutError):
@@ -215,7 +207,8 @@ class RunCore(ToolBounds):
         self._decoded: dict[str, Any] = {}
 
     def _hear(self) -> None:
-        """What commands have said, and what they led to."""
+        """What commands have said, what they led to, and what reaches the run's code."""
+        self.delivery = Delivery(self)
         self.paused = False
         self.stepping = Stepping()
         """Whether it goes on for one cycle only."""
@@ -418,6 +411,8 @@ class RunCore(ToolBounds):
         found = await self.history.find(key)
         if found is not None and found.kind != kind:
             raise self.mismatch(key, "kind", expected=f"a {found.kind} step", got=f"a {kind} step")
+        if found is not None:
+            await self.delivery.found(found)
         return found
 
     def mismatch(

@@ -377,6 +377,42 @@ class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """True if the provider claims more than ten times the tokens that the request allows."""
 
 
+# Steps that the code has cancelled
+
+
+class Cut(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A step that its code did not wait for to the end, and went on."""
+
+    key: str
+    kind: str
+    """`model`, `tool`, `compute`, `wait` or `approval`."""
+    name: str = ""
+    """Of a computed step."""
+    came: BlobRef | None = None
+    """JSON list of the pieces that the reader of a stream was given."""
+    cost: int = 0
+    """Micro-dollars that the `model.failed` before it has billed."""
+    left: bool = False
+    """True if the reader left the stream."""
+    raised: bool = False
+    """True if nobody cancelled the step: it raised `CancelledError` itself."""
+    late: int = 0
+    """Requests and outcomes that stand between the cancellation and this event: it is recorded when it is
+    clear that the code goes on, and not the drive that was interrupted."""
+    nth: int = 0
+    """Cancellations before it at the same place."""
+
+
+@event("step.cancelled")
+class StepCancelled(Cut, frozen=True, kw_only=True, omit_defaults=True):
+    """The code cancelled a step and went on; on replay it waits until the code cancels it again."""
+
+
+@event("step.timed_out")
+class StepTimedOut(Cut, frozen=True, kw_only=True, omit_defaults=True):
+    """The time of a `run.timeout` was up: the timeout itself (kind `timeout`), or a step inside of it."""
+
+
 # Tools and computed steps
 
 
@@ -493,6 +529,8 @@ class StepCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
     result: BlobRef
     took: int = 0
     """Seq of the newest injected note that this step has handed to the run's code."""
+    beside: bool = False
+    """True if another step was at work at the same time: a replay keeps their order."""
 
 
 @event("step.failed")
@@ -503,6 +541,8 @@ class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     code: str
     message: BlobRef | None = None
+    beside: bool = False
+    """As in `step.completed`."""
 
 
 @event("compensation.planned")

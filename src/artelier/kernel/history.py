@@ -6,12 +6,26 @@ that resuming costs the same at any age.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 from artelier.kernel import events as ev
 from artelier.kernel.dispatches import ProcessId
 from artelier.log import Event, EventData, Store, Stream
+
+LATE_EVENTS = 64
+"""How far behind an outcome may stand that the code cancelled the step all the same (see `Delivery`)."""
+
+GAP = 1 << 32
+"""Between the positions of two events. Cancellations fall in between: they are recorded later than they
+were."""
+
+FIRST, TIMEOUT = "first", "timeout"
+"""Names of the computed steps of `run.first` and `run.timeout`."""
+
+_AROUND = (FIRST, TIMEOUT)
+"""Computed steps around others, which the code asks for all the same."""
 
 PAGE = 500
 """Events per read: about 10 ms of folding, so that other runs of the loop get their turn."""
@@ -36,6 +50,14 @@ class Recorded:
     """Whether an earlier request of its own run was broken off, which has numbered messages already."""
     owner: str = ""
     """The run that asked for it first: a fork settles a call of its origin under the origin's key."""
+    began: int = 0
+    """Position of its first event among requests and outcomes; of its only one, if nothing tells when it
+    began."""
+    ended: int = 0
+    """Position of its outcome; 0 if it has none."""
+    began_us: int = 0
+    resumed_us: int = 0
+    """When the drive had begun in which it began; 0 for the first one."""
     untouched: str = ""
     """`asked` or `answered` if a tool waits for a person and has done nothing yet: while nobody answers,
     and after an answer that came when nobody drove the run, it can be entered again."""
@@ -63,25 +85,71 @@ class History:
         self._segments = segments
         self._steps: dict[str, Recorded] = {}
         self._contexts: dict[str, ev.ContextAssembled] = {}
-        self._skipped = any(segment.after for segment in segments)
         self.found = 0
         """Recorded steps handed out."""
+        self.asking: dict[str, Recorded] = {}
+        """Steps that the code is about to ask for: found, and not compared yet."""
+        self._known: set[str] = set()
+        """Keys of steps that a replay takes from the log: nobody asks for what they have done inside."""
+        self._passed: set[str] = set()
+        """Keys that nobody waits for any more."""
+        self._position = 0
+        self._resumed_us = 0
 
     @property
     def at_end(self) -> bool:
         """True when everything recorded has been read and asked for."""
         return not self._segments and not self._steps
 
+    @property
+    def count(self) -> int:
+        """Requests and outcomes that were read; all that there are, once a step was not found."""
+        return self._position // GAP
+
     async def find(self, key: str) -> Recorded | None:
         """The record of a step and its outcome so far; None if the run has never asked for it."""
         while self._segments:
             step = self._steps.get(key)
-            if step is not None and step.status in ("completed",):
-                break
+            if step is not None and step.status in ("completed", "cancelled"):
+                if self._position - step.ended >= GAP * LATE_EVENTS:
+                    break
             await self._read_page()
         step = self._steps.pop(key, None)
         self.found += step is not None
         return step
+
+    def missing(self, began: int, ended: int) -> Recorded | None:
+        """A step that was asked for before position `ended`, by code that did so while another step was at
+        work since `began`, and that is still to be asked for again. `ended` 0 means to the end, -1 never.
+        """
+        if ended < 0:
+            return None
+        for step in (*self.asking.values(), *self._first_left(ended)):
+            if step.key in self._passed or belongs_elsewhere(step) or self._is_inside(step.key):
+                continue
+            if not ended or step.began < ended:
+                if not step.ended or step.ended > began:
+                    return step
+        return None
+
+    def _first_left(self, ended: int) -> Iterator[Recorded]:
+        for step in self._steps.values():  # in the order in which they began
+            if ended and step.began > ended:
+                return
+            yield step
+
+    def _is_inside(self, key: str) -> bool:
+        """Whether a step was taken by another step, whose outcome is recorded as a whole."""
+        cut = key.rfind("/")
+        while cut > 0:
+            if key[:cut] in self._known:
+                return True
+            cut = key.rfind("/", 0, cut)
+        return False
+
+    def skip(self, key: str) -> None:
+        """Nobody waits for this step to be asked for any more."""
+        self._passed.add(key)
 
     def put_back(self, step: Recorded) -> None:
         """Let a recorded step be found once more."""
@@ -133,16 +201,19 @@ class History:
 
     def _fold(self, stored: Event, inherited: bool) -> None:
         data, actor, at_us = stored.decode(), stored.actor, stored.at_us
+        self._position += GAP * asks_or_ends(data)
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
         elif isinstance(data, ev.RunReopened):
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
-                    step.status, step.outcome = "open", None
+                    step.status, step.outcome, step.ended = "open", None, 0
+        elif isinstance(data, ev.RunResumed):
+            self._resumed_us = at_us
         elif isinstance(data, ev.ToolRetried):
             # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
             if (step := self._steps.get(data.key)) is not None:
-                step.status, step.outcome = "requested", None
+                step.status, step.outcome, step.ended = "requested", None, 0
                 step.process = data.process
                 step.redispatched += data.by == "probe"
                 if step.untouched == "answered":  # now it goes on behind its question
@@ -151,22 +222,32 @@ class History:
             key = cast(ev.ModelRequested, data).key
             if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
                 tool.untouched = "asked" if data.before_acting else ""
+            before = self._steps.get(key)
             self._steps[key] = Recorded(
                 key=key, kind=kind, request=data, context=self._contexts.pop(key, None),
                 actor=actor, at_us=at_us, inherited=inherited,
-                repeated=(before := self._steps.get(key)) is not None and not before.inherited,
-                owner=_owner(before) or stored.stream.id,
+                repeated=before is not None and not before.inherited,
                 process=data.process if isinstance(data, ev.ToolRequested) else (),
+                owner=_owner(before) or stored.stream.id,
+                began=self._position if before is None else before.began,
+                began_us=at_us if before is None else before.began_us,
+                resumed_us=self._resumed_us if before is None else before.resumed_us,
             )  # fmt: skip
         elif (outcome := _outcome(data)) is not None:
             key = cast(ev.ModelCompleted, data).key
-            step = self._steps.setdefault(
-                key, Recorded(key=key, kind=outcome[0], inherited=inherited)
-            )
-            step.outcome, step.status = data, outcome[1]
+            if (step := self._steps.get(key)) is None:
+                step = self._steps[key] = Recorded(
+                    key=key, kind=outcome[0], inherited=inherited, began=self._position,
+                    began_us=at_us, resumed_us=self._resumed_us,
+                )  # fmt: skip
+            if not (isinstance(data, ev.StepCompleted) and data.name in _AROUND):
+                self._known.add(key)
+            step.outcome, step.status, step.ended = data, outcome[1], self._position
+            if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
+                step.ended += 1 + data.nth - GAP * (1 + data.late)
             step.actor, step.at_us = actor, at_us
             if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
-                step.outcome, step.status = None, "open"
+                step.outcome, step.status, step.ended = None, "open", 0
             if isinstance(data, ev.ModelCompleted) and data.invalid:
                 step.status = "failed"
             if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
@@ -208,6 +289,8 @@ def _outcome(data: EventData) -> tuple[str, str] | None:
     """Kind and status of the step that an event ends; None for an event that ends none."""
     if isinstance(data, ev.Receipt):
         return "compute", "completed"
+    if isinstance(data, ev.Cut):
+        return data.kind, "cancelled"
     return _OUTCOMES.get(type(data))
 
 
@@ -218,6 +301,11 @@ def ends_step(data: EventData) -> bool:
     if isinstance(data, ev.ToolReconciled):
         return data.answer != "retry"
     return not isinstance(data, ev.ToolUnresolved) and _outcome(data) is not None
+
+
+def asks_or_ends(data: EventData) -> bool:
+    """Whether an event is what the run's code does: it asks for a step, or gets an outcome."""
+    return type(data) in _REQUESTS or isinstance(data, ev.ContextAssembled) or ends_step(data)
 
 
 _REQUESTS: dict[type[EventData], str] = {

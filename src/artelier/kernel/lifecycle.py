@@ -13,6 +13,7 @@ from artelier.artifacts.substitution import NONE, substitutions
 from artelier.errors import (
     ArtelierError,
     Conflict,
+    Flow,
     InvalidRequest,
     LeaseHeld,
     LeaseLost,
@@ -307,7 +308,10 @@ class OpenRun:
         elif opening.ended_parent:
             above = await lineage(self._services, tenant.id, opening.ended_parent)
             grants = narrow(await grants_of(self._services, above), grants)
-        core = self._core(History(self._services.store, []), grants=grants, replay=opening.replay)
+        core = self._core(
+            History(self._services.store, []), grants=grants, replay=opening.replay,
+            loop=opening.loop,
+        )  # fmt: skip
         if core.pii is not None:
             core.pii.check_name(opening.run_id)
         blobs: list[Blob] = []
@@ -378,6 +382,7 @@ class OpenRun:
         core = self._core(
             history, grants=await grants_of(self._services, places),
             replay=opening.replay if opening.replay != "strict" else row["replay"],
+            loop=row["loop"],
         )  # fmt: skip
         core.status = row["status"]
         core.key = await key_of(self._services, places)
@@ -436,7 +441,9 @@ class OpenRun:
         core.scopes, core.counted = await limits_of(services, tenant, core.run_id, extra=extra)
         core.deadlines = await deadlines(services, tenant, core.scopes)
 
-    def _core(self, history: History, *, grants: tuple[str, ...], replay: str) -> RunCore:
+    def _core(
+        self, history: History, *, grants: tuple[str, ...], replay: str, loop: str
+    ) -> RunCore:
         opening, tenant = self._opening, self._tenant
         core = RunCore(
             self._services, run_id=opening.run_id, tenant=tenant,
@@ -446,6 +453,7 @@ class OpenRun:
         )  # fmt: skip
         if opening.parent is not None:
             core.take_depth_of(opening.parent)
+        core.delivery.drive(is_ordered=not loop and not opening.is_detached)
         return core
 
     def _attach(self, core: RunCore, token: int) -> None:
@@ -454,6 +462,7 @@ class OpenRun:
             self._services.store, self._services.clock, core.stream, fence, self._opening.principal,
             lease_end=self._lease_end,
         )  # fmt: skip
+        core.actor.goes_on, core.actor.ended = core.delivery.settle, core.delivery.noted
 
     async def __aexit__(
         self,
@@ -466,6 +475,8 @@ class OpenRun:
         try:
             if core.actor is not None:
                 await self._end(core, self._run, error)
+            else:
+                await core.delivery.close(is_over=False)
         except BaseException as raised:
             error = raised
             raise
@@ -485,6 +496,7 @@ class OpenRun:
         writer = core.writer
         raised = await _held_back(core) if error is None else None
         error = error or raised
+        await core.delivery.close(is_over=error is None or _is_end(error))
         await core.quiet()
         await writer.decided()  # an end must not stand in the log without what it is the end of
         if writer.failure is not None and (error is None or error is raised):
@@ -538,6 +550,12 @@ class OpenRun:
             await core.writer.last_word(
                 [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )
+
+
+def _is_end(error: BaseException) -> bool:
+    """Whether an error of the run's code ends the run, and not only this drive of it."""
+    passing = isinstance(error, Flow | LeaseLost | StoreUnavailable)
+    return isinstance(error, Exception) and not passing
 
 
 def _why(core: RunCore, run: Run, error: BaseException | None) -> str:

@@ -20,6 +20,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.budget import (
     Reservation,
     Settlement,
+    abandon,
     bill_attempt,
     funds_guard,
     release,
@@ -123,6 +124,23 @@ def _guard_of(core: RunCore, reservation: Reservation, amount: int) -> Callable[
     return funds_guard(core, source=reservation.source, amount=amount, is_free=reservation.is_free)
 
 
+async def take_back(core: RunCore, request: ev.ModelRequested, key: str) -> None:
+    """Settle a request that its code cancelled on its way into the log: nothing was sent.
+
+    Whether it is in the log is known when what was queued is decided.
+    """
+    await core.writer.decided()
+    rows = await core.store.query(
+        "SELECT s.status FROM steps s JOIN runs r ON r.id = s.run"
+        " WHERE r.tenant = ? AND r.run = ? AND s.key = ?",
+        (core.tenant.id, core.run_id, key),
+    )
+    if rows and rows[0][0] == "requested":
+        core.writer.note(abandon(request, key=key, is_sent=key not in core.unsent))
+        core.writer.flush()
+        core.came_back()
+
+
 async def answered(core: RunCore, ready: Ready) -> ModelResult:
     """Call until a reply comes, and record it; passing failures are retried.
 
@@ -187,7 +205,7 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
         await core.rest(wait_s)
         claims = claims_for(core, ready.model, ready.assembled.size.tokens_max)
         await take_turn(core, ready.key, claims)
-    except Exception:
+    except (Exception, asyncio.CancelledError):
         note_failure(core, ready, family="cancelled", code=error.code)
         raise
     return ready
@@ -246,12 +264,12 @@ def _backoff(core: RunCore, attempt: int, error: TransientError) -> float:
     return min(core.policy.backoff_s * 2 ** (attempt - 1), BACKOFF_MAX_S)
 
 
-async def asked_again(core: RunCore, ready: Ready) -> Ready:
+async def asked_again(core: RunCore, ready: Ready, *, output_tokens: int = 0) -> Ready:
     """After a call was cancelled: if a command did it, the same request once more when the run goes on.
 
     Errors: `CancelledError` if it came from outside; `RunStopped`, `RunSuspended` as the command wants.
     """
-    note_failure(core, ready, family="cancelled", code="cancelled")
+    bill_cut(core, ready, output_tokens=output_tokens)
     if not core.was_interrupted():
         raise asyncio.CancelledError
     await core.boundary()
@@ -266,6 +284,17 @@ async def _ask_anew(core: RunCore, ready: Ready) -> Ready:
     if ready.span is not None:
         ready.span.asked_again()
     return replace(ready, assembled=again, reservation=reservation)
+
+
+def bill_cut(core: RunCore, ready: Ready, *, output_tokens: int = 0) -> None:
+    """Settle a call that was cut off, of which so much came: a provider may bill what it had begun.
+
+    The step is open again. If its code goes on without it, that becomes its outcome (see `delivery.py`).
+    """
+    cost = note_failure(
+        core, ready, family="cancelled", code="cancelled", output_tokens=output_tokens
+    )
+    core.delivery.costs(ready.key, cost)
 
 
 async def cut_short(core: RunCore, ready: Ready) -> NoReturn:
@@ -467,12 +496,14 @@ async def failed(
 
 
 def note_failure(
-    core: RunCore, ready: Ready, *, family: str, code: str, usage: Usage | None = None
-) -> None:
-    """Record a failure without waiting for it."""
-    settlement = settle_call(core, ready, usage=usage)
+    core: RunCore, ready: Ready, *, family: str, code: str, usage: Usage | None = None,
+    output_tokens: int = 0,
+) -> int:  # fmt: skip
+    """Record a failure without waiting for it. Return what it costs, in micro-dollars."""
+    settlement = settle_call(core, ready, usage=usage, output_tokens=output_tokens)
     if ready.span is not None:
         ready.span.failed(code, cost_microusd=settlement.cost)
     event = ev.ModelFailed(key=ready.key, family=family, code=code, **settlement.facts)
     note_end(core, settlement, event)
     core.writer.flush()
+    return settlement.cost

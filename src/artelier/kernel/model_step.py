@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -17,6 +17,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel.budget import CallSize, held, price_for, source_for
 from artelier.kernel.core import RunCore
+from artelier.kernel.delivery import AtWork, at_step
 from artelier.kernel.drift import go_on_in_fork, untake
 from artelier.kernel.failures import raise_recorded
 from artelier.kernel.history import Recorded
@@ -64,18 +65,17 @@ class ModelCall:
     timeout_s: float | None = None
     aside: tuple[StreamAppend, ...] = ()
     """Events of other streams for the batch of the request."""
+    is_streamed: bool = False
+    """Its reader takes pieces."""
     port: ModelPort | None = None
     """Who answers, for a call that no registered model does, such as that of an embedder."""
 
 
 async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:
     """Errors: see `Run.step_model`."""
-    parent, key = core.begin(key)
-    try:
-        ready = await _ready(core, call, key)
+    async with at_step(core, key, "model") as step:
+        ready = await _ready(core, call, step.key)
         return ready if isinstance(ready, ModelResult) else await answered(core, ready)
-    finally:
-        core.end(parent)
 
 
 async def exact_model_step(core: RunCore, call: ModelCall, *, key: str) -> ModelResult:
@@ -85,22 +85,48 @@ async def exact_model_step(core: RunCore, call: ModelCall, *, key: str) -> Model
 
 
 async def stream_step(
-    core: RunCore, call: ModelCall, *, key: str | None
-) -> AsyncIterator[Delta | ModelResult]:
-    """Deltas as they come, then the result. A cut stream keeps what came, with its cost."""
-    parent, key = core.begin(key)
+    core: RunCore, call: ModelCall, step: AtWork
+) -> AsyncGenerator[Delta | ModelResult]:
+    """Deltas as they come, then the result. A stream that a command cuts keeps what came, with its cost."""
     try:
-        ready = await _ready(core, call, key)
-        if isinstance(ready, Ready) and isinstance(ready.port, StreamingModelPort):
-            async with aclosing(streamed(core, ready)) as items:
-                async for item in items:
-                    yield item
-            return
-        whole = ready if isinstance(ready, ModelResult) else await answered(core, ready)
-        yield Delta(text=whole.text)
-        yield whole
-    finally:
-        core.end(parent)
+        ready = await _ready(core, call, step.key)
+    except _Cut as cut:
+        async for piece in _pieces_again(core, cut.recorded, step):
+            yield piece
+        return
+    if isinstance(ready, Ready) and isinstance(ready.port, StreamingModelPort):
+        async with aclosing(streamed(core, ready)) as items:
+            async for item in items:
+                yield item
+        return
+    whole = ready if isinstance(ready, ModelResult) else await answered(core, ready)
+    await core.delivery.turn(step)
+    yield Delta(text=whole.text)
+    yield whole
+
+
+class _Cut(Exception):
+    """A recorded stream that its reader did not read to the end."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        super().__init__(recorded.key)
+        self.recorded = recorded
+
+
+async def _pieces_again(
+    core: RunCore, recorded: Recorded, step: AtWork
+) -> AsyncGenerator[Delta | ModelResult]:
+    """The pieces that a reader was given before he left the stream, or was cancelled."""
+    core.delivery.asked(recorded)
+    outcome = cast(ev.Cut, recorded.outcome)
+    pieces: list[str] = await core.load_json(outcome.came) or []
+    for number, piece in enumerate(pieces, 1):
+        if outcome.left and number == len(pieces):
+            await core.delivery.due(
+                step
+            )  # he leaves with this one, and may do so because of another step
+        yield Delta(text=piece)
+    await core.delivery.until_cancelled(recorded)
 
 
 async def _ready(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
@@ -121,7 +147,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
     prompt = prompt_of(core, call.messages, key=key)
-    replaying = recorded is not None and recorded.status in ("completed", "failed")
+    replaying = recorded is not None and recorded.status in ("completed", "failed", "cancelled")
     if replaying:
         name, port = _recorded_model(recorded), None
     else:
@@ -149,6 +175,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         assembled = await _compare(core, recorded, assembled, call)
         if replaying:
             return await _replayed(core, recorded, call)
+    if recorded is not None:
+        core.delivery.asked(recorded)
     assert port is not None
     price = price_for(core, name, port)
     if recorded is not None and recorded.status == "requested":
@@ -327,6 +355,11 @@ async def _first_difference(
 
 async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> ModelResult:
     outcome = recorded.outcome
+    if isinstance(outcome, ev.Cut) and call.is_streamed:
+        raise _Cut(recorded)
+    if isinstance(outcome, ev.Cut):
+        await core.delivery.until_cancelled(recorded)
+    core.delivery.asked(recorded)
     if (telemetry := core.services.telemetry) is not None:
         code = outcome.code if isinstance(outcome, ev.ModelFailed) else ""
         if isinstance(outcome, ev.ModelCompleted) and outcome.invalid:

@@ -13,6 +13,7 @@ from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.model_call import (
     Ready,
     asked_again,
+    bill_cut,
     checked,
     cut_short,
     failed,
@@ -33,6 +34,8 @@ estimate counts 4, so a whole reply must not be cut for that."""
 async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
     """Deltas, then the result. What came before a stream was cut is kept, with its cost."""
     stream, live = _Stream(core, ready), None if core.pii is None else core.pii.live()
+    if (step := core.delivery.steps.get(ready.key)) is not None:
+        step.bill = stream.bill
     try:
         while not stream.is_done:
             item = await stream.next()
@@ -45,10 +48,6 @@ async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelR
                 if live is not None and (text := live.rest()):
                     yield Delta(text=text)
                 yield result
-    except GeneratorExit:
-        if not stream.is_done:  # the reader went away: what came is the reply
-            stream.end(stream.cut())
-        raise
     finally:
         await stream.close()
 
@@ -86,7 +85,9 @@ class _Stream:
             if self._pieces and core.was_interrupted():
                 return self.cut()
             await self._again()
-            self._ready, self._attempt = await asked_again(core, self._ready), 0
+            came = self._meter.tokens
+            self._ready = await asked_again(core, self._ready, output_tokens=came)
+            self._attempt = 0
             return None
         except OutOfTime:
             if self._pieces:
@@ -145,6 +146,12 @@ class _Stream:
         text = "".join(self._pieces)
         self._cut = ModelReply(text=text, usage=usage, finish_reason="cut")
         return self._cut
+
+    def bill(self) -> None:
+        """Settle the call, whose reader has gone away."""
+        if not self.is_done:
+            self.is_done = True
+            bill_cut(self._core, self._ready, output_tokens=self._meter.tokens)
 
     def end(self, reply: ModelReply) -> ModelResult:
         """Record the whole. Errors: `OutputInvalid`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -14,7 +13,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -24,6 +23,7 @@ from artelier.kernel import compensation, model_step, tool_step, versions, waits
 from artelier.kernel import events as ev
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import OutOfTime, RunCore, branch_key
+from artelier.kernel.delivery import at_step
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.manifest import UNENCODABLE, canonical, comparable, encoded
@@ -31,10 +31,12 @@ from artelier.kernel.model_step import ModelCall
 from artelier.kernel.outputs import schema_of
 from artelier.kernel.personal import told_json
 from artelier.kernel.prompts import Messages, continue_conversation
+from artelier.kernel.races import RunTimeout, first_of
 from artelier.kernel.results import Approval, Compensated, ModelResult, ToolResult
+from artelier.kernel.stream_reader import ModelStream
 from artelier.kernel.tool_outcome import ToolAsk
 from artelier.log import Blob, EventData, StreamAppend
-from artelier.ports.model import Delta, ToolCall, ToolSchema
+from artelier.ports.model import ToolCall, ToolSchema
 
 READING_TIMEOUT_S = 120.0
 """For one reading: a prompt that waits longer for its facts had better fail (a guess)."""
@@ -106,7 +108,7 @@ class Run:
         with self._branch():
             return await model_step.model_step(self._core, call, key=key)
 
-    async def stream_model(
+    def stream_model(
         self,
         *,
         model: str,
@@ -116,28 +118,20 @@ class Run:
         key: str | None = None,
         timeout_s: float | None = None,
         **params: Any,
-    ) -> AsyncIterator[Delta | ModelResult]:
+    ) -> ModelStream:
         """Like `step_model`, yielding `Delta`s as they come and the `ModelResult` last.
 
-        The recorded step is the whole reply; when its reservation is spent, the stream is cut and what
-        came is kept (`finish_reason="cut"`).
+        The recorded step is the whole reply: a replay gives it as one piece. When its reservation is spent,
+        the stream is cut and what came is kept (`finish_reason="cut"`). A reader that leaves it early cancels
+        the step (`step.cancelled`): a replay gives the pieces that he was given.
         """
         call = ModelCall(
             model=model, messages=messages, output=output, tools=tools or (),
             visible_tools=tools is None,
             params={name: value for name, value in params.items() if value is not None},
-            timeout_s=timeout_s,
+            timeout_s=timeout_s, is_streamed=True,
         )  # fmt: skip
-        stream = cast(Any, model_step.stream_step(self._core, call, key=key))
-        try:
-            while True:
-                with self._branch():  # only while we work: the reader's own steps are not ours
-                    item = await anext(stream, None)
-                if item is None:
-                    return
-                yield item
-        finally:
-            await stream.aclose()
+        return ModelStream(self._core, call, key=key, branch=self._branch)
 
     async def step_tool(
         self,
@@ -176,16 +170,15 @@ class Run:
         if core.pii is not None:
             core.pii.check_name(name)
         with self._branch():
-            parent, full = core.begin(key)
-            try:
-                return await self._computed(full, name, function, args)
-            except ReplayMismatch as mismatch:
-                if mismatch.facts.get("key") != full:
-                    raise  # it is the function's
-                await go_on_in_fork(core, mismatch)
-                return await self._computed(full, name, function, args)
-            finally:
-                core.end(parent)
+            async with at_step(core, key, "compute") as step:
+                step.name, full = name, step.key
+                try:
+                    return await self._computed(full, name, function, args)
+                except ReplayMismatch as mismatch:
+                    if mismatch.facts.get("key") != full:
+                        raise  # it is the function's
+                    await go_on_in_fork(core, mismatch)
+                    return await self._computed(full, name, function, args)
 
     async def _computed(
         self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]
@@ -208,7 +201,10 @@ class Run:
         except Exception as error:
             again = repeatable(error)
             ref, blobs = core.keep_json(words(error))
-            failed = ev.StepFailed(key=key, name=name, code=code_of(again), message=ref)
+            beside = core.delivery.is_beside(key)
+            failed = ev.StepFailed(
+                key=key, name=name, code=code_of(again), message=ref, beside=beside
+            )
             writer.note(failed, blobs)
             if again is error:
                 raise
@@ -222,7 +218,8 @@ class Run:
             ) from None  # fmt: skip
         content = core.clean(content)
         ref, blob = core.keep(content)
-        writer.note(ev.StepCompleted(key=key, name=name, result=ref), [blob])
+        beside = core.delivery.is_beside(key)
+        writer.note(ev.StepCompleted(key=key, name=name, result=ref, beside=beside), [blob])
         return msgspec.json.decode(content)
 
     # Parallel work
@@ -267,6 +264,39 @@ class Run:
         with _closing(steps):
             return await _all_of([asyncio.ensure_future(one(step)) for step in steps])
 
+    async def first(
+        self, *work: Awaitable[Any] | Callable[[Run], Awaitable[Any]], key: str | None = None
+    ) -> tuple[int, Any]:
+        """Run work in parallel until the first piece ends: its position and its result.
+
+        The rest is cancelled, and its end waited for. Which was first is recorded, so that a resume sees the
+        same, whatever else the pieces wait for. Steps inside are keyed by position.
+        Errors: that of the piece that ended first; `InvalidRequest` for no work.
+        """
+        if not work:
+            raise InvalidRequest(
+                "there is no first of nothing", expected="one piece of work or more"
+            )
+        gate = asyncio.Semaphore(len(work))
+        with self._branch(), _closing(work):
+            return await first_of(
+                self._core,
+                lambda base: [
+                    asyncio.ensure_future(self._nth(gate, f"{base}/{index}", item))
+                    for index, item in enumerate(work)
+                ],
+                key=key,
+            )
+
+    def timeout(self, seconds: float, *, key: str | None = None) -> RunTimeout:
+        """`async with run.timeout(seconds):` raises `TimeoutError` when the time is up.
+
+        Durable: after a restart only what is left of the time counts, and a replay raises where it raised.
+        Steps that it cuts off end as `step.timed_out`; of a side effect, see `step_tool`.
+        Errors: `InvalidRequest` for no length of time.
+        """
+        return RunTimeout(self._core, seconds, key=key, branch=self._branch)
+
     async def _nth(
         self,
         gate: asyncio.Semaphore,
@@ -278,7 +308,7 @@ class Run:
             branch = Run(self._core, parent_key=parent_key)
             return await (item(branch) if callable(item) else item)
 
-    def _branch(self) -> _Branch:
+    def _branch(self) -> AbstractContextManager[None]:
         return _Branch(self._core, self._parent_key)
 
     # Code that has changed, and steps that are undone
@@ -295,11 +325,8 @@ class Run:
         `unknown_outcome` if nobody knows; `NotFound` for `upto`; `Conflict` while children are at work.
         """
         with self._branch():
-            parent, full = self._core.begin(key)
-            try:
-                return await compensation.compensate(self._core, full, upto=upto, note=note)
-            finally:
-                self._core.end(parent)
+            async with at_step(self._core, key, "") as step:
+                return await compensation.compensate(self._core, step.key, upto=upto, note=note)
 
     async def version(self, change: str, latest: int = 1, *, default: int = 0) -> int:
         """Which version of a change in this code the run goes by, now and on every resume.
@@ -327,14 +354,17 @@ class Run:
         """
         core = self._core
         with self._branch():
-            parent, full = core.begin(key)
-            try:
-                return await waits.approve(core, question, details, key=full, expires_s=expires_s)
-            except ReplayMismatch as mismatch:
-                await go_on_in_fork(core, mismatch)
-                return await waits.approve(core, question, details, key=full, expires_s=expires_s)
-            finally:
-                core.end(parent)
+            async with at_step(core, key, "approval") as step:
+                full = step.key
+                try:
+                    return await waits.approve(
+                        core, question, details, key=full, expires_s=expires_s
+                    )
+                except ReplayMismatch as mismatch:
+                    await go_on_in_fork(core, mismatch)
+                    return await waits.approve(
+                        core, question, details, key=full, expires_s=expires_s
+                    )
 
     async def sleep(self, seconds: float, *, key: str | None = None) -> None:
         """Wait durably: after a restart only what is left of the time."""
@@ -356,14 +386,12 @@ class Run:
             core = self._core
             if core.pii is not None:
                 core.pii.check_name(name)
-            parent, full = core.begin(key)
-            try:
-                return await waits.wait(core, key=full, name=name, seconds=seconds)
-            except ReplayMismatch as mismatch:
-                await go_on_in_fork(core, mismatch)
-                return await waits.wait(core, key=full, name=name, seconds=seconds)
-            finally:
-                core.end(parent)
+            async with at_step(core, key, "wait") as step:
+                try:
+                    return await waits.wait(core, key=step.key, name=name, seconds=seconds)
+                except ReplayMismatch as mismatch:
+                    await go_on_in_fork(core, mismatch)
+                    return await waits.wait(core, key=step.key, name=name, seconds=seconds)
 
     async def notes(self, *, key: str | None = None) -> list[str]:
         """Notes that people injected since the last call, oldest first; journaled.
@@ -372,8 +400,8 @@ class Run:
         """
         core = self._core
         with self._branch():
-            parent, full = core.begin(key)
-            try:
+            async with at_step(core, key, "compute") as step:
+                full = step.key
                 recorded = await core.recorded(full, "compute")
                 if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
                     return await core.load_json(recorded.outcome.result)
@@ -385,11 +413,10 @@ class Run:
                 taken, core.notes = core.notes, []
                 texts = [await told_json(core, ref) for _, ref in taken]
                 ref, blobs = core.keep_json(texts)
-                took = taken[-1][0] if taken else 0
-                core.writer.note(ev.StepCompleted(key=full, result=ref, took=took), blobs)
+                took, beside = taken[-1][0] if taken else 0, core.delivery.is_beside(full)
+                done = ev.StepCompleted(key=full, result=ref, took=took, beside=beside)
+                core.writer.note(done, blobs)
                 return texts
-            finally:
-                core.end(parent)
 
     async def receipt(
         self, kind: type[E], make: Callable[[str], Awaitable[tuple[E, list[Blob]]]], *, key: str
@@ -400,8 +427,8 @@ class Run:
         """
         core = self._core
         with self._branch():
-            parent, full = core.begin(key)
-            try:
+            async with at_step(core, key, "compute") as step:
+                full = step.key
                 recorded = await core.recorded(full, "compute")
                 if recorded is not None and isinstance(recorded.outcome, kind):
                     core.history.pass_over(full)
@@ -410,8 +437,6 @@ class Run:
                 event, blobs = await make(full)
                 core.writer.note(event, blobs)
                 return event
-            finally:
-                core.end(parent)
 
     async def reading(
         self, read: Callable[[], Awaitable[Any]], *, key: str, last: str = ""
@@ -425,8 +450,8 @@ class Run:
         """
         core = self._core
         with self._branch():
-            parent, full = core.begin(key)
-            try:
+            async with at_step(core, key, "compute") as step:
+                full = step.key
                 recorded = await core.recorded(full, "compute")
                 if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
                     found = recorded.outcome.result
@@ -442,8 +467,6 @@ class Run:
                     return None, self._noted_reading(full, content, last, "")
                 ref = core.keep(content)[0]
                 return value, self._noted_reading(full, content, last, ref)
-            finally:
-                core.end(parent)
 
     def _noted_reading(self, key: str, content: bytes, last: str, ref: str) -> str:
         """Record a reading that is another than the last one; its reference."""
@@ -481,16 +504,14 @@ class Run:
         """The data of a signal that is there already, or None; none leaves no event."""
         core = self._core
         with self._branch():
-            parent, full = core.begin(key)
-            try:
+            async with at_step(core, key, "compute") as step:
+                full = step.key
                 if not await core.history.knows(full):
                     if core.actor is None or core.history.expects(full.partition("/")[0]):
                         return None  # there was none then
                     if all(given != name for _, given, _ in core.signals):
                         return None
                 return (await waits.wait(core, key=full, name=name))[1]
-            finally:
-                core.end(parent)
 
     # Content and the end
 

@@ -11,7 +11,7 @@ _KEYED = (
     ev.ModelRequested, ev.ModelCompleted, ev.ModelFailed, ev.ToolRequested, ev.ToolRefused,
     ev.ToolCompleted, ev.ToolUnresolved, ev.ToolReconciled, ev.StepCompleted, ev.StepFailed,
     ev.ApprovalRequested, ev.ApprovalGiven, ev.WaitStarted, ev.WaitEnded, ev.ContextCompacted,
-    ev.ContextRestored, ev.Receipt,
+    ev.ContextRestored, ev.Receipt, ev.StepCancelled, ev.StepTimedOut,
 )  # fmt: skip
 """Events that belong to a step, other than notices on its way."""
 
@@ -82,6 +82,9 @@ def outcome_of(data: EventData | None) -> Outcome:
         return Outcome("completed", data.reply)
     if isinstance(data, ev.ModelFailed | ev.StepFailed):
         return Outcome("failed", data.message, data.code)
+    if isinstance(data, ev.Cut):
+        label = "timed_out" if isinstance(data, ev.StepTimedOut) else "cancelled"
+        return Outcome(label, data.came)
     if isinstance(data, ev.ToolCompleted):
         return Outcome("error" if data.is_error else "completed", data.result)
     if isinstance(data, ev.ToolRefused):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from artelier.kernel.policy import RISKS, Policy, check_risk, lower_risk
 from artelier.ports.tool import ToolPort
@@ -13,6 +13,15 @@ from artelier.tokens import canonical_name
 
 if TYPE_CHECKING:
     from artelier.kernel.fork_effects import ForkEffects
+
+
+class Sight(NamedTuple):
+    """Under what a list of visible tools was made."""
+
+    grants: tuple[str, ...]
+    """The tenant's."""
+    barred: tuple[str, ...]
+    risk_max: str | None
 
 
 class ToolBounds:

@@ -23,6 +23,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel import tool_span
 from artelier.kernel.core import OutOfTime, RunCore
+from artelier.kernel.delivery import at_step
 from artelier.kernel.dispatches import ProcessId
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, words
@@ -54,15 +55,13 @@ RESULT_INVALID = "tool_result_invalid"
 
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
     """Errors: see `Run.step_tool`."""
-    parent, key = core.begin(key)
-    ask = replace(ask, name=core.replaced(ask.name))
-    try:
-        return await _step(core, ask, key)
-    except ReplayMismatch as mismatch:
-        await go_on_in_fork(core, mismatch)
-        return await _step(core, ask, key)
-    finally:
-        core.end(parent)
+    async with at_step(core, key, "tool") as step:
+        ask = replace(ask, name=core.replaced(ask.name))
+        try:
+            return await _step(core, ask, step.key)
+        except ReplayMismatch as mismatch:
+            await go_on_in_fork(core, mismatch)
+            return await _step(core, ask, step.key)
 
 
 async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
@@ -129,6 +128,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
             return await _settle_found(core, None, {}, ask, recorded, code=error.code)
         return refuse(core, ask, key, error)
     if recorded is not None:
+        core.delivery.dispatches(key, tool)
         return await _again(core, tool, arguments, ask, recorded)
     asked: BlobRef | None = None
     blobs: list[Blob] = []
@@ -156,6 +156,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     blobs = [*blobs, *more]
     once = tool.side_effect and not tool.idempotent
     counts = () if ask.undo is not None else _step_counts(core)
+    core.delivery.dispatches(key, tool)
     requested = ev.ToolRequested(
         key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts,
         undoes=ask.undo.step if ask.undo is not None else "",

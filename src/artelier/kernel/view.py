@@ -415,6 +415,31 @@ def _step_failed(event: Applied, tx: Tx) -> None:
     _record(tx, event, cast(ev.StepFailed, event.data).key, "compute", "failed")
 
 
+@kernel_view.on(ev.StepCancelled, ev.StepTimedOut)
+def _step_cut(event: Applied, tx: Tx) -> None:
+    data = cast(ev.Cut, event.data)
+    status = "timed_out" if isinstance(data, ev.StepTimedOut) else "cancelled"
+    done = tx.one("SELECT status FROM steps WHERE run = ? AND key = ?", (event.stream_id, data.key))
+    tx.execute(
+        "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(run, key) DO UPDATE SET"
+        " status = excluded.status, completed = excluded.completed",
+        (event.stream_id, data.key, data.kind, status, event.seq, event.seq),
+    )
+    if done is None or done[0] not in ("completed", "failed"):
+        _step_done(tx, event, hand_written=True)
+    tx.execute("DELETE FROM waits WHERE run = ? AND key = ?", (event.stream_id, data.key))
+    tx.execute(
+        "UPDATE approvals SET decision = 'cancelled', by = ?, at_us = ? WHERE run = ? AND decision IS NULL"
+        " AND (key = ? OR substr(key, 1, ?) = ?)",
+        (
+            event.actor, event.at_us, event.stream_id, data.key, len(data.key) + 1,
+            f"{data.key}/",
+        ),
+    )  # fmt: skip
+    if data.kind in ("wait", "approval", "tool"):  # nobody waits for it any more
+        _status(tx, event, *(_waits_for(tx, event.stream_id) or ("running", "")))
+
+
 @kernel_view.on(ev.ApprovalRequested)
 def _approval_requested(event: Applied, tx: Tx) -> None:
     data = cast(ev.ApprovalRequested, event.data)

@@ -34,6 +34,8 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "run.failed": ("message",),
     "step.failed": ("message",),
     "model.failed": ("message",),
+    "step.cancelled": ("came",),
+    "step.timed_out": ("came",),
     "note.injected": ("text",),
     "tool.requested": ("arguments",),
     "tool.refused": ("arguments", "result"),

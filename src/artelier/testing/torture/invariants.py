@@ -250,6 +250,32 @@ class EndsAreHonest:
         return False
 
 
+class CancellationsHold:
+    """What a run cancels has an outcome when its code has come to its end, and is asked for no more."""
+
+    name = "cancelled steps have an outcome"
+
+    async def check(self, audit: Audit) -> list[str]:
+        found: list[str] = []
+        cut: set[tuple[str, str]] = set()
+        for run, kind, data in audit.events(
+            "step.cancelled", "step.timed_out", "model.requested", "tool.retried", "wait.started"
+        ):
+            if kind.startswith("step."):
+                if (run, data["key"]) in cut:
+                    found.append(f"{run} has cancelled {data['key']} twice")
+                cut.add((run, data["key"]))
+            elif (run, data["key"]) in cut:
+                found.append(f"{run} asks for {data['key']} again, which its code has cancelled")
+        for run, key, kind, status in audit.rows(
+            "SELECT r.run, s.key, s.kind, s.status FROM steps s JOIN runs r ON r.id = s.run"
+            " WHERE r.status = 'completed' AND r.loop = '' AND s.kind IN ('model', 'wait')"
+            " AND s.status IN ('requested', 'open') AND r.origin IS NULL"
+        ):
+            found.append(f"{run} is completed, and its {kind} step {key} is {status}")
+        return found
+
+
 def _next(name: str) -> int:
     return drift_of(name) + 1 if ".drift-" in name else 1
 
@@ -352,5 +378,5 @@ def _streams(program: Program) -> bool:
 INVARIANTS: tuple[Invariant, ...] = (
     LogIsTruth(), HistoryIsWhole(), MoneyIsConserved(), StepsHappenOnce(), PromptsRender(), LimitsHold(),
     OverrunsAreDebt(), AttemptsAreBilled(),
-    EndsAreHonest(), ActsAreAttributed(), ResultsAreTheSame(), ReplaysAreQuiet(),
+    EndsAreHonest(), CancellationsHold(), ActsAreAttributed(), ResultsAreTheSame(), ReplaysAreQuiet(),
 )  # fmt: skip

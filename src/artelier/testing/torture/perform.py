@@ -11,6 +11,7 @@ from artelier.errors import ArtelierError, ReplayMismatch, ToolFailed
 from artelier.kernel import Limits, ModelResult, Run, ToolResult
 from artelier.kernel.failures import RecordedError
 from artelier.testing.torture.process import Process
+from artelier.testing.torture.races import race
 from artelier.testing.torture.script import Op, Program
 
 TENANT = "acme"
@@ -256,6 +257,9 @@ class Performer:
                 child.finish(value)
         return value
 
+    async def race(self, run: Run, op: Op, scope: str) -> Any:
+        return await race(run, op)
+
 
 _KINDS: dict[str, Callable[[Performer, Run, Op, str], Any]] = {
     "ask": Performer.ask,
@@ -273,6 +277,7 @@ _KINDS: dict[str, Callable[[Performer, Run, Op, str], Any]] = {
     "parallel": Performer.parallel,
     "branch": Performer.branch,
     "child": Performer.child,
+    "race": Performer.race,
 }
 
 

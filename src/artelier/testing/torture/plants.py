@@ -14,6 +14,7 @@ import msgspec
 
 import artelier.kernel.budget
 import artelier.kernel.compensation
+import artelier.kernel.delivery
 import artelier.kernel.model_call
 import artelier.kernel.tool_entry
 import artelier.kernel.tool_outcome
@@ -227,6 +228,18 @@ def _acting_fork() -> AbstractContextManager[None]:
     return _wrapped(artelier.kernel.tool_step, "acts_outside", wrap)
 
 
+def _forgotten_cancellation() -> AbstractContextManager[None]:
+    """What the code of a run cancels leaves no trace."""
+
+    def wrap(take_down: Any) -> Any:
+        def forget(delivery: Any) -> None:
+            delivery.pending = []
+
+        return forget
+
+    return _wrapped(artelier.kernel.delivery.Delivery, "take_down", wrap)
+
+
 SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "twice-undone": _twice_undone,
     "left-standing": _left_standing,
@@ -244,6 +257,7 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "changed-prompt": _changed_prompt,
     "unfenced": _unfenced,
     "acting-fork": _acting_fork,
+    "forgotten-cancellation": _forgotten_cancellation,
     **SAGA_PLANTS,
     **WORLD_PLANTS,
     **SCHEDULE_PLANTS,

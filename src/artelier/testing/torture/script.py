@@ -7,7 +7,7 @@ faults and without. Where a choice of people or of time decides, its value is le
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 DEPTH_MAX = 2
@@ -66,9 +66,25 @@ def children(ops: tuple[Op, ...]) -> list[Op]:
     return found
 
 
+RACES = ("wait_for", "first", "durable_first", "timeout", "left")
+"""What a program does at its end with steps that it does not wait for."""
+
+
 def draw_programs(seed: int) -> list[Program]:
     rng = random.Random(f"programs {seed}")
-    return [_program(rng, f"run-{number}") for number in range(rng.randint(1, 4))]
+    programs = [_program(rng, f"run-{number}") for number in range(rng.randint(1, 4))]
+    races = random.Random(f"races {seed}")  # of its own, so that all other draws stay as they were
+    return [_with_race(races, program) for program in programs]
+
+
+def _with_race(rng: random.Random, program: Program) -> Program:
+    if rng.random() < 0.4:
+        return program
+    race = Op(
+        kind="race", path="race",
+        options={"how": rng.choice(RACES), "seconds": rng.choice((0.5, 2.0, 5.0))},
+    )  # fmt: skip
+    return replace(program, ops=(*program.ops, race))
 
 
 def _program(rng: random.Random, run_id: str) -> Program:

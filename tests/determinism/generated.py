@@ -1,0 +1,180 @@
+"""Random asyncio programs: trees drawn from a seed. What one gives is what its code has seen, in order.
+
+What the guide excludes is not drawn: two plain timers in one program, or one that cuts off plain waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from artelier import ModelResult, Run
+from tests.determinism.harness import Outside
+from tests.determinism.programs import compute, look
+from tests.kernel.stage import user
+
+LEAVES = ("model", "model", "model", "tool", "compute", "sync", "bad", "stream", "nap", "plain")
+NESTS = ("seq", "seq", "gather", "completed", "group", "wait", "first", "finally", "limit", "kill")
+DEPTH_MAX = 3
+CAUGHT = (ZeroDivisionError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One piece of work; `path` makes its keys unlike all others."""
+
+    kind: str
+    path: str
+    children: tuple[Node, ...] = ()
+    seconds: float = 0.0
+    count: int = 0
+
+
+class Draw:
+    """Draws the tree of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(f"program {seed}")
+        self._timers = 1
+
+    def program(self) -> Node:
+        return Node("seq", "r", tuple(self.node(f"r{n}", 1, is_timed=False) for n in range(3)))
+
+    def node(self, path: str, depth: int, *, is_timed: bool) -> Node:
+        rng = self._rng
+        if depth > DEPTH_MAX or rng.random() < 0.4:
+            kind = rng.choice(LEAVES)
+            if kind == "plain" and (is_timed or not self._timers):
+                kind = "model"
+            self._timers -= kind == "plain"
+            return Node(kind, path, seconds=rng.choice((0.3, 1.0, 2.5)), count=rng.randint(1, 4))
+        if self._timers and rng.random() < 0.25:
+            self._timers -= 1
+            child = self.node(f"{path}.0", depth + 1, is_timed=True)
+            return Node("wait_for", path, (child,), rng.choice((0.3, 0.8, 1.3)))
+        kind = rng.choice(NESTS)
+        width = {"limit": 1, "finally": 2, "kill": 2}.get(kind, rng.randint(2, 4))
+        children = tuple(
+            self.node(f"{path}.{n}", depth + 1, is_timed=is_timed) for n in range(width)
+        )
+        return Node(kind, path, children, rng.choice((0.3, 0.8, 1.3, 4.0)))
+
+
+class Performer:
+    """Runs a tree, and notes what its code sees."""
+
+    def __init__(self, run: Run, out: Outside) -> None:
+        self.run = run
+        self.out = out
+        self.seen: list[str] = []
+
+    async def do(self, node: Node) -> str:
+        try:
+            value = await getattr(self, f"_{node.kind}")(node)
+        except CAUGHT as error:
+            value = type(error).__name__
+        self.seen.append(f"{node.path} {value}")
+        return node.path
+
+    def _spawn(self, node: Node) -> list[asyncio.Task[str]]:
+        return [asyncio.ensure_future(self.do(child)) for child in node.children]
+
+    async def _model(self, node: Node) -> str:
+        asked = self.run.step_model(model="m", messages=[user(node.path)], key=node.path)
+        return (await asked).text
+
+    async def _bad(self, node: Node) -> str:
+        text = f"!{node.path}"
+        return (await self.run.step_model(model="m", messages=[user(text)], key=node.path)).text
+
+    async def _tool(self, node: Node) -> str:
+        return await look(self.run, node.path)
+
+    async def _compute(self, node: Node) -> str:
+        return await compute(self.run, self.out, node.path)
+
+    async def _sync(self, node: Node) -> str:
+        return await self.run.step("sync", lambda: node.path, key=node.path)
+
+    async def _stream(self, node: Node) -> str:
+        got: list[str] = []
+        stream = self.run.stream_model(model="m", messages=[user(node.path)], key=node.path)
+        async for item in stream:
+            if isinstance(item, ModelResult):
+                return f"whole {item.text}"
+            got.append(item.text)
+            if len(got) == node.count:
+                break
+        return "left"
+
+    async def _nap(self, node: Node) -> None:
+        await self.run.sleep(node.seconds, key=node.path)
+
+    async def _plain(self, node: Node) -> str:
+        await asyncio.sleep(node.seconds)
+        return await self._model(node)
+
+    async def _seq(self, node: Node) -> str:
+        return "+".join([await self.do(child) for child in node.children])
+
+    async def _gather(self, node: Node) -> str:
+        return "+".join(await asyncio.gather(*self._spawn(node)))
+
+    async def _completed(self, node: Node) -> str:
+        return "+".join([await one for one in asyncio.as_completed(self._spawn(node))])
+
+    async def _group(self, node: Node) -> str:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self.do(child)) for child in node.children]
+        return "+".join(task.result() for task in tasks)
+
+    async def _wait(self, node: Node) -> str:
+        tasks = self._spawn(node)
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return "+".join(sorted(task.result() for task in done))
+
+    async def _first(self, node: Node) -> str:
+        work = [self.do(child) for child in node.children]
+        return str(await self.run.first(*work, key=node.path))
+
+    async def _finally(self, node: Node) -> str:
+        work, cleanup = node.children
+        try:
+            return await self.do(work)
+        finally:
+            await self.do(cleanup)
+
+    async def _limit(self, node: Node) -> str:
+        async with self.run.timeout(node.seconds, key=node.path):
+            return await self.do(node.children[0])
+
+    async def _wait_for(self, node: Node) -> str:
+        return await asyncio.wait_for(self.do(node.children[0]), node.seconds)
+
+    async def _kill(self, node: Node) -> str:
+        victim, killer = self._spawn(node)
+        try:
+            await killer
+        finally:
+            victim.cancel()
+            await asyncio.gather(victim, killer, return_exceptions=True)
+        return "killed" if victim.cancelled() else "too late"
+
+
+def generated(seed: int) -> Any:
+    """The program of a seed."""
+    tree = Draw(seed).program()
+
+    async def code(run: Run, out: Outside) -> Any:
+        performer = Performer(run, out)
+        await performer.do(tree)
+        return list(performer.seen)  # tasks that nobody waits for may go on for a moment
+
+    return code

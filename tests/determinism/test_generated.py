@@ -1,0 +1,25 @@
+"""Asyncio programs that are drawn from seeds, killed at every event."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.determinism.generated import generated
+from tests.determinism.harness import live_through
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_generated_program_that_is_killed_ends_as_its_log_allows_and_replays(
+    tmp_path: Path, seed: int
+) -> None:
+    live_through(tmp_path, generated(seed), seed, every=9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1_000, 1_100))
+def test_a_generated_program_that_is_killed_at_every_event_ends_as_its_log_allows(
+    tmp_path: Path, seed: int
+) -> None:
+    live_through(tmp_path, generated(seed), seed, every=1)
