@@ -101,9 +101,27 @@ def test_a_gate_passes_only_by_its_tool(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    "value", [{"title": 1, "body": 2, "a": [3]}, (1, 2), {"n": float("nan")}, b"bytes"]
-)
+def test_a_reading_that_the_log_could_not_give_back_is_refused(tmp_path: Path) -> None:
+    async def extra(context: Context) -> str:
+        async def read() -> Any:
+            return {"n": float("nan")}
+
+        return f"read {await context.read('x', read)!r}"
+
+    async def scenario() -> None:
+        model = ScriptedModel([])
+        with Kernel.open(tmp_path / "s.db", models={"m": model}) as kernel:
+            builder = ContextBuilder(identity="x", extra_sections=[extra])
+            agent = AutonomousAgent(kernel=kernel, context_builder=builder)
+            result = await agent.run(run_id="r", model="m", prompt="Go.")
+
+        assert (result.status, result.reason) == ("failed", "invalid_request")
+        assert "finite" in result.text
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("value", [{"title": 1, "body": 2, "a": [3]}, (1, 2), b"bytes"])
 def test_a_reading_is_what_the_log_gives_back(tmp_path: Path, value: Any) -> None:
     async def extra(context: Context) -> str:
         async def read() -> Any:
