@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from decimal import Decimal
+
 import pytest
 
+from artelier import Kernel, ModelReply, Price
+from artelier.ports.model import Usage
+from artelier.testing import ScriptedModel
 from tests.cli.conftest import Shell
+
+HI = [{"role": "user", "content": "Hi."}]
 
 
 def test_update_sets_a_budget_and_lifts_it(shell: Shell) -> None:
@@ -95,3 +103,23 @@ def test_what_is_no_pattern_changes_nothing(shell: Shell, pattern: str) -> None:
 
     assert ran.code == 2
     assert shell("tenants", "show", "acme", "--json").json["patterns"] == {}
+
+
+def test_show_and_list_tell_the_debt_until_a_higher_budget_has_paid_it(shell: Shell) -> None:
+    async def spend() -> None:
+        model = ScriptedModel(
+            lambda _: ModelReply(text="Much.", usage=Usage(output_tokens=1_000)),
+            price=Price(output=Decimal(100)),
+        )
+        with Kernel.open(".artelier/state.db", models=model, environ={}) as kernel:
+            async with kernel.run("r", tenant="acme") as run:
+                await run.step_model(model="m", messages=HI, max_output_tokens=10)
+
+    shell("tenants", "update", "acme", "--budget-usd", "0.05")
+    asyncio.run(spend())
+
+    shown = shell("tenants", "show", "acme").out
+    assert "debt" in shown and "0.099 USD" in shown and "-0.05 USD" in shown
+    assert "0.099" in shell("tenants", "list").out
+    paid = shell("tenants", "update", "acme", "--budget-usd", "0.20", "--json").json
+    assert (paid["debt_usd"], paid["available_usd"]) == ("0.00", "0.10")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
-from artelier import Rate
-from artelier.ports.model import Price
+from artelier import ModelReply, Rate
+from artelier.ports.model import Price, Usage
 from tests.server.routes.served import Served, good, play, refused, serving
 
 PRICE = Price(request="0.01")  # pyright: ignore[reportArgumentType] - text is taken for what it says
@@ -38,6 +39,27 @@ def test_costs_are_told_by_agent_and_model_and_sum_to_what_was_spent(tmp_path: P
             assert (me["held_microusd"], me["available_microusd"]) == (0, 970_000)
             assert good(await served.eve.get("/ledger/costs"))["items"] == []
             assert good(await served.eve.get("/tenants/me"))["budget_microusd"] is None
+
+    play(scenario())
+
+
+def test_a_debt_is_told_and_what_is_available_is_less_than_nothing(tmp_path: Path) -> None:
+    reply = ModelReply(text="Much.", usage=Usage(output_tokens=1_000))
+
+    async def scenario() -> None:
+        price = Price(output=Decimal(100))
+        async with serving(tmp_path, lambda _: reply, price=price) as served:
+            await served.kernel.tenants.open("default")
+            await served.kernel.tenants.update("default", budget_usd="0.05")
+            async with served.kernel.run("r1") as run:
+                await run.step_model(model="m", messages=HI, max_output_tokens=10)
+            me = good(await served.ada.get("/tenants/me"))
+            assert (me["debt_microusd"], me["available_microusd"]) == (99_000, -50_000)
+            limit = {"unit": "wall_s", "cap": 60.5}
+            async with served.kernel.run("r2"):
+                good(await served.ada.post("/runs/r2/limit", json=limit))
+            rows = await served.kernel.store.query("SELECT unit, cap FROM limits")
+            assert rows == [("ms", 60_500)]
 
     play(scenario())
 
