@@ -334,3 +334,32 @@ def test_a_call_whose_process_died_is_billed_when_it_is_asked_again(tmp_path: Pa
             assert kernel.verify().ok
 
     play(scenario())
+
+
+def test_costs_of_a_run_say_what_is_an_estimate_and_what_is_suspicious(tmp_path: Path) -> None:
+    replies = [
+        ModelTimeout("late"),
+        billed("a"),
+        *[ModelTimeout("late")] * 4,
+        billed("c", outputs=50_000),
+    ]
+
+    async def code(run: Run) -> None:
+        await ask(run, "a", max_output_tokens=100)
+        with suppress(ModelTimeout):
+            await ask(run, "b", max_output_tokens=100)
+        await ask(run, "c", max_output_tokens=100)
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, ScriptedModel(replies, price=PRICE)) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code) == "completed"
+            told = await runs.cost("r")
+            first, second, third = told["steps"]
+            attempt = (await bills(kernel))[0]["cost"]
+            assert (first["cost_microusd"], first["estimated"]) == (attempt + 30, False)
+            assert (second["cost_microusd"], second["estimated"]) == (4 * attempt, True)
+            assert (third["cost_microusd"], third["suspicious"]) == (100_010, True)
+            assert told["cost_microusd"] == sum(step["cost_microusd"] for step in told["steps"])
+
+    play(scenario())

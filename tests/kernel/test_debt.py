@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,33 @@ def test_a_tool_spends_nothing_while_a_limit_is_exceeded(tmp_path: Path) -> None
                 event.kind for name in "rs" for event in await events(kernel, name, tenant="t")
             ]
             assert "tool.charged" not in kinds
+
+    play(scenario())
+
+
+def test_a_call_without_a_known_price_is_refused_too_and_a_free_one_is_not(tmp_path: Path) -> None:
+    free = ScriptedModel(lambda _: billed("free"))
+    unknown = ScriptedModel(lambda _: billed("unknown"), price=None)
+
+    async def spent_then(run: Run, model: str) -> str:
+        await one_call(run)
+        messages = [{"role": "user", "content": "x"}]
+        return (await run.step_model(model=model, messages=messages)).text
+
+    async def scenario() -> None:
+        models = {"m": greedy(), "free": free, "unknown": unknown}
+        with Kernel.open(tmp_path / "s.db", models=models, environ={}) as kernel:
+            for name, limits in (("t", None), ("u", Limits(usd="0.05"))):
+                budget = "0.05" if limits is None else None
+                said = Tenant(name, budget_usd=budget, allow_unknown_price=True)
+                await kernel.for_tenant(said).state()
+                for model, status in (("free", "completed"), ("unknown", "budget_exhausted")):
+                    runs = kernel.for_tenant(name)
+                    code = partial(spent_then, model=model)
+                    assert await drive(runs, code, f"{name}-{model}", limits=limits) == status
+                    if limits is None:
+                        await kernel.tenants.update(name, budget_usd="0.15")
+            assert unknown.requests == []
 
     play(scenario())
 

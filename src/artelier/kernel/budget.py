@@ -69,6 +69,8 @@ class Reservation:
     hold: str
     reserved: dict[tuple[str, str], int]
     """What each capped (scope, unit) has reserved."""
+    is_capped: bool = False
+    """True if a limit counts what the call uses."""
     input_tokens: int = 0
     """Of the input, by estimate: what counts if no usage ever comes."""
     input_cost: int = 0
@@ -99,7 +101,9 @@ class Reservation:
     @property
     def is_limited(self) -> bool:
         """Return True if a limit or an account can refuse it."""
-        return bool(self.reserved) or (self.source == TENANT and not self.is_free)
+        if self.is_free:
+            return bool(self.reserved)
+        return self.source == TENANT or self.is_capped  # also where nobody knows the price
 
 
 def price_for(core: RunCore, model: str, port: object) -> Price | None:
@@ -144,7 +148,8 @@ def reserve(core: RunCore, *, price: Price | None, size: CallSize) -> Reservatio
     }
     return Reservation(
         price=price, amount=amount, source=source_for(core), hold=f"hold:{core.run_id}",
-        reserved=reserved, input_tokens=size.input_tokens, input_cost=input_cost,
+        reserved=reserved, is_capped=bool(core.counted), input_tokens=size.input_tokens,
+        input_cost=input_cost,
     )  # fmt: skip
 
 
@@ -166,6 +171,7 @@ def held(
         source=posting.source if posting else source,
         hold=posting.target if posting else "",
         reserved={(count.scope, count.unit): count.reserve for count in request.counts},
+        is_capped=bool(request.counts),
         input_tokens=request.input_tokens or (size.input_tokens if size is not None else 0),
         input_cost=request.input_cost,
     )

@@ -267,10 +267,11 @@ async def cost(call: Call, run: RunId) -> None:
             step["key"], f"{step['input_tokens']:,}", f"{step['cached_input_tokens']:,}",
             f"{step['output_tokens']:,}",
             format_usd(step["cost_microusd"]) if step["price_known"] else "unknown",
+            " ".join(mark for mark in ("estimated", "suspicious") if step[mark]),
         )
         for step in found["steps"]
     ]  # fmt: skip
-    columns = ("step", ">input", ">cached", ">output", ">USD")
+    columns = ("step", ">input", ">cached", ">output", ">USD", "")
     call.screen.table(columns, rows, empty="no model was called")
     call.screen.line()
     is_alone = found["runs"] == 1
