@@ -230,7 +230,10 @@ def test_a_fork_may_use_what_its_origin_was_told_and_a_stranger_may_not(tmp_path
         with unasked(tmp_path, {"m": model}, send_mail) as kernel:
             desk = kernel.for_tenant(ACME)
             assert await drive(desk, told, "r") == "completed"
-            assert await drive(desk, both, await desk.fork("r", new_id="f")) == "completed"
+            assert (
+                await drive(desk, both, await desk.fork("r", new_id="f", effects="live"))
+                == "completed"
+            )
             assert await drive(desk, mails, "s") == "completed"
             (named,) = {*placeholders_in(seen(model.requests[0]))}
             assert sent == [EMAIL, named]
