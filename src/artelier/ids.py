@@ -59,6 +59,14 @@ def check_space(value: object) -> str:
     return _check(_SPACE, value, "space", "'main' or 'world:<id>'")
 
 
+def check_world(value: object) -> str:
+    """Return the id of a world. Errors: `InvalidRequest` for what no world can be called."""
+    if not isinstance(value, str) or not _SPACE.fullmatch(f"world:{value}"):
+        expected = "1-128 characters of A-Z a-z 0-9 . _ : -"
+        raise InvalidRequest("invalid name of a world", expected=expected, got=repr(value)[:200])
+    return value
+
+
 def check_artifact_id(value: object) -> str:
     return _check(_ID, value, "artifact id", "1-128 characters of A-Z a-z 0-9 . _ : / -")
 

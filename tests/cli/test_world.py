@@ -226,3 +226,15 @@ def test_a_memory_store_is_shown_without_its_vectors(village: Shell) -> None:
     assert "flour is dear" in shown.out and "embedding" not in shown.out
     assert len(whole["content"]["entries"][0]["embedding"]) > 1
     assert "a new artifact needs a kind" in refused
+
+
+def test_names_and_ticks_that_cannot_be_are_said_in_words_of_worlds(village: Shell) -> None:
+    named = village("world", "new", "Bad/Name", "--empty", "--json")
+    later = village("world", "log", "village", "--tick", "7", "--json")
+    nobody = village("world", "join", "village", "zoe", "--json")
+    rich = village("world", "join", "village", "ana", "--scrip", str(10**18), "--json")
+
+    assert named.code == exits.USAGE and named.error["message"] == "invalid name of a world"
+    assert later.code == exits.USAGE and later.error["expected"] == "a tick from 0 to 0"
+    assert nobody.code == exits.NOT_FOUND and "artelier migrate agents" in nobody.error["hint"]
+    assert rich.code == exits.USAGE and rich.error["message"] == "no amount of scrip"

@@ -11,7 +11,7 @@ from artelier.cli import exits, plain
 from artelier.cli.call import Call, file_of
 from artelier.cli.command import command, group
 from artelier.errors import NotFound
-from artelier.ids import check_space
+from artelier.ids import check_world
 
 if TYPE_CHECKING:
     from artelier.world.loading import Outcome, Plan
@@ -55,7 +55,7 @@ async def agents(
     from artelier.world.loading import read_agents
 
     if world is not None:
-        check_space(f"world:{world}")
+        check_world(world)
     plans = read_agents(folder, include_disabled=include_disabled)
     outcomes = await _written(call, plans, world, dry_run=dry_run, overwrite=overwrite)
     counts = {status: sum(one.status == status for one in outcomes) for status in STATUSES}

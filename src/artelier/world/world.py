@@ -19,7 +19,7 @@ from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.plan import Wish, decide_write
 from artelier.artifacts.rows import Standing
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
-from artelier.ids import OPERATOR, check_space
+from artelier.ids import OPERATOR, check_world
 from artelier.kernel.scopes import set_cap, used_of
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
@@ -62,7 +62,7 @@ class World:
         register_minds()
         register_profiles()
         register_stores()
-        check_space(ev.world_space(id))
+        check_world(id)
         self.id = id
         self.host = host_of(kernel)
         self.policies = Policies(policies)
@@ -180,7 +180,9 @@ class World:
         owns, and scrip that is no amount.
         """
         if scrip is not None and not 0 <= scrip <= PRICE_MAX:
-            raise InvalidRequest("scrip", expected=f"a number from 0 to {PRICE_MAX}", got=scrip)
+            raise InvalidRequest(
+                "no amount of scrip", expected=f"a number from 0 to {PRICE_MAX}", got=scrip
+            )
         amount = (await self.config()).start_balance if scrip is None else scrip
         stage, active = self._stage_now(), await self.agents()
         await stage.preload(agents)
@@ -190,7 +192,10 @@ class World:
             check_agent_id(agent)
             standing = await stage.standing(agent)
             if standing is None or standing.deleted or standing.kind != "agent":
-                raise NotFound(f"there is no agent artifact {agent} in world {self.id}")
+                raise NotFound(
+                    f"there is no agent artifact {agent} in world {self.id}",
+                    hint=f"Write it as {agent}; `artelier migrate agents DIR --world {self.id}` brings some.",
+                )
             if not is_agents_own(standing, agent) or standing.creator != agent:
                 raise InvalidRequest(
                     f"the agent artifact {agent} is somebody else's, who would act with the money of {agent}",

@@ -105,8 +105,15 @@ async def log_of(
     if last is not None:
         checked(last, "--last")
     async with call.kernel() as kernel:
+        world = world_of(call, kernel, name)
+        if tick is not None and not 0 <= tick <= (now := await world.tick_now()):
+            raise InvalidRequest(
+                f"world {name} has not passed this tick",
+                expected=f"a tick from 0 to {now}",
+                got=tick,
+            )
         found = await log(
-            world_of(call, kernel, name), actor=agent, tick=tick, kinds=tuple(kind or ()),
+            world, actor=agent, tick=tick, kinds=tuple(kind or ()),
             after=after, limit=checked(limit), last=last,
         )  # fmt: skip
     if call.as_json:
