@@ -229,7 +229,7 @@ class Delivery:
 
     async def turn(self, step: AtWork) -> None:
         """Return when the outcome of a step may reach the code."""
-        if not self.is_ordered or not (step.is_noted or step.ended):
+        if not self.is_ordered or step.is_settled or not (step.is_noted or step.ended):
             return
         while self._must_wait(step):
             await self._wait(step)
