@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from artelier import ModelReply, ModelRequest, ModelResult, Run
+from artelier import Limits, ModelReply, ModelRequest, ModelResult, Run
 from artelier.errors import ModelRefusedCall, OutputInvalid, ProviderUnavailable
 from artelier.ports.model import Delta, Usage
-from artelier.testing import ScriptedModel
+from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.stage import (
     ACME,
     PRICE,
@@ -288,6 +288,38 @@ def test_silence_in_a_stream_is_timed_out(tmp_path: Path) -> None:
             async with kernel.run("r") as run:
                 assert await _read(run, timeout_s=0.01) == ["ok", "ok"]
         assert model.closed == 2
+
+    play(scenario())
+
+
+def test_a_stream_cut_by_the_runs_deadline_is_paid_for_and_asked_again_with_more_time(
+    tmp_path: Path,
+) -> None:
+    """Half a reply is no outcome: the run would complete with it after its time was up."""
+    clock = ManualClock()
+
+    async def late() -> str:
+        clock.advance(11)
+        return "of the reply, and"
+
+    async def silence() -> str:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody wakes it")
+
+    async def scenario() -> None:
+        whole = ModelReply(text=TEXT, usage=Usage(input_tokens=3, output_tokens=9))
+        model = Stream(["half ", late, silence], [TEXT, whole])
+        with open_kernel(tmp_path, model, clock=clock) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, _read, limits=Limits(wall_s=10)) == "budget_exhausted"
+            shown = await runs.show("r")
+            assert (shown["reason"], shown["cost_microusd"] > 0) == ("deadline", True)
+
+            await runs.limit("r", unit="wall_s", cap=None)
+            assert await drive(runs, _read) == "completed"
+            assert await result_of(runs) == [TEXT, TEXT]
+            assert (await runs.show("r"))["cost_microusd"] > shown["cost_microusd"]
+            await assert_conserved(kernel, "acme")
 
     play(scenario())
 

@@ -297,9 +297,12 @@ def bill_cut(core: RunCore, ready: Ready, *, output_tokens: int = 0) -> None:
     core.delivery.costs(ready.key, cost)
 
 
-async def cut_short(core: RunCore, ready: Ready) -> NoReturn:
-    """The run's time is up while it waits for a reply: the step stays open. Errors: `RunSuspended`."""
-    note_failure(core, ready, family="cancelled", code="deadline")
+async def cut_short(core: RunCore, ready: Ready, *, output_tokens: int = 0) -> NoReturn:
+    """End the drive of a run whose time is up while it waits for a reply: the step stays open.
+
+    What came of a stream is billed, as `output_tokens`. Errors: `RunSuspended`.
+    """
+    note_failure(core, ready, family="cancelled", code="deadline", output_tokens=output_tokens)
     await core.out_of_time()
 
 

@@ -89,10 +89,8 @@ class _Stream:
             self._ready = await asked_again(core, self._ready, output_tokens=came)
             self._attempt = 0
             return None
-        except OutOfTime:
-            if self._pieces:
-                return self.cut()
-            await cut_short(core, self._ready)
+        except OutOfTime:  # half a reply is no outcome: a run that gets more time asks again
+            await cut_short(core, self._ready, output_tokens=self._meter.tokens)
         except Exception as error:  # a port's own too: record it, then let the caller see it
             await failed(core, self._ready, error, output_tokens=self._meter.tokens)
         if isinstance(item, Delta) and item.text:
