@@ -86,8 +86,14 @@ class AtWork:
 
     @property
     def ended(self) -> int:
-        """Position of its outcome in the history; 0 if it has none there."""
-        return self.recorded.ended if self.recorded is not None and self.outcome is not None else 0
+        """Position of its outcome in the history; 0 if it has none there.
+
+        A call whose outcome is unknown, or that a person has told to be made again, has none: what this drive
+        records of it comes last.
+        """
+        if self.recorded is None or self.outcome is None or self.is_noted:
+            return 0
+        return 0 if self.recorded.status in ("unknown", "retry") else self.recorded.ended
 
 
 @dataclass(slots=True)
