@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, ModelReply, ModelRequest, Price
+from artelier import Kernel, ModelReply, ModelRequest, Price, Tenant
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from tests.missions.mission_stage import (
     GOAL,
@@ -315,5 +315,47 @@ def test_a_plan_without_a_model_call(tmp_path: Path) -> None:
 
             assert mission["status"] == "completed"
             assert team.count("Plan") == 0
+
+    play(scenario())
+
+
+def test_an_estimate_that_says_at_most_is_the_budget_of_the_goal(tmp_path: Path) -> None:
+    """What planning has cost comes on top; a budget that is lower stays."""
+
+    async def capped(folder: Path, **more: Any) -> tuple[dict[str, Any], list[str]]:
+        team = Team(LINE)
+        team.model.price = Price(input=Decimal(1), output=Decimal(1))
+        folder.mkdir()
+        with opened(folder, team) as kernel:
+            goal = await launched(kernel.for_tenant("acme"), **more)
+            assert (await replayed(kernel, "acme")).status == goal["run_status"]
+            return goal, await kinds(kernel)
+
+    async def scenario() -> None:
+        free, _ = await capped(tmp_path / "free")
+        held, events = await capped(tmp_path / "held", at_most=True)
+        low, _ = await capped(tmp_path / "low", at_most=True, budget_usd="0.02")
+
+        assert ("is_limit" in free["estimate"], free["budget_microusd"]) == (False, None)
+        planning = free["cost_microusd"] - sum(one["cost_microusd"] for one in free["tasks"])
+        assert held["estimate"]["is_limit"]
+        assert held["budget_microusd"] == held["estimate"]["cost_microusd"] + planning
+        assert held["cost_microusd"] <= held["budget_microusd"]
+        assert events.count("limit.set") == 1
+        assert low["budget_microusd"] == 20_000
+
+    play(scenario())
+
+
+def test_a_plan_of_unknown_price_is_not_held_to_an_estimate(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        team = Team(LINE)
+        team.model.price = None  # type: ignore[assignment]
+        with opened(tmp_path, team) as kernel:
+            tenant = Tenant("acme", allow_unknown_price=True)
+            goal = await launched(kernel.for_tenant(tenant), at_most=True)
+
+            assert (goal["status"], goal["reason"]) == ("failed", "unknown_price")
+            assert goal["tasks"] == []
 
     play(scenario())

@@ -57,6 +57,9 @@ async def do(
             help="Plan as JSON: launched if it is there; with --plan, written there to be edited.",
         ),
     ] = None,
+    at_most: Annotated[
+        bool, typer.Option("--at-most", help="Spend no more than the estimate of the plan.")
+    ] = False,
     solo: Annotated[
         bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")
     ] = False,
@@ -73,8 +76,9 @@ async def do(
 
     root, usd = _checked(goal, workspace), call.dollars(budget_usd)
     wish = Wish(
-        goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes, subject=subject
-    )
+        goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes, subject=subject,
+        at_most=at_most,
+    )  # fmt: skip
     given = _given(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
     async with call.kernel(create=True) as kernel:
@@ -101,6 +105,7 @@ class Wish(NamedTuple):
     usd: str | None
     yes: bool
     subject: str = ""
+    at_most: bool = False
 
 
 async def _alone(call: Call, kernel: Kernel, run_id: str, wish: Wish) -> AgentResult:
@@ -133,7 +138,13 @@ async def _planned(
     desk = kernel.for_tenant(call.tenant)
     kernel.models.resolve(wish.model)  # before anything is recorded
     job = mission_job(
-        desk, wish.goal, model=wish.model, workspace=wish.root, auto_launch=not asks, plan=plan
+        desk,
+        wish.goal,
+        model=wish.model,
+        workspace=wish.root,
+        auto_launch=not asks,
+        plan=plan,
+        at_most=wish.at_most,
     )
     check_mission_id(run_id)
     _announce(call, run_id, wish)

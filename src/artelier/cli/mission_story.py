@@ -31,10 +31,12 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def estimate_line(calls: int, cost_microusd: int | None) -> str:
-    """What a plan takes at most."""
+def estimate_line(calls: int, cost_microusd: int | None, is_limit: bool = False) -> str:
+    """Return what a plan takes: about that, or at most that if it is enforced."""
     cost = "price unknown" if cost_microusd is None else f"{format_usd(cost_microusd)} USD"
-    return f"at most {plain.count(calls, 'model call')}, {cost}"
+    if is_limit and cost_microusd is not None:
+        cost = f"at most {cost}"
+    return f"about {plain.count(calls, 'model call')}, {cost}"
 
 
 @tells(ev.MissionPlanned)
@@ -42,7 +44,7 @@ async def _planned(story: Story, data: ev.MissionPlanned, event: Event) -> list[
     plan = await story.fields(data.plan)
     agents, tasks = len(plan.get("agents", ())), len(plan.get("tasks", ()))
     made = f"planned  {plain.count(agents, 'agent')}, {plain.count(tasks, 'task')}"
-    told = [Line(f"{made}: {estimate_line(data.calls, data.cost)}", "bold")]
+    told = [Line(f"{made}: {estimate_line(data.calls, data.cost, data.is_limit)}", "bold")]
     return told + [Line(f"  {line}") for line in plan_lines(plan)]
 
 

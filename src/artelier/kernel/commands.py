@@ -221,7 +221,7 @@ async def obey(core: RunCore) -> None:
             else:
                 core.deciding.add(effect.key)
         if isinstance(effect, ev.LimitSet):
-            _new_cap(core.services, core.tenant.id, effect, started_us=core.started_us)
+            heed_cap(core.services, core.tenant.id, effect, started_us=core.started_us)
         await _write(core, writer, effect, command=given)
     if len(events) == 100:
         core.nudged = True
@@ -276,7 +276,7 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
     core.announce()
 
 
-def _new_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us: int) -> None:
+def heed_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us: int) -> None:
     """Tell every run at work here that counts in the scope: the run itself and those below it."""
     pair = (effect.scope, effect.unit)
     for core in tuple(services.active.values()):
@@ -472,7 +472,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     if not await _append_if_idle(services, stream, drafts, head=head, told=told):
         return
     if isinstance(effect, ev.LimitSet):
-        _new_cap(services, tenant, effect, started_us=row["started_us"])
+        heed_cap(services, tenant, effect, started_us=row["started_us"])
     await _wake(services, told)
     if events[-1].seq > seen:
         await apply_if_idle(services, tenant, run_id)

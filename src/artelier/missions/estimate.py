@@ -1,4 +1,4 @@
-"""What a plan will take at most: model calls, and their cost if the prices are known."""
+"""Estimates of plans: model calls, and their cost if the prices are known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALLS_NEEDED = 10
 
 
 class Estimate(NamedTuple):
-    """Upper bounds; `cost_microusd` is None if a price is unknown."""
+    """If each task needs all its iterations; `cost_microusd` is None if a price is unknown."""
 
     calls: int
     cost_microusd: int | None

@@ -19,9 +19,11 @@ class MissionPlanned(Receipt, frozen=True, kw_only=True, omit_defaults=True):
     plan: BlobRef
     """JSON of a `Plan`."""
     calls: int = 0
-    """Estimate: model calls, at most."""
+    """Estimate: model calls, about."""
     cost: int | None = None
-    """Estimate in micro-dollars, at most; None if a price is unknown."""
+    """Estimate in micro-dollars, about; None if a price is unknown."""
+    is_limit: bool = False
+    """Whether it is enforced: then the plan costs that at most."""
 
 
 @event("mission.launched")
@@ -34,6 +36,8 @@ class MissionLaunched(Receipt, frozen=True, kw_only=True, omit_defaults=True):
     membranes: tuple[str, ...] = ()
     edited: bool = False
     """Whether a person changed the plan."""
+    budget: int | None = None
+    """Cap in micro-dollars that the estimate of this plan gave the goal, beyond what planning has cost."""
 
 
 @event("task.blocked")

@@ -35,12 +35,14 @@ class MissionsHandle:
         limits: Limits | None = None,
         by: str = "operator",
         subject: str = "",
+        at_most: bool = False,
     ) -> dict[str, Any]:
         """Take a goal apart: `{mission, status, plan, estimate}`, where nothing is launched yet.
 
         With `auto_launch` it is launched and driven to its end. `plan` is one of your own, which no model
-        is asked for. `budget_usd` caps the mission with all that belongs to it. `subject`: whom it is about;
-        what its runs store and write is erased with that.
+        is asked for. `budget_usd` caps the mission with all that belongs to it; with `at_most`, so does the
+        estimate of its plan from the launch on, which is only about what it may cost otherwise. `subject`:
+        whom it is about; what its runs store and write is erased with that.
         Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
         a run has this id.
         """
@@ -49,7 +51,7 @@ class MissionsHandle:
         return await plan_mission(
             self, goal, mission_id=mission_id, model=model, workspace=workspace,
             auto_launch=auto_launch, budget_usd=budget_usd, plan=plan, limits=limits, by=by,
-            subject=subject,
+            subject=subject, at_most=at_most,
         )  # fmt: skip
 
     async def launch(

@@ -45,9 +45,10 @@ class Launch(NamedTuple):
 
 
 async def launched(
-    desk: Any, mission: str, plan: Plan, *, key: str, tools: Collection[str], edited: bool, by: str
-) -> Launch:
-    """The appends of a launch.
+    desk: Any, mission: str, plan: Plan, *, key: str, tools: Collection[str], edited: bool, by: str,
+    budget: int | None = None,
+) -> Launch:  # fmt: skip
+    """The appends of a launch. `budget`: what its plan may cost at most, if that is a limit.
 
     Errors: `VersionConflict` if something of that name is there already; `InvalidRequest` for a name that
     is reserved.
@@ -58,15 +59,15 @@ async def launched(
     membranes = [(one.slug, one.name, one.members, one.budget_usd) for one in plan.membranes] or [
         (_free(MEMBRANE, plan), "Shared", [agent.slug for agent in plan.agents], None)
     ]
-    for slug, name, members, budget in membranes:
-        await maker.membrane(slug, name=name, members=members, budget=budget)
+    for slug, name, members, share in membranes:
+        await maker.membrane(slug, name=name, members=members, budget=share)
     for task in plan.tasks:
         await maker.task(task)
     state = await desk.state()
     own = await writing_key(desk.services.store, desk.id, mission)
     ref, blob = make_blob(desk.id, own or state.key, encoded(plan.model_dump(mode="json")))
     event = ev.MissionLaunched(
-        key=key, plan=ref, edited=edited,
+        key=key, plan=ref, edited=edited, budget=budget,
         agents=tuple(f"{mission}/{one.slug}" for one in plan.agents),
         tasks=tuple(f"{mission}/{one.slug}" for one in plan.tasks),
         membranes=tuple(f"{mission}/{slug}" for slug, *_ in membranes),

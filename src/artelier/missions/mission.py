@@ -22,7 +22,10 @@ from artelier.errors import (
 )
 from artelier.ids import OPERATOR
 from artelier.kernel import Approval, Run
+from artelier.kernel.commands import heed_cap
 from artelier.kernel.core import RunCore, is_final
+from artelier.kernel.events import LimitSet
+from artelier.kernel.family import used_below
 from artelier.kernel.manifest import encoded
 from artelier.kernel.results import FINAL
 from artelier.log import Blob
@@ -30,7 +33,7 @@ from artelier.missions import events as ev
 from artelier.missions.assigning import task_job
 from artelier.missions.definition import Plan
 from artelier.missions.driving import drive_task
-from artelier.missions.estimate import estimated
+from artelier.missions.estimate import Estimate, estimated
 from artelier.missions.launching import launched
 from artelier.missions.membranes import Membranes
 from artelier.missions.plan import MissionJob, PlanInvalid, mistakes_of, planned
@@ -129,12 +132,23 @@ class MissionLoop:
                 return None
             plan, edited, by = answer
         names = [schema.name for schema in self._run.core.visible_tools()]
+        cost = shown.cost
+        if self._job.at_most and edited:
+            guess = await self._run.step("estimate", self._estimated, plan, key="estimate")
+            cost = guess[1]
+        if self._job.at_most and cost is None:
+            self._run.fail(
+                "unknown_price", "the plan cannot be held to its estimate: a price is unknown"
+            )
+            return None
 
         async def make(key: str) -> tuple[ev.MissionLaunched, list[Blob]]:
             launch = await launched(
                 self._desk, self._run.id, Plan.model_validate(plan), key=key, tools=names,
-                edited=edited, by=by,
+                edited=edited, by=by, budget=cost if self._job.at_most else None,
             )  # fmt: skip
+            if launch.event.budget is not None:
+                await self._limit(launch.event.budget)
             for append in launch.appends:  # nothing waits from here on: it is one batch
                 self._run.core.writer.note_aside(append, [])
             return launch.event, launch.blobs
@@ -155,21 +169,45 @@ class MissionLoop:
         core = self._run.core
 
         async def make(key: str) -> tuple[ev.MissionPlanned, list[Blob]]:
-            found = Plan.model_validate(plan)
-            guess = await estimated(core.services, core.tenant.id, found, model=self._job.model)
+            found, guess = Plan.model_validate(plan), await self._estimated(plan)
             ref, blob = core.keep(encoded(found.model_dump(mode="json")))
             event = ev.MissionPlanned(
-                key=key, plan=ref, calls=guess.calls, cost=guess.cost_microusd
-            )
+                key=key, plan=ref, calls=guess.calls, cost=guess.cost_microusd,
+                is_limit=self._job.at_most,
+            )  # fmt: skip
             return event, [blob]
 
         return make
+
+    async def _estimated(self, plan: dict[str, Any]) -> Estimate:
+        core, found = self._run.core, Plan.model_validate(plan)
+        return await estimated(core.services, core.tenant.id, found, model=self._job.model)
+
+    async def _limit(self, budget: int) -> None:
+        """Cap the goal at what planning has cost and its plan may cost, in the batch of the launch.
+
+        A cap that is lower already stays.
+        """
+        core, scope = self._run.core, f"run:{self._run.id}"
+        await core.writer.commit()  # what planning has cost
+        used = (await used_below(core.services, core.tenant.id, core.run_id))["usd"]
+        rows = await core.store.query(
+            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'",
+            (core.tenant.id, scope),
+        )
+        before = rows[0][0] if rows else None
+        if before is None or used + budget < before:
+            event = LimitSet(scope=scope, unit="usd", cap=used + budget, used=used)
+            core.writer.note(event)
+            heed_cap(core.services, core.tenant.id, event, started_us=core.started_us)
 
     async def _answer(
         self, plan: dict[str, Any], shown: ev.MissionPlanned
     ) -> tuple[dict[str, Any], bool, str] | None:
         """The plan that a person wants, whether it was edited, and who it was; None if nobody wants one."""
-        estimate = {"calls": shown.calls, "cost_microusd": shown.cost}
+        estimate: dict[str, Any] = {"calls": shown.calls, "cost_microusd": shown.cost}
+        if shown.is_limit:
+            estimate["is_limit"] = True
         problem = ""
         for number in range(1, ANSWERS_MAX + 1):
             key = LAUNCH if number == 1 else f"{LAUNCH}/{number}"

@@ -38,6 +38,8 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workspace: str = ""
     """The folder that the shipped tools work on; empty for the tools of the program."""
     auto_launch: bool = False
+    at_most: bool = False
+    """Whether the estimate of the plan is the goal's budget."""
     plan: dict[str, Any] | None = None
     """A plan that a person gave; then no model is asked for one."""
 

@@ -24,12 +24,13 @@ from artelier.missions.reading import checked_plan, mission_object
 async def plan_mission(
     desk: Any, goal: str, *, mission_id: str | None, model: str | None, workspace: str,
     auto_launch: bool, budget_usd: str | None, plan: Mapping[str, Any] | None,
-    limits: Limits | None, by: str, subject: str = "",
+    limits: Limits | None, by: str, subject: str = "", at_most: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """See `MissionsHandle.plan`."""
     job = mission_job(
-        desk, goal, model=model, workspace=workspace, auto_launch=auto_launch, plan=plan
-    )
+        desk, goal, model=model, workspace=workspace, auto_launch=auto_launch, plan=plan,
+        at_most=at_most,
+    )  # fmt: skip
     mission = check_mission_id(mission_id) if mission_id else fresh_mission_id(goal)
     await check_same(desk, mission, job)
     if budget_usd is not None:
@@ -45,7 +46,7 @@ async def plan_mission(
 
 def mission_job(
     desk: Any, goal: str, *, model: str | None, workspace: str, auto_launch: bool,
-    plan: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None, at_most: bool = False,
 ) -> MissionJob:  # fmt: skip
     """What a mission is asked to do. Errors: `InvalidRequest`; `NotFound` for a folder that is not there."""
     check_goal(goal)
@@ -60,7 +61,14 @@ def mission_job(
     if plan is not None:
         given = checked_plan(dict(plan))
         usable(desk.services, given, tools=kit(desk, folder))
-    return MissionJob(goal=goal, model=model, workspace=folder, auto_launch=auto_launch, plan=given)
+    return MissionJob(
+        goal=goal,
+        model=model,
+        workspace=folder,
+        auto_launch=auto_launch,
+        plan=given,
+        at_most=at_most,
+    )
 
 
 async def check_same(desk: Any, mission: str, job: MissionJob) -> None:

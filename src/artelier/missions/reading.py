@@ -278,7 +278,10 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         "status": ended["status"], "run_status": row["status"], "reason": ended["reason"],
         "message": ended["message"], "model": row["model"], "workspace": settings.get("workspace", ""),
         "plan": await shown_json(services, desk.id, plan),
-        "estimate": None if plan is None else {"calls": calls, "cost_microusd": cost},
+        "estimate": None if plan is None else {
+            "calls": calls, "cost_microusd": cost,
+            **({"is_limit": True} if settings.get("at_most") else {}),
+        },
         "edited": bool(edited), "planned_us": planned_us, "launched_us": launched_us,
         "started_us": row["started_us"], "ended_us": row["ended_us"],
         "agents": [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]

@@ -4129,7 +4129,7 @@ export interface components {
         };
         /**
          * Estimate
-         * @description What a plan may come to, if every task takes the usual number of iterations.
+         * @description What a plan comes to if each task needs all its iterations.
          */
         Estimate: {
             /**
@@ -4142,6 +4142,12 @@ export interface components {
              * @description null if a model's price is not known.
              */
             cost_microusd: number | null;
+            /**
+             * Is Limit
+             * @description Whether it is enforced: then the plan costs that at most, else about that.
+             * @default false
+             */
+            is_limit: boolean;
         };
         /**
          * Event
@@ -5734,6 +5740,12 @@ export interface components {
              * @description Cap of the mission with all that belongs to it.
              */
             budget_usd?: string | null;
+            /**
+             * At Most
+             * @description Whether the estimate of the plan caps it too, from its launch on.
+             * @default false
+             */
+            at_most: boolean;
             /**
              * Mission Id
              * @description Without it one is made from the goal.

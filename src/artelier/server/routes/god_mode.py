@@ -37,6 +37,7 @@ async def plan(
         asked.goal, mission_id=mission, model=asked.model or settings.model,
         workspace=workspace_of(asked.workspace, settings=settings, who=who),
         budget_usd=asked.budget_usd, by=by, subject=asked.subject,
+        at_most=asked.at_most,
     )  # fmt: skip
     errand = await sent(errands, key, work, desk, run_id=mission)
     if wait:

@@ -28,12 +28,14 @@ Usd = Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such a
 
 
 class Estimate(Told):
-    """What a plan may come to, if every task takes the usual number of iterations."""
+    """What a plan comes to if each task needs all its iterations."""
 
     calls: int
     """Of models."""
     cost_microusd: int | None
     """null if a model's price is not known."""
+    is_limit: bool = False
+    """Whether it is enforced: then the plan costs that at most, else about that."""
 
 
 class Planned(Told):
@@ -123,6 +125,8 @@ class PlanAsk(Asked):
     """Folder that the tools work on; without it the server's own."""
     budget_usd: Usd | None = None
     """Cap of the mission with all that belongs to it."""
+    at_most: bool = False
+    """Whether the estimate of the plan caps it too, from its launch on."""
     mission_id: Id | None = None
     """Without it one is made from the goal."""
     subject: str = Field(default="", max_length=200)

@@ -105,11 +105,13 @@ function EstimateLine({ mission, isChanged }: { readonly mission: Mission; reado
   const cost = estimate.cost_microusd;
   return (
     <p className="text-ink-2">
-      At most <span className="num">{whole(estimate.calls)}</span> calls of models,{" "}
+      About <span className="num">{whole(estimate.calls)}</span> calls of models,{" "}
       {cost === null || cost === undefined ? (
         "at a price that nobody knows"
       ) : (
-        <span className="num">{dollars(cost)}</span>
+        <>
+          {estimate.is_limit === true ? "at most" : "about"} <span className="num">{dollars(cost)}</span>
+        </>
       )}
       {budget !== null && budget !== undefined && (
         <>
