@@ -68,6 +68,9 @@ async def show(call: Call, step: Step) -> None:
             ("tools", "offered" if manifest.tools else "none"),
             ("scrubbed", plain.arguments(manifest.pii) if manifest.pii else None),
             ("request", manifest.request),
+            ("sent by", manifest.adapter or None),
+            ("body", manifest.body or None),
+            ("not sent", ", ".join(manifest.not_sent) or None),
         ]
     )
     call.screen.line()

@@ -357,6 +357,12 @@ class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """True if the reply was cut off before its usage came: tokens and cost are an estimate."""
     suspicious: bool = False
     """True if the provider claims more than ten times the tokens that the request allows."""
+    adapter: str = ""
+    """Name and version of the adapter that sent the request; empty if it does not say."""
+    body: str = ""
+    """Keyed hash of the HTTP body that was sent; empty if none was."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters of the request that the body does not hold, since the provider takes none such."""
 
 
 @event("model.failed")
@@ -375,6 +381,12 @@ class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """True if that is what its input (and what came of a stream) costs by estimate, since no usage came."""
     suspicious: bool = False
     """True if the provider claims more than ten times the tokens that the request allows."""
+    adapter: str = ""
+    """Name and version of the adapter that sent the request; empty if it does not say."""
+    body: str = ""
+    """Keyed hash of the HTTP body that was sent; empty if none was."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters of the request that the body does not hold, since the provider takes none such."""
 
 
 # Steps that the code has cancelled

@@ -97,6 +97,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What was paid for parts of it, in the batch of the request."""
     request: str
     """Keyed hash of the canonical request."""
+    adapter: str = ""
+    """Name and version of the adapter that sent it; empty before a reply, and if it does not say."""
+    body: str = ""
+    """Keyed hash of the HTTP body."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters that the body does not hold."""
 
 
 class Joint(msgspec.Struct, frozen=True):

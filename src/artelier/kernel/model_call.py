@@ -8,8 +8,9 @@ that another one follows is billed beside the hold. `model_step.py` decides what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -33,11 +34,19 @@ from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, family_of, words
 from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.outputs import value_of
-from artelier.kernel.prompts import Assembled
+from artelier.kernel.prompts import Assembled, request_hash
 from artelier.kernel.results import ModelResult
 from artelier.kernel.turns import claims_for, end_turn, take_turn
 from artelier.log import Blob, EventData, StreamAppend, Tx
-from artelier.ports.model import ModelPort, ModelReply, ModelRequest, Price, Usage
+from artelier.ports.model import (
+    ModelPort,
+    ModelReply,
+    ModelRequest,
+    Price,
+    Sending,
+    Usage,
+    sending,
+)
 from artelier.ports.telemetry import ModelSpan
 
 if TYPE_CHECKING:
@@ -63,6 +72,17 @@ class Ready:
     reservation: Reservation
     span: ModelSpan | None = None
     """What a watcher is told of it; None if nobody watches."""
+    sent: Sending = field(default_factory=Sending)
+    """What its adapter has sent, of the newest attempt."""
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Let the adapter record what it sends."""
+        before = sending.set(self.sent)
+        try:
+            yield
+        finally:
+            sending.reset(before)
 
     @property
     def request(self) -> ModelRequest:
@@ -166,8 +186,9 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
 async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
     core.unsent.discard(ready.key)
+    ready.sent.clear()
     try:
-        with core.flight(harmless=True):
+        with core.flight(harmless=True), ready.recorded():
             async with core.within(timeout_s):
                 if ready.span is None:
                     reply = await ready.port.complete(ready.request)
@@ -454,7 +475,7 @@ def record(
             key=ready.key, reply=ref, input_tokens=usage.input_tokens,
             cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
             invalid=misfit is not None, misfit=said, unpriced=ready.reservation.price is None,
-            **settlement.facts,
+            **settlement.facts, **_sent(core, ready),
         ),
         [blob, *blobs],
     )  # fmt: skip
@@ -464,6 +485,13 @@ def record(
     if misfit is not None:
         raise misfit
     return result(core, ready.key, reply, output, cost=settlement.cost, replayed=False)
+
+
+def _sent(core: RunCore, ready: Ready) -> dict[str, Any]:
+    """What was sent, as the event of the reply says it."""
+    sent = ready.sent
+    body = "" if sent.body is None else request_hash(core.key, sent.body)
+    return {"adapter": sent.adapter, "body": body, "not_sent": sent.dropped}
 
 
 def result(
@@ -490,7 +518,7 @@ async def failed(
     await core.writer.commit(
         ev.ModelFailed(
             key=ready.key, family=family_of(error), code=code_of(error), message=ref,
-            **settlement.facts,
+            **settlement.facts, **_sent(core, ready),
         ),
         blobs=blobs,
     )  # fmt: skip
@@ -506,7 +534,9 @@ def note_failure(
     settlement = settle_call(core, ready, usage=usage, output_tokens=output_tokens)
     if ready.span is not None:
         ready.span.failed(code, cost_microusd=settlement.cost)
-    event = ev.ModelFailed(key=ready.key, family=family, code=code, **settlement.facts)
+    event = ev.ModelFailed(
+        key=ready.key, family=family, code=code, **settlement.facts, **_sent(core, ready)
+    )
     note_end(core, settlement, event)
     core.writer.flush()
     return settlement.cost

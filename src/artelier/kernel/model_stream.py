@@ -104,10 +104,11 @@ class _Stream:
             assert isinstance(ready.port, StreamingModelPort)
             self._attempt += 1
             core.unsent.discard(ready.key)
+            ready.sent.clear()
             self._iterator = aiter(ready.port.stream(ready.request))
         timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
         try:
-            with core.flight(harmless=True):
+            with core.flight(harmless=True), ready.recorded():
                 async with core.within(timeout_s):
                     if ready.span is None:
                         item = cast(object, await anext(self._iterator))

@@ -347,12 +347,28 @@ class Renderer:
         event = await self.event(key)
         head = await self.head(event)
         ranges = sum(1 for part in event.parts if part.conversation and not part.form)
+        sent = await self._sent(key)
         return Manifest(
             run_id=self.run_id, key=key, model=head.model, params=head.params, tools=head.tools,
             output_schema=head.output_schema, parts=(*head.parts, *event.parts),
             dropped=event.dropped, cache_boundary=len(head.parts) + ranges, pii=event.pii,
             inclusion_prices=event.prices, request=event.request,
+            **({} if sent is None else
+               {"adapter": sent.adapter, "body": sent.body, "not_sent": sent.not_sent}),
         )  # fmt: skip
+
+    async def _sent(self, key: str) -> ev.ModelCompleted | ev.ModelFailed | None:
+        """What came of a step, which says what was sent for it; None without a reply."""
+        kinds = {one.KIND: one for one in (ev.ModelCompleted, ev.ModelFailed)}
+        for place in self._places:
+            rows = await self._services.store.query(
+                "SELECT e.kind, e.data FROM steps s JOIN events e ON e.stream = s.run"
+                " AND e.seq = s.completed WHERE s.run = ? AND s.key = ? AND s.completed <= ?",
+                (place.stream_id, key, place.upto),
+            )
+            if rows and rows[0][0] in kinds:
+                return decode_stored(rows[0][1], type=kinds[rows[0][0]])
+        return None
 
     async def render(self, key: str) -> ModelRequest:
         """The request of a model step. Errors: `NotFound`; `CorruptStore` if its bytes are not the same."""

@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from artelier.models.params import dropped_of
+from artelier.ports.model import sending
+
 REPLY_BYTES_MAX = 32 * 1024 * 1024
 """The largest reply body that is read; ten times the text of the largest output window."""
 
@@ -39,8 +42,15 @@ def open_client(base_url: str | None) -> httpx2.AsyncClient:
             max_keepalive_connections=0 if is_local else _IDLE_MAX,
         ),
         headers={"Accept-Encoding": "gzip"},
-        event_hooks={"response": [_bound_body]},
+        event_hooks={"request": [_note_body], "response": [_bound_body]},
     )
+
+
+async def _note_body(request: httpx2.Request) -> None:
+    """Record what is sent for the call at hand, and which of its parameters are not in it."""
+    if (sent := sending.get()) is not None:
+        sent.body = await request.aread()
+        sent.dropped = dropped_of(sent.params, sent.body)
 
 
 async def _bound_body(response: httpx2.Response) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -54,6 +55,54 @@ _KNOWN: dict[str, tuple[str, Callable[[object], bool], str]] = {
 }
 
 _TIMEOUTS = ("timeout_s", "timeout")
+
+
+_SENT_AS: dict[str, tuple[str, ...]] = {
+    "max_output_tokens": ("max_tokens", "max_completion_tokens", "maxOutputTokens", "num_predict"),
+    "top_p": ("topP",),
+    "top_k": ("topK",),
+    "stop": ("stop_sequences", "stopSequences"),
+    "presence_penalty": ("presencePenalty",),
+    "frequency_penalty": ("frequencyPenalty",),
+    "parallel_tool_calls": ("disable_parallel_tool_use",),
+    "tool_choice": ("toolChoice", "toolConfig", "tool_config"),
+    "thinking": ("reasoning", "reasoning_effort", "thinkingConfig", "output_config", "think"),
+}
+"""What providers call a parameter in the bodies of their requests, beside its own name."""
+
+_SETTINGS_DEPTH = 3
+"""How deep parameters stand in a body; messages and tools are not looked through."""
+
+_CONTENT = frozenset(("messages", "input", "contents", "tools", "system", "response_format"))
+
+
+def dropped_of(params: Mapping[str, Any], body: bytes) -> tuple[str, ...]:
+    """Return the parameters of a request that its HTTP body does not hold: the adapter dropped them.
+
+    A body that is no JSON object holds none. Timeouts are never sent.
+    """
+    try:
+        sent = _names_in(json.loads(body), _SETTINGS_DEPTH)
+    except (ValueError, RecursionError):
+        sent = set[str]()
+    return tuple(
+        name
+        for name, value in params.items()
+        if value is not None
+        and name not in _TIMEOUTS
+        and sent.isdisjoint((name, *_SENT_AS.get(name, ())))
+    )
+
+
+def _names_in(value: object, depth: int) -> set[str]:
+    if not isinstance(value, dict) or not depth:
+        return set()
+    found: set[str] = set()
+    for name, inner in cast("dict[str, Any]", value).items():
+        found.add(name)
+        if name not in _CONTENT:
+            found |= _names_in(inner, depth - 1)
+    return found
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:

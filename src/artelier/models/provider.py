@@ -6,13 +6,14 @@ import asyncio
 import importlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from artelier.models.params import settings_of, timeout_s_of
 from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, openai_chat
-from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
+from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price, sending
 from artelier.tokens.names import split_name
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class _Connection:
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self.http = http
         self.models: dict[str, Model[Any]] = {}
+
+
+@cache
+def adapter_version() -> str:
+    """Return name and version of what puts requests in a provider's terms."""
+    from importlib.metadata import version
+
+    return f"artelier {version('artelier')}, pydantic-ai {version('pydantic-ai-slim')}"
 
 
 class ProviderModel:
@@ -151,6 +160,8 @@ class ProviderModel:
 
     async def _prepare(self, request: ModelRequest) -> _Prepared:
         settings = settings_of(request.params)
+        if (sent := sending.get()) is not None:
+            sent.adapter, sent.params = adapter_version(), request.params
         model = await self._vendor_model(self._wire_name(request))
         from artelier.models import mapping
 

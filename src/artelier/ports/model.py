@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextvars import ContextVar
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
@@ -114,6 +115,29 @@ class Delta(Value, frozen=True, kw_only=True):
     """A piece of streamed text, transient: only the whole reply is recorded."""
 
     text: str
+
+
+class Sending:
+    """The record of one call as its adapter sent it; an adapter that records nothing leaves it empty."""
+
+    __slots__ = ("adapter", "body", "dropped", "params")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.adapter = ""
+        """Name and version of the adapter, such as `artelier 0.1.0, pydantic-ai 2.68.0`."""
+        self.params: Mapping[str, Any] = {}
+        """Those of the request."""
+        self.body: bytes | None = None
+        """The newest HTTP body; None before one was sent."""
+        self.dropped: tuple[str, ...] = ()
+        """Parameters of the request that the body does not hold."""
+
+
+sending: ContextVar[Sending | None] = ContextVar("sending", default=None)
+"""Where an adapter records what it sends for the call at hand."""
 
 
 class Price(Value, frozen=True, kw_only=True):

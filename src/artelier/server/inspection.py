@@ -34,7 +34,8 @@ async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, A
         "cache_boundary": found.cache_boundary, "sections": sections,
         "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.dropped],
         "scrubbed": found.pii, "inclusion_prices": list(found.inclusion_prices),
-        "request": found.request,
+        "request": found.request, "adapter": found.adapter, "body": found.body,
+        "not_sent": list(found.not_sent),
     }  # fmt: skip
 
 

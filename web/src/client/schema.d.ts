@@ -4713,6 +4713,21 @@ export interface components {
              * @description Keyed hash of the exact request.
              */
             request: string;
+            /**
+             * Adapter
+             * @description What sent it, with its version; empty if it does not say.
+             */
+            adapter: string;
+            /**
+             * Body
+             * @description Keyed hash of the HTTP body; empty if none was sent.
+             */
+            body: string;
+            /**
+             * Not Sent
+             * @description Parameters that the body does not hold.
+             */
+            not_sent: string[];
         };
         /**
          * Market

@@ -88,6 +88,9 @@ function Sections({ manifest }: { readonly manifest: Shape<"Manifest"> }) {
           ? "What was sent is erased; what it took and where it came from is still known"
           : `Sent to ${manifest.model}${params.length > 0 ? ` with ${params.join(", ")}` : ""}`}
         . Tokens are estimates of each part.
+        {manifest.adapter && ` By ${manifest.adapter}; hash of the HTTP body: ${manifest.body || "none"}.`}
+        {(manifest.not_sent ?? []).length > 0 &&
+          ` Not sent, since the model takes none such: ${(manifest.not_sent ?? []).join(", ")}.`}
         {scrubbed.length > 0 && ` Personal data was replaced: ${scrubbed.join(", ")}.`}
       </p>
     </>

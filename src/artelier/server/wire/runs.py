@@ -182,6 +182,9 @@ class Manifest(BaseModel):
     scrubbed: dict[str, int] = Field(description="Personal data that was replaced, by sort.")
     inclusion_prices: list[str]
     request: str = Field(description="Keyed hash of the exact request.")
+    adapter: str = Field(description="What sent it, with its version; empty if it does not say.")
+    body: str = Field(description="Keyed hash of the HTTP body; empty if none was sent.")
+    not_sent: list[str] = Field(description="Parameters that the body does not hold.")
 
 
 class PartChange(BaseModel):
