@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from artelier.kernel.sent import Sent
 from artelier.kernel.tenant_events import ImportedRun as ImportedRun
 from artelier.kernel.tenant_events import (
     ImportSettled,
@@ -334,7 +335,7 @@ class ModelAttempted(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("model.completed")
-class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
+class ModelCompleted(Sent, frozen=True, kw_only=True, omit_defaults=True):
     """A model replied; what it cost is paid and the rest of the hold given back."""
 
     SETTLES: ClassVar[bool] = True
@@ -357,16 +358,10 @@ class ModelCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """True if the reply was cut off before its usage came: tokens and cost are an estimate."""
     suspicious: bool = False
     """True if the provider claims more than ten times the tokens that the request allows."""
-    adapter: str = ""
-    """Name and version of the adapter that sent the request; empty if it does not say."""
-    body: str = ""
-    """Keyed hash of the HTTP body that was sent; empty if none was."""
-    not_sent: tuple[str, ...] = ()
-    """Parameters of the request that the body does not hold, since the provider takes none such."""
 
 
 @event("model.failed")
-class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
+class ModelFailed(Sent, frozen=True, kw_only=True, omit_defaults=True):
     """A model step ended without a reply. `family`: transient, permanent, policy, timeout, cancelled."""
 
     SETTLES: ClassVar[bool] = True
@@ -381,12 +376,6 @@ class ModelFailed(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """True if that is what its input (and what came of a stream) costs by estimate, since no usage came."""
     suspicious: bool = False
     """True if the provider claims more than ten times the tokens that the request allows."""
-    adapter: str = ""
-    """Name and version of the adapter that sent the request; empty if it does not say."""
-    body: str = ""
-    """Keyed hash of the HTTP body that was sent; empty if none was."""
-    not_sent: tuple[str, ...] = ()
-    """Parameters of the request that the body does not hold, since the provider takes none such."""
 
 
 # Steps that the code has cancelled

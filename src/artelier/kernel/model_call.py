@@ -8,7 +8,7 @@ that another one follows is billed beside the hold. `model_step.py` decides what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -76,7 +76,7 @@ class Ready:
     """What its adapter has sent, of the newest attempt."""
 
     @contextmanager
-    def recorded(self) -> Iterator[None]:
+    def recorded(self) -> Generator[None]:
         """Let the adapter record what it sends."""
         before = sending.set(self.sent)
         try:

@@ -353,8 +353,8 @@ class Renderer:
             output_schema=head.output_schema, parts=(*head.parts, *event.parts),
             dropped=event.dropped, cache_boundary=len(head.parts) + ranges, pii=event.pii,
             inclusion_prices=event.prices, request=event.request,
-            **({} if sent is None else
-               {"adapter": sent.adapter, "body": sent.body, "not_sent": sent.not_sent}),
+            adapter=sent.adapter if sent else "", body=sent.body if sent else "",
+            not_sent=sent.not_sent if sent else (),
         )  # fmt: skip
 
     async def _sent(self, key: str) -> ev.ModelCompleted | ev.ModelFailed | None:
