@@ -372,6 +372,49 @@ def test_a_probe_that_raises_is_unsure_and_its_error_is_kept(tmp_path: Path) -> 
     play(scenario())
 
 
+@pytest.mark.parametrize(
+    ("answer", "value"), [({"succeeded": "by hand"}, "by hand"), ({"retry": True}, "receipt")]
+)
+def test_a_person_who_settles_a_call_while_its_probe_is_asked_again_is_the_one_who_counts(
+    tmp_path: Path, answer: dict[str, Any], value: str
+) -> None:
+    tried, asked, go_on = list[str](), asyncio.Event(), asyncio.Event()
+
+    async def probe(key: str, arguments: dict[str, Any]) -> Any:
+        if not asked.is_set():
+            asked.set()
+            return unsure
+        asked.clear()
+        await go_on.wait()
+        return happened("by the probe")
+
+    @tool(side_effect=True, probe=probe)
+    async def pay(amount: int, ctx: ToolContext) -> str:
+        "Pay."
+        tried.append(ctx.idempotency_key)
+        if len(tried) == 1:
+            raise ConnectionError("the line went dead")
+        return "receipt"
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[pay]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "unknown_outcome"
+            again = asyncio.create_task(drive(runs, code))
+            while asked.is_set():
+                await asyncio.sleep(0)
+            await runs.reconcile(RUN, "1", **answer)
+            go_on.set()
+            assert await again == "completed"
+            assert await result_of(runs) == value
+            found = [event.kind for event in await events(kernel, RUN)]
+            assert found.count("tool.reconciled") == 1
+            assert found.count("tool.completed") == (1 if "retry" in answer else 0)
+            assert await drive(runs, code) == "completed"
+
+    play(scenario())
+
+
 def test_a_lagging_probe_asks_a_person_until_it_knows(tmp_path: Path) -> None:
     answers: list[Any] = [unsure, unsure, happened("receipt")]
 

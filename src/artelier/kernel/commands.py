@@ -215,9 +215,13 @@ async def obey(core: RunCore) -> None:
         command = cast(ev.CommandGiven, given.decode())
         standing = await _standing(core.services, core.tenant.id, core.run_id, driven=True)
         effect = decide(standing, command, given.seq)
-        if isinstance(effect, ev.ApprovalGiven):
-            if effect.key in core.deciding:  # its time ran out while the answer was on its way
-                effect = ev.CommandRefused(command=given.seq, code="no_such_approval")
+        if isinstance(effect, ev.ApprovalGiven | ev.ToolReconciled):
+            if (
+                effect.key in core.deciding
+            ):  # its time ran out, or a probe told, while it was on its way
+                is_answer = isinstance(effect, ev.ApprovalGiven)
+                code = "no_such_approval" if is_answer else "no_such_unknown_outcome"
+                effect = ev.CommandRefused(command=given.seq, code=code)
             else:
                 core.deciding.add(effect.key)
         if isinstance(effect, ev.LimitSet):
@@ -273,6 +277,8 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
         core.came_back()
     elif isinstance(effect, ev.ApprovalGiven):
         core.answers[effect.key] = (effect, by, core.clock.now_us())
+    elif isinstance(effect, ev.ToolReconciled):
+        core.reconciled[effect.key] = effect
     core.announce()
 
 

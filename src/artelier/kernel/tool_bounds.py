@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from artelier.kernel.events import ToolReconciled
 from artelier.kernel.policy import RISKS, Policy, check_risk, lower_risk
 from artelier.ports.tool import ToolPort
 from artelier.tokens import canonical_name
@@ -39,6 +40,8 @@ class ToolBounds:
         self._depth_left: int | None = None
         self.redispatched: Counter[str] = Counter()
         """How often a probe has had a step entered again, by key."""
+        self.reconciled: dict[str, ToolReconciled] = {}
+        """What people have said in this drive of steps whose outcome was unknown."""
 
     def replaced(self, name: str) -> str:
         """Return the tool or model to use where this one is named: a fork may have another in its place."""

@@ -325,6 +325,12 @@ async def _settle_unknown(
     found = Probed(answer="unsure")
     if tool is not None:
         found = await ask_probe(tool, idempotency_key(core, key), arguments)
+    if key in core.deciding:
+        return await _settled_by_person(core, tool, arguments, ask, key)
+    if found.answer != "unsure":
+        core.deciding.add(
+            key
+        )  # from here on, no person's word is taken: it would be a second outcome
     if found.answer in ("happened", "failed"):
         return await complete(core, ask, key, found.value, ms=0, settled_by="probe", wait=True)
     error = found.error
@@ -337,12 +343,30 @@ async def _settle_unknown(
             tool_span.lost()
             await core.boundary()
             core.redispatched[key] += 1
+            core.deciding.discard(key)
             return await _entered_again(core, tool, arguments, ask, key, by="probe")
+    core.deciding.discard(key)
     ref, blobs = core.keep_json(error) if error else (None, [])
     if said is None or (ref is not None and ref != said.probe_error):
         unresolved = ev.ToolUnresolved(key=key, code=said.code if said else code, probe_error=ref)
         await core.writer.commit(unresolved, blobs=blobs)
     raise core.suspend("unknown_outcome", key)
+
+
+async def _settled_by_person(
+    core: RunCore, tool: ToolPort | None, arguments: dict[str, Any], ask: ToolAsk, key: str
+) -> ToolResult:
+    """Return what a person has said while the probe was asked about a step that waited for a person."""
+    while (said := core.reconciled.get(key)) is None:
+        core.writer.check()
+        await core.wait_change(None, since=core.turn)
+    if said.answer != "retry" or tool is None:
+        told = Recorded(key=key, kind="tool", outcome=said, status="completed")
+        return await replayed(core, told, ask)
+    del core.reconciled[key]
+    core.deciding.discard(key)
+    await core.boundary()
+    return await _entered_again(core, tool, arguments, ask, key, by="person")
 
 
 def _why_not_again(core: RunCore, key: str, process: ProcessId) -> str:

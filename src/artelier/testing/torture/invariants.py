@@ -17,6 +17,7 @@ from artelier.testing.torture.audit import Audit, drift_of
 from artelier.testing.torture.money_checks import AttemptsAreBilled, OverrunsAreDebt, excess_of
 from artelier.testing.torture.operator import FINAL, asked_of
 from artelier.testing.torture.perform import TENANT, Performer, of
+from artelier.testing.torture.probes import ProbesRepeatNoEffect
 from artelier.testing.torture.script import Op, Program
 
 
@@ -376,7 +377,7 @@ def _streams(program: Program) -> bool:
 
 
 INVARIANTS: tuple[Invariant, ...] = (
-    LogIsTruth(), HistoryIsWhole(), MoneyIsConserved(), StepsHappenOnce(), PromptsRender(), LimitsHold(),
-    OverrunsAreDebt(), AttemptsAreBilled(),
-    EndsAreHonest(), CancellationsHold(), ActsAreAttributed(), ResultsAreTheSame(), ReplaysAreQuiet(),
+    LogIsTruth(), HistoryIsWhole(), MoneyIsConserved(), StepsHappenOnce(), ProbesRepeatNoEffect(),
+    PromptsRender(), LimitsHold(), OverrunsAreDebt(), AttemptsAreBilled(), EndsAreHonest(),
+    CancellationsHold(), ActsAreAttributed(), ResultsAreTheSame(), ReplaysAreQuiet(),
 )  # fmt: skip

@@ -39,6 +39,9 @@ class Outside:
     """How often a side effect that must not be repeated was entered, by idempotency key."""
     decisions: Counter[str] = field(default_factory=Counter[str])
     """How often somebody decided to repeat one."""
+    not_happened: Counter[str] = field(default_factory=Counter[str])
+    """How often the bank was asked and knew nothing of a transfer, by `<run>:<step>`: each word allows one
+    more dispatch, and no further effect."""
     board: dict[str, str] = field(default_factory=dict[str, str])
     """What idempotent writes left, by idempotency key."""
     received: dict[str, list[tuple[str, bytes]]] = field(
@@ -54,7 +57,7 @@ class Outside:
     keys: dict[str, str] = field(default_factory=dict[str, str])
     """Step key of each question that was answered, by tag."""
     denied: set[str] = field(default_factory=set[str])
-    """Runs in which the bank was asked and said that a transfer did not happen: their tools have failed."""
+    """Runs in which the bank was asked and said that a transfer will never be: their tools have failed."""
     releases: dict[str, int] = field(default_factory=dict[str, int])
     """By program: the newest code that it may be driven with, where a newer one did not fit the record."""
     code: dict[str, int] = field(default_factory=dict[str, int])
@@ -71,7 +74,7 @@ class Outside:
     def dispatch(self, key: str) -> None:
         """A side effect that must not be repeated is entered."""
         self.dispatched[key] += 1
-        allowed = 1 + self.decisions[key]
+        allowed = 1 + self.decisions[key] + self.not_happened[key.partition("/")[2]]
         if self.dispatched[key] > allowed:
             self.violations.append(
                 f"{key} was dispatched {self.dispatched[key]} times, decided {allowed} times"

@@ -84,15 +84,27 @@ def _repeated_payment() -> AbstractContextManager[None]:
 
     def wrap(settle: Any) -> Any:
         async def settle_by_trying(
-            core: Any, tool: Any, arguments: Any, ask: Any, key: str, code: str
+            core: Any, tool: Any, arguments: Any, ask: Any, key: str, code: str, **more: Any
         ) -> Any:
             if tool is None or code == "planted":
-                return await settle(core, tool, arguments, ask, key, code)
+                return await settle(core, tool, arguments, ask, key, code, **more)
             return await getattr(steps, "_dispatch")(core, tool, arguments, ask, key)  # noqa: B009
 
         return settle_by_trying
 
     return _wrapped(steps, "_settle_unknown", wrap)
+
+
+def _believed_probe() -> AbstractContextManager[None]:
+    """What has not happened counts as never happening, whoever may still act."""
+
+    def wrap(is_over: Any) -> Any:
+        def always(calls: Any, process: Any, key: str) -> bool:
+            return True
+
+        return always
+
+    return _wrapped(Dispatches, "is_over", wrap)
 
 
 def _forgotten_hold() -> AbstractContextManager[None]:
@@ -247,6 +259,10 @@ SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "tolerated-drift": _tolerated_drift,
 }
 
+PROBE_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "believed-probe": _believed_probe,
+}
+
 PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "double-step": _double_step,
     "unbalanced-posting": _unbalanced_posting,
@@ -259,6 +275,7 @@ PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "acting-fork": _acting_fork,
     "forgotten-cancellation": _forgotten_cancellation,
     **SAGA_PLANTS,
+    **PROBE_PLANTS,
     **WORLD_PLANTS,
     **SCHEDULE_PLANTS,
     **MISSION_PLANTS,

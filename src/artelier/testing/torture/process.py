@@ -18,6 +18,7 @@ import artelier.log.sqlite
 from artelier.app import Kernel
 from artelier.errors import StoreClosed
 from artelier.kernel import Policy
+from artelier.kernel.dispatches import ProcessId
 from artelier.log.writer import Writer
 from artelier.ports.model import ModelPort
 from artelier.ports.tool import ToolPort
@@ -113,6 +114,9 @@ def _inline_writers(process: Process) -> Generator[None]:
 
 class Process:
     """One kernel on the shared file. `neighbours` are the processes that see its commits."""
+
+    name_in_events: ProcessId = ()
+    """What events call it that say who entered a side effect."""
 
     def __init__(
         self,

@@ -19,11 +19,11 @@ from typing import Any
 from artelier.errors import InvalidRequest
 from artelier.testing.torture.missions import try_mission
 from artelier.testing.torture.missions_plants import MISSION_PLANTS
-from artelier.testing.torture.plants import SAGA_PLANTS, planted
+from artelier.testing.torture.plants import PROBE_PLANTS, SAGA_PLANTS, planted
 from artelier.testing.torture.real import try_real
 from artelier.testing.torture.schedules import try_schedules
 from artelier.testing.torture.schedules_plants import SCHEDULE_PLANTS
-from artelier.testing.torture.trial import Verdict, try_sagas, try_seed
+from artelier.testing.torture.trial import Verdict, try_payments, try_sagas, try_seed
 from artelier.testing.torture.world import try_world
 from artelier.testing.torture.world_plants import WORLD_PLANTS
 
@@ -98,6 +98,8 @@ def _try(options: Options, seed: int) -> Verdict:
             verdict = try_real(seed, folder)
         elif options.plant in SAGA_PLANTS:
             verdict = try_sagas(seed, folder)
+        elif options.plant in PROBE_PLANTS:
+            verdict = try_payments(seed, folder)
         elif options.plant in WORLD_PLANTS:
             verdict = try_world(seed, folder)
         elif options.plant in SCHEDULE_PLANTS:
@@ -108,6 +110,7 @@ def _try(options: Options, seed: int) -> Verdict:
             verdict = try_seed(seed, folder)
             if options.plant is None:
                 verdict.add(try_sagas(seed, folder))
+                verdict.add(try_payments(seed, folder))
                 verdict.add(try_world(seed, folder))
                 verdict.add(try_schedules(seed, folder))
                 verdict.add(try_mission(seed, folder))

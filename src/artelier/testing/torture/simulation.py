@@ -9,11 +9,13 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from artelier.errors import ArtelierError, Flow, NotFound
 from artelier.kernel import Tenant
+from artelier.kernel.dispatches import Dispatches, ProcessId
 from artelier.testing.torture.operator import FINAL, Operator
 from artelier.testing.torture.oracle import Oracle
 from artelier.testing.torture.outside import Outside
@@ -44,13 +46,21 @@ class Simulation:
     """The world of one seed on one database file."""
 
     def __init__(
-        self, seed: int, path: Path, *, faults: bool, programs: list[Program] | None = None
+        self,
+        seed: int,
+        path: Path,
+        *,
+        faults: bool,
+        programs: list[Program] | None = None,
+        late: float | None = None,
     ) -> None:
-        """`programs`: those to run; None for what the seed draws."""
+        """`programs`: those to run; None for what the seed draws. So with `late`, a rate of faults."""
         self.seed = seed
         self.path = path
         self.faults = faults
         self.plan = Plan(seed, faults=faults)
+        if faults and late is not None:
+            self.plan.rates = replace(self.plan.rates, late=late)
         self.outside = Outside()
         self.programs = draw_programs(seed) if programs is None else programs
         self.operator = Operator(seed, plan=self.plan, outside=self.outside, programs=self.programs)
@@ -62,6 +72,10 @@ class Simulation:
         """Holders of leases that are taken for gone."""
         self.dead_holders: set[str] = set()
         """Holders that are gone."""
+        self.died: dict[ProcessId, int] = {}
+        """When processes have died, by the name that they have in events; microseconds."""
+        self.known_dead: set[ProcessId] = set()
+        """Of those: the ones whose end the others know of."""
         self.heads: list[str] = []
         """Roots that were printed; each must be found for ever."""
         self.findings: list[str] = []
@@ -80,7 +94,13 @@ class Simulation:
             name, self.path, plan=self.plan, outside=self.outside, model=self.oracle, tools=self.tools,
             neighbours=self.processes,
         )  # fmt: skip
-        process.kernel.services.is_dead = self.dead.__contains__
+        name_in_events = process.name_in_events = (self._number,)
+        services = process.kernel.services
+        services.is_dead = self.dead.__contains__
+        services.process = name_in_events
+        services.dispatches = Dispatches(
+            is_own=name_in_events.__eq__, has_ended=self.known_dead.__contains__
+        )
         return process
 
     async def close(self, process: Process) -> None:
@@ -163,9 +183,11 @@ class Simulation:
                 await asyncio.gather(*drives, return_exceptions=True)
             holder = process.holder
             self.dead_holders.add(holder)
+            self.died[process.name_in_events] = VirtualClock(process.loop).now_us()
             await self.close(process)
             if self.plan.rng.random() < 0.5:
                 self.dead.add(holder)  # else its leases end by time
+                self.known_dead.add(process.name_in_events)
             await asyncio.sleep(self.plan.rng.choice((0.0, 1.0, 40.0)))
 
     async def _keep(self, process: Process, program: Program, *, second: bool) -> None:

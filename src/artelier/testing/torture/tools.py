@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from artelier.errors import ToolFailed, TransientError
-from artelier.ports.tool import ToolContext, ToolPort
-from artelier.testing.torture.outside import Outside
+from artelier.ports.tool import (
+    Happened,
+    ProbeAnswer,
+    ToolContext,
+    ToolPort,
+    happened,
+    not_happened,
+    unsure,
+)
+from artelier.testing.torture.outside import Outside, Transfer
 from artelier.testing.torture.process import Process, current
 from artelier.tools import tool
 
@@ -116,8 +126,12 @@ async def _transfer(
     found = outside.request(ctx.idempotency_key, op, amount)
     takes_s = process.plan.rng.uniform(0.0, ANSWER_S_MAX)
     if process.plan.chance(process.plan.rates.late):
-        fate = process.plan.rng.choice(("late", "lost", "error", "nothing"))
+        fates = ("late", "lost", "error", "nothing", *(("thread",) * 3 if kind == "wire" else ()))
+        fate = process.plan.rng.choice(fates)
         process.plan.count(f"{kind} {fate}")
+        if fate == "thread":
+            _fly(_outlive(process, found, ctx.in_thread()))
+            await asyncio.sleep(1e9)
         if fate == "nothing":
             await asyncio.sleep(takes_s)
             raise ConnectionError("reset before it was sent")
@@ -137,18 +151,24 @@ async def _transfer(
 def _once(outside: Outside) -> list[ToolPort]:
     transfer = partial(_transfer, outside)
 
-    async def books(idempotency_key: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def books(idempotency_key: str, arguments: dict[str, Any]) -> Happened | ProbeAnswer:
         """What the bank says when it is asked."""
         _process().check_alive()
         outside.called("probe", idempotency_key)
         await asyncio.sleep(0.5)
         found = outside.transfers.get(idempotency_key)
         if found is not None and found.in_flight:
+            if arguments["amount"] % 2:
+                return unsure
             raise TransientError("still on its way")
-        if found is None or not found.applied:
-            outside.denied.add(idempotency_key.partition("/")[2].partition(":")[0])
-            raise ToolFailed("no such transfer")
-        return found.receipt
+        if found is not None and found.applied:
+            return happened(found.receipt)
+        step = idempotency_key.partition("/")[2]
+        if not arguments["amount"] % 5:
+            outside.denied.add(step.partition(":")[0])
+            raise ToolFailed("no such transfer, and none is taken any more")
+        outside.not_happened[step] += 1
+        return not_happened
 
     @tool(side_effect=True, timeout_s=10.0, risk="low")
     async def pay(op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
@@ -191,14 +211,24 @@ def _once(outside: Outside) -> list[ToolPort]:
     return [pay, wire, risky, vouch, refuse, order]
 
 
+async def _outlive(process: Process, transfer: Transfer, ended: Callable[[], None]) -> None:
+    """A thread that goes on after its call was cut off: it pays late, unless its process has died."""
+    await asyncio.sleep(process.plan.rng.uniform(11.0, 25.0))
+    if process.alive:
+        transfer.applied += 1
+    ended()
+
+
 _flights: set[asyncio.Task[None]] = set()
 
 
-def _carry_out(outside: Outside, transfer: Any, *, after_s: float) -> None:
+def _carry_out(outside: Outside, transfer: Transfer, *, after_s: float) -> None:
     """The bank works on its own: it outlives whoever asked."""
-    import contextvars
+    _fly(outside.carry_out(transfer, after_s=after_s))
 
-    loop = asyncio.get_running_loop()
-    task = contextvars.Context().run(loop.create_task, outside.carry_out(transfer, after_s=after_s))
+
+def _fly(work: Coroutine[Any, Any, None]) -> None:
+    """Begin what no process of the simulation owns."""
+    task = contextvars.Context().run(asyncio.get_running_loop().create_task, work)
     _flights.add(task)
     task.add_done_callback(_flights.discard)

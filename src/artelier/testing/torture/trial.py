@@ -14,6 +14,7 @@ from artelier.testing.torture.audit import Audit, Ended
 from artelier.testing.torture.forks_checks import ForksDoNothing
 from artelier.testing.torture.invariants import INVARIANTS, Invariant
 from artelier.testing.torture.perform import TENANT
+from artelier.testing.torture.probes import LATE, draw_payments
 from artelier.testing.torture.sagas import OrdersAreTakenBack, draw_sagas
 from artelier.testing.torture.script import Program
 from artelier.testing.torture.simulation import Simulation, in_virtual_time
@@ -64,10 +65,15 @@ async def endings(simulation: Simulation) -> dict[str, Ended]:
 
 
 def simulate(
-    seed: int, path: Path, *, faults: bool, programs: list[Program] | None = None
+    seed: int,
+    path: Path,
+    *,
+    faults: bool,
+    programs: list[Program] | None = None,
+    late: float | None = None,
 ) -> tuple[Simulation, dict[str, Ended]]:
     """Run one simulation to its end."""
-    simulation = Simulation(seed, path, faults=faults, programs=programs)
+    simulation = Simulation(seed, path, faults=faults, programs=programs, late=late)
     ended: dict[str, Ended] = {}
 
     async def whole() -> None:
@@ -90,14 +96,25 @@ def try_sagas(seed: int, folder: Path) -> Verdict:
     return _judged(seed, folder / f"{seed}-sagas.db", draw_sagas(seed), invariants)
 
 
+def try_payments(seed: int, folder: Path) -> Verdict:
+    """Judge the same seed by runs that pay where the outside can be asked what became of it."""
+    path = folder / f"{seed}-payments.db"
+    return _judged(seed, path, draw_payments(seed), INVARIANTS, late=LATE)
+
+
 def _judged(
-    seed: int, path: Path, programs: list[Program] | None, invariants: Sequence[Invariant]
+    seed: int,
+    path: Path,
+    programs: list[Program] | None,
+    invariants: Sequence[Invariant],
+    *,
+    late: float | None = None,
 ) -> Verdict:
     started_s = time.perf_counter()
     verdict = Verdict(seed=seed)
     quiet_path = path.with_name(f"{path.stem}-quiet.db")
     quiet, expected = simulate(seed, quiet_path, faults=False, programs=programs)
-    simulation, ended = simulate(seed, path, faults=True, programs=programs)
+    simulation, ended = simulate(seed, path, faults=True, programs=programs, late=late)
     verdict.findings += [("without faults", text) for text in quiet.findings]
 
     async def check() -> None:
@@ -111,9 +128,9 @@ def _judged(
             verdict.events = audit.rows("SELECT count(*) FROM events")[0][0]
         await simulation.close(desk)
 
-    late: list[str] = []
-    in_virtual_time(check, late)
-    verdict.findings += [("the checks themselves", text) for text in late]
+    own: list[str] = []
+    in_virtual_time(check, own)
+    verdict.findings += [("the checks themselves", text) for text in own]
     verdict.counts = simulation.plan.counts
     verdict.calls = simulation.outside.calls
     verdict.statuses = Counter(ending.status for ending in ended.values())
