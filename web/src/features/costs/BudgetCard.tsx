@@ -54,8 +54,8 @@ export function BudgetCard({ tenant, unpriced }: BudgetCardProps) {
       )}
       {left !== null && left < 0 && (
         <p className="mt-2 text-warn">
-          A provider billed more than was reserved, and the budget is exceeded: nothing more is paid until it is
-          raised. What is added pays the debt first.
+          A provider billed more than was reserved, and the budget is exceeded: nothing more is paid until it
+          is raised. What is added pays the debt first.
         </p>
       )}
       {unpriced > 0 && (

@@ -205,7 +205,9 @@ describe("one run", () => {
     await user.click(dialog.getByRole("button", { name: "Fork" }));
 
     await waitFor(() => expect(currentRoute().id).toBe("churn/figures.fork-1"));
-    expect(posts()).toEqual([["/api/v1/runs/churn%2Ffigures/fork", { at: 4, effects: "recorded", changes: { model: "big" } }]]);
+    expect(posts()).toEqual([
+      ["/api/v1/runs/churn%2Ffigures/fork", { at: 4, effects: "recorded", changes: { model: "big" } }],
+    ]);
   });
 
   test("an unknown outcome is settled with a result that is JSON", async () => {

@@ -56,7 +56,9 @@ function TenantFacts({ tenant }: { readonly tenant: Shape<"TenantShown"> }) {
           )}
         </Fact>
         <Fact name="Budget">
-          {budget === null || left === null ? "no limit" : `${dollars(budget)}, ${left < 0 ? `${dollars(-left)} over` : `${dollars(left)} left`}`}
+          {budget === null || left === null
+            ? "no limit"
+            : `${dollars(budget)}, ${left < 0 ? `${dollars(-left)} over` : `${dollars(left)} left`}`}
         </Fact>
         {tenant.debt_microusd > 0 && (
           <Fact name="Debt">
