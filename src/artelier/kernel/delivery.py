@@ -332,7 +332,8 @@ class Delivery:
             heads = list(self._waiting)
         else:
             recorded = [step for step in self.steps.values() if step.ended and not step.is_settled]
-            heads = [min(recorded, key=lambda step: step.ended)] if recorded else []
+            first = min((step.ended for step in recorded), default=0)
+            heads = [step for step in recorded if step.ended == first]
             if (key := next(iter(self._noted), None)) in self.steps:
                 heads.append(self.steps[key])
             else:
