@@ -117,7 +117,7 @@ async function openDialog() {
   await user.type(screen.getByLabelText("Goal"), "Why?");
   await user.click(screen.getByRole("button", { name: "Plan" }));
   act(() => eventLog.append(planned().events));
-  await screen.findByText(/At most/);
+  await screen.findByText(/calls of models/);
   return { user, dialog: screen.getByRole("dialog", { name: "Plan" }) };
 }
 
