@@ -79,6 +79,8 @@ class Actor:
         """Told before what the run's code does next is recorded."""
         self.ended: Callable[[str], None] = lambda key: None
         """Told the key of a step whose outcome is recorded."""
+        self.taken_back: Callable[[int, int], None] = lambda upto, number: None
+        """Told how many of the first `upto` that were counted a limit has refused."""
         self.failure: BaseException | None = None
         """Why a batch that nobody waited for was refused; the run cannot go on."""
 
@@ -148,6 +150,12 @@ class Actor:
         if not future.cancelled() and future.exception() is None:
             self._remember(batch)
 
+    def _uncount(self, upto: int, number: int, future: asyncio.Future[Receipt]) -> None:
+        """What a limit has refused stands in no log, so it is none of those that were noted."""
+        if not future.cancelled() and isinstance(future.exception(), Exhausted):
+            self.count -= number
+            self.taken_back(upto, number)
+
     def _remember(self, batch: Batch) -> None:
         """The batch is durable: its small content need not be stored again."""
         if len(self._stored) >= STORED_MAX:
@@ -182,6 +190,7 @@ class Actor:
             self.goes_on()
         notes = self._take() if refusable else None
         now = self._clock.now_us()
+        before = self.count
         for item in data:
             self.count += asks_or_ends(item)
             self._drafts.append(Draft(item, now, actor or self.name, cause))
@@ -202,6 +211,9 @@ class Actor:
                 self._watch(noted, notes)
             else:
                 waiting = self._store.submit(batch)
+            if refusable and self.count > before:
+                assert isinstance(waiting, asyncio.Future)
+                waiting.add_done_callback(partial(self._uncount, self.count, self.count - before))
             receipt = await self._decided(waiting, batch, refusable=refusable)
             self._remember(batch)
         except Exhausted as error:

@@ -558,6 +558,7 @@ class RunCore(ToolBounds):
 
     def suspend(self, status: str, reason: str | None) -> RunSuspended:
         """What to raise when the run must not go on: code that swallows it gets no further step."""
+        self.delivery.settle()  # what the code has cancelled before
         self.status = status
         self.suspended = RunSuspended(self.run_id, status=status, reason=reason)
         return self.suspended

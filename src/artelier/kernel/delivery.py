@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from artelier.errors import Conflict, ReplayMismatch, RunEnded
+from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
 from artelier.kernel import events as ev
-from artelier.kernel.history import GAP, Recorded
+from artelier.kernel.history import GAP, TIMEOUT, Recorded
 from artelier.log import Blob, BlobRef, EventData
 from artelier.ports.tool import ToolPort
 
@@ -141,6 +141,10 @@ class Delivery:
     """Of the last cancellation: what was recorded before it, and how many others stand there."""
     _base: int = 0
     _is_closing: bool = False
+    _is_over: bool = False
+    """Whether it closes because the code came to an end of its own."""
+    _suspended: list[AtWork] = field(default_factory=list[AtWork])
+    """Steps that were suspended: they have no outcome, unless the code goes on without them."""
 
     def drive(self, *, is_ordered: bool) -> None:
         """Begin, in the task that opens the run."""
@@ -221,6 +225,17 @@ class Delivery:
             self._noted.pop(key, None)
             self._noted[key] = self.core.actor.count
 
+    def taken_back(self, upto: int, number: int) -> None:
+        """A limit has refused some of the first `upto` requests and outcomes that were counted."""
+        self._noted = {
+            key: count - number if count >= upto else count for key, count in self._noted.items()
+        }
+        for one in self.pending:
+            if one.since >= upto:
+                one.since -= number
+        if self._place[0] >= upto:
+            self._place = self._place[0] - number, self._place[1]
+
     async def due(self, step: AtWork) -> None:
         """Return when all that was recorded before the end of a step has reached the code."""
         while self._must_wait(step):
@@ -264,7 +279,8 @@ class Delivery:
             if any(_comes_before(other, step) for other in self.steps.values()):
                 return True
         elif any(
-            0 < other.ended < step.ended and not other.is_settled for other in self.steps.values()
+            0 < other.ended < step.ended and not other.is_settled and not _is_around(other, step)
+            for other in self.steps.values()
         ):
             return True
         began, ended = self._span(step)
@@ -377,8 +393,21 @@ class Delivery:
             hint="Run the code that recorded it.", section="cancelled", key=found.key,
         )  # fmt: skip
 
-    def cancelled(self, step: AtWork) -> None:
-        """A step was cancelled, by the code or with the drive."""
+    def suspended(self, step: AtWork) -> None:
+        """A step waits for what does not happen in this drive."""
+        self._suspended.append(step)
+
+    def leave(self, parent: str) -> None:
+        """The code goes on without the steps under this parent that were suspended."""
+        for step in self._suspended:
+            if step.key.startswith(f"{parent}/"):
+                self.cancelled(step, is_raised=False)
+
+    def cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
+        """A step was cancelled, by the code or with the drive.
+
+        `is_raised` tells that nobody has cancelled its task: None to look at the current one.
+        """
         if step.is_settled:
             return
         step.is_settled = True
@@ -391,7 +420,8 @@ class Delivery:
         if not self.is_ordered or core.actor is None or step.is_effect or not step.kind:
             return
         task = asyncio.current_task()
-        is_raised = not step.is_left and task is not None and not task.cancelling()
+        if is_raised is None:
+            is_raised = not step.is_left and task is not None and not task.cancelling()
         is_timeout = any(scope.is_over for scope in scopes.get())
         self._noted.pop(step.key, None)
         since, (last, nth) = self._since(), self._place
@@ -411,8 +441,16 @@ class Delivery:
 
     def settle(self) -> None:
         """The code goes on: what it has cancelled has an outcome, unless the drive is being interrupted."""
-        if self.pending and not self._is_interrupted():
+        if self.pending and not self.is_breaking_off:
             self.take_down()
+
+    @property
+    def is_breaking_off(self) -> bool:
+        """Whether the drive ends before the code does: what is cancelled from now on has no outcome."""
+        core = self.core
+        if core.suspended is not None or core.actor is None or core.actor.failure is not None:
+            return True
+        return not self._is_over if self._is_closing else self._is_interrupted()
 
     def _is_interrupted(self) -> bool:
         if self.main is not None and not self.main.done():
@@ -464,7 +502,7 @@ class Delivery:
     async def close(self, *, is_over: bool) -> None:
         """End what is still at work when the code has ended. `is_over` tells that it came to an end of its
         own; else the drive was interrupted, and what it cancels is asked for again."""
-        self._is_closing = True
+        self._is_closing, self._is_over = True, is_over
         self._announce()
         for reading in tuple(self.readings):
             if not reading.is_busy:
@@ -480,7 +518,7 @@ class Delivery:
                 for step in self.steps.values()
             ):  # fmt: skip
                 await self._pieces.wait()
-        if is_over:
+        if not self.is_breaking_off:
             self.take_down()
         self.pending = []
         while self.closing:
@@ -491,9 +529,15 @@ class Delivery:
 
 def _comes_before(other: AtWork, step: AtWork) -> bool:
     """Whether a recorded outcome is still to come, before the one of `step` that is recorded now."""
-    if other is step or not other.ended or other.is_settled:
+    if other is step or not other.ended or other.is_settled or _is_around(other, step):
         return False
-    return step.recorded is not None or not isinstance(other.outcome, ev.Cut)
+    is_cut = isinstance(other.outcome, ev.Cut) and other.kind != TIMEOUT
+    return step.recorded is not None or not is_cut
+
+
+def _is_around(other: AtWork, step: AtWork) -> bool:
+    """Whether a step is taken by another one, such as `run.first`, which ends after it."""
+    return step.key.startswith(f"{other.key}/")
 
 
 @asynccontextmanager
@@ -512,7 +556,9 @@ async def at_step(core: RunCore, key: str | None, kind: str) -> AsyncGenerator[A
     try:
         try:
             yield step
-        except Exception:
+        except Exception as error:
+            if isinstance(error, RunSuspended):
+                delivery.suspended(step)
             await delivery.turn(step)
             raise
         await delivery.turn(step)

@@ -463,6 +463,7 @@ class OpenRun:
             lease_end=self._lease_end,
         )  # fmt: skip
         core.actor.goes_on, core.actor.ended = core.delivery.settle, core.delivery.noted
+        core.actor.taken_back = core.delivery.taken_back
 
     async def __aexit__(
         self,

@@ -10,11 +10,22 @@ from typing import Any, Self
 
 import msgspec
 
+from artelier.errors import (
+    Flow,
+    LeaseLost,
+    ReplayMismatch,
+    RunEnded,
+    RunSuspended,
+    StoreUnavailable,
+)
 from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
 from artelier.kernel.delivery import AtWork, at_step, scopes
 from artelier.kernel.history import FIRST, TIMEOUT, Recorded
 from artelier.kernel.waits import microseconds
+
+BREAKING_OFF = (Flow, LeaseLost, ReplayMismatch, RunEnded, StoreUnavailable)
+"""Errors that break a drive off and say nothing about the work that they came through."""
 
 
 class RunTimeout:
@@ -91,7 +102,8 @@ class RunTimeout:
                 await delivery.turn(scope)
                 if core.actor is None:
                     return
-                core.actor.note(ev.StepTimedOut(key=scope.key, kind=TIMEOUT))
+                if not delivery.is_breaking_off:  # else the time is up again on resume
+                    core.actor.note(ev.StepTimedOut(key=scope.key, kind=TIMEOUT))
             self.is_over = True
             assert self._task is not None
             self._task.cancel()
@@ -130,17 +142,37 @@ async def first_of(
         work = tasks(step.key)
         try:
             if winner is None:
-                done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
-                winner = min(index for index, task in enumerate(work) if task in done)
+                winner = await _winner(core, work)
             else:
                 await asyncio.wait((work[winner],))
         finally:
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
+        core.delivery.leave(step.key)
         if recorded is None:
             ref, blob = core.keep(msgspec.json.encode(winner))
             beside = core.delivery.is_beside(step.key)
             first = ev.StepCompleted(key=step.key, name=FIRST, result=ref, beside=beside)
             core.writer.note(first, [blob])
         return winner, work[winner].result()
+
+
+async def _winner(core: RunCore, work: Sequence[asyncio.Task[Any]]) -> int:
+    """Index of the work that ends first, with a result or an error of its own.
+
+    Work that is suspended has not ended: the rest goes on without it.
+    Errors: what breaks the drive off; the suspension, if all of it is suspended.
+    """
+    left = set(work)
+    while left:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        errors = [None if task.cancelled() else task.exception() for task in work if task in done]
+        for error in errors:
+            if error is not None and not isinstance(error, RunSuspended):
+                if isinstance(error, BREAKING_OFF) or error is core.writer.failure:
+                    raise error
+        for index, task in enumerate(work):
+            if task in done and (task.cancelled() or not isinstance(task.exception(), Flow)):
+                return index
+    return work[0].result()

@@ -152,21 +152,26 @@ class PromptsRender:
         found: list[str] = []
         services = audit.desk.kernel.services
         rendered: dict[str, set[bytes]] = defaultdict(set)
+        asked: set[tuple[str, str]] = set()
         for name, data in audit.rows(
             "SELECT s.name, e.data FROM events e JOIN streams s ON s.id = e.stream"
             " WHERE e.kind = 'context.assembled' ORDER BY e.position"
         ):
             run = name.removeprefix("run:")
             event = msgspec.json.decode(data, type=ContextAssembled)
+            asked.add((run, event.key))
             try:
                 renderer = await Renderer.open(services, TENANT, run)
                 rendered[run].add((await renderer.render_event(event)).canonical())
             except ArtelierError as error:
                 found.append(f"a prompt of {run}:{event.key} does not render: {error}")
         runs = audit.desk.kernel.for_tenant(TENANT)
-        for run, key in audit.rows(
-            "SELECT r.run, s.key FROM steps s JOIN runs r ON r.id = s.run WHERE s.kind = 'model'"
+        for run, key, status in audit.rows(
+            "SELECT r.run, s.key, s.status FROM steps s JOIN runs r ON r.id = s.run"
+            " WHERE s.kind = 'model'"
         ):
+            if status in ("cancelled", "timed_out") and (run, key) not in asked:
+                continue  # on its way to the model
             try:
                 shown = (await runs.render(run, key)).canonical()
             except ArtelierError as error:

@@ -1,0 +1,126 @@
+"""What breaks a drive off wins no race, and what is cancelled because of it has no outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import Limits, Run, RunSuspended
+from tests.kernel.stage import (
+    ask,
+    drive,
+    kinds,
+    open_kernel,
+    play,
+    result_of,
+)
+
+
+def test_a_piece_that_a_limit_stops_has_not_won_the_race(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        await ask(run, "before")
+        return await run.first(ask(run, "a"), ask(run, "b"))
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code, limits=Limits(steps=1)) == "budget_exhausted"
+            assert "step.completed" not in await kinds(kernel), "a suspension has won"
+            await runs.limit("r", unit="steps", cap=None)
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) in ([0, "re: a"], [1, "re: b"])
+            assert (await runs.replay("r", code)).model_calls == 0
+
+    play(scenario())
+
+
+def test_work_goes_on_beside_a_piece_of_a_race_that_is_suspended(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        index, found = await run.first(run.approve("go on?"), ask(run, "b"))
+        return [index, found, await ask(run, "and now?")]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code, on_wait="suspend") == "completed"
+            assert await result_of(runs) == [1, "re: b", "re: and now?"]
+            statuses = [step["status"] for step in await runs.steps("r")]
+            assert sorted(statuses) == ["cancelled", "completed", "completed", "completed"]
+            assert (await runs.replay("r", code)).result == await result_of(runs)
+
+    play(scenario())
+
+
+def test_a_race_whose_pieces_are_all_suspended_waits_with_them(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        index, answer = await run.first(
+            run.approve("this?", key="this"), run.approve("that?", key="that")
+        )
+        return [index, answer.decision]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code, on_wait="suspend") == "waiting_approval"
+            (asked,) = [step["key"] for step in await runs.steps("r") if "that" in step["key"]]
+            await runs.approve("r", asked, by="ana")
+            assert await drive(runs, code, on_wait="suspend") == "completed"
+            assert await result_of(runs) == [1, "approve"]
+            assert (await runs.replay("r", code)).result == await result_of(runs)
+
+    play(scenario())
+
+
+def test_what_code_cancels_because_the_drive_is_suspended_has_no_outcome(tmp_path: Path) -> None:
+    """Another outcome is recorded before the drive ends: it showed that the code goes on."""
+
+    async def code(run: Run, other: asyncio.Event) -> Any:
+        await ask(run, "before")
+
+        async def race() -> str:
+            slow = run.step("slow", asyncio.Event().wait, key="slow")
+            tasks = [asyncio.ensure_future(work) for work in (slow, ask(run, "a", key="a"))]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                other.set()
+            return done.pop().result()
+
+        return await run.gather(race(), run.step("other", other.wait, key="other"))
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            other = asyncio.Event()
+            stopped = await drive(runs, lambda run: code(run, other), limits=Limits(steps=1))
+            assert stopped == "budget_exhausted"
+            found = await kinds(kernel)
+            assert "step.completed" in found, "what is beside it goes on"
+            assert not {"step.cancelled", "step.timed_out"} & set(found)
+
+    play(scenario())
+
+
+def test_a_refused_request_is_not_counted_in_the_places_of_cancellations(tmp_path: Path) -> None:
+    """A replay looks for a cancellation by how many requests and outcomes were recorded before it."""
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            with pytest.raises(RunSuspended):
+                async with runs.run("r", limits=Limits(steps=1)) as run:
+                    await ask(run, "fits")
+                    before = run.core.writer.count
+                    try:
+                        await ask(run, "does not fit")
+                    finally:
+                        assert run.core.writer.count == before
+            assert (await kinds(kernel)).count("model.requested") == 1
+
+    play(scenario())
