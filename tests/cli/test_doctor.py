@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from artelier.log.migrations import SCHEMA_VERSION
 from tests.cli.conftest import Ran, Shell
 from tests.tools.web import Says, served
 
@@ -231,7 +232,7 @@ def test_a_newer_database_is_told(shell: Shell) -> None:
     try:
         assert "Upgrade Artelier" in said(shell, "database")
     finally:
-        db.execute("PRAGMA user_version = 2")
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         db.commit()
         db.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from artelier.log.migrations import SCHEMA_VERSION
 from tests.cli.conftest import Shell
 
 
@@ -54,7 +55,7 @@ def test_a_newer_schema_is_refused_and_left_alone(shell: Shell) -> None:
     assert "Upgrade Artelier" in ran.error["hint"]
     assert path.read_bytes() == before
     db = sqlite3.connect(path)  # as the check after each test wants to find it
-    db.execute("PRAGMA user_version = 1")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     db.close()
 
 

@@ -307,13 +307,17 @@ async def _ask_anew(core: RunCore, ready: Ready) -> Ready:
     return replace(ready, assembled=again, reservation=reservation)
 
 
-def bill_cut(core: RunCore, ready: Ready, *, output_tokens: int = 0) -> None:
+def bill_cut(
+    core: RunCore, ready: Ready, *, output_tokens: int = 0, came: ModelReply | None = None
+) -> None:
     """Settle a call that was cut off, of which so much came: a provider may bill what it had begun.
+
+    `came` is what the reader of a stream has seen of it before leaving.
 
     The step is open again. If its code goes on without it, that becomes its outcome (see `delivery.py`).
     """
     cost = note_failure(
-        core, ready, family="cancelled", code="cancelled", output_tokens=output_tokens
+        core, ready, family="cancelled", code="cancelled", output_tokens=output_tokens, came=came
     )
     core.delivery.costs(ready.key, cost)
 
@@ -528,11 +532,16 @@ async def failed(
 
 def note_failure(
     core: RunCore, ready: Ready, *, family: str, code: str, usage: Usage | None = None,
-    output_tokens: int = 0,
+    output_tokens: int = 0, came: ModelReply | None = None,
 ) -> int:  # fmt: skip
-    """Record a failure without waiting for it. Return what it costs, in micro-dollars."""
+    """Record a failure without waiting for it. Return what it costs, in micro-dollars.
+
+    To a watcher a stream that its reader left has not failed: it has what `came`.
+    """
     settlement = settle_call(core, ready, usage=usage, output_tokens=output_tokens)
-    if ready.span is not None:
+    if ready.span is not None and came is not None:
+        ready.span.completed(came, cost_microusd=settlement.cost)
+    elif ready.span is not None:
         ready.span.failed(code, cost_microusd=settlement.cost)
     event = ev.ModelFailed(
         key=ready.key, family=family, code=code, **settlement.facts, **_sent(core, ready)

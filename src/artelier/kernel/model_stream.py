@@ -150,7 +150,7 @@ class _Stream:
         """Settle the call, whose reader has gone away."""
         if not self.is_done:
             self.is_done = True
-            bill_cut(self._core, self._ready, output_tokens=self._meter.tokens)
+            bill_cut(self._core, self._ready, output_tokens=self._meter.tokens, came=self.cut())
 
     def end(self, reply: ModelReply) -> ModelResult:
         """Record the whole. Errors: `OutputInvalid`."""
