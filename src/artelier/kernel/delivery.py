@@ -481,6 +481,7 @@ class Delivery:
         core, step = self.core, one.step
         if core.actor is None:
             return
+        self.settle()  # what else was cancelled stands before it, and counts
         ref, blobs = step.came() if step.came is not None else (None, [])
         cls = ev.StepTimedOut if one.is_timeout else ev.StepCancelled
         if step.kind in ("wait", "approval"):
