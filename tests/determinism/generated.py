@@ -1,6 +1,7 @@
 """Random asyncio programs: trees drawn from a seed. What one gives is what its code has seen, in order.
 
-What the guide excludes is not drawn: two plain timers in one program, or one that cuts off plain waiting.
+What the guide excludes is not drawn: two plain timers in one program, one that cuts off plain waiting, or one
+that ends at the same instant as a durable one.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Draw:
         children = tuple(
             self.node(f"{path}.{n}", depth + 1, is_timed=is_timed) for n in range(width)
         )
-        return Node(kind, path, children, rng.choice((0.3, 0.8, 1.3, 4.0)))
+        seconds = rng.choice((0.3, 0.8, 1.3, 4.0))
+        # Never at the instant of a plain timer around it.
+        return Node(kind, path, children, seconds + 0.05 if is_timed else seconds)
 
 
 class Performer:

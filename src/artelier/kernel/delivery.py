@@ -67,6 +67,8 @@ class AtWork:
     """Whether this drive recorded its outcome."""
     is_beside: bool = False
     """Whether another step was at work at the same time."""
+    is_held: bool = False
+    """Whether the outcome of a computed step says so."""
     is_effect: bool = False
     """Whether it has dispatched a side effect: then cancelling it settles nothing."""
     name: str = ""
@@ -214,7 +216,10 @@ class Delivery:
     def is_beside(self, key: str) -> bool:
         """Whether a step at work has others beside it, so that its place in the order counts."""
         step = self.steps.get(key)
-        return self.is_ordered and step is not None and step.is_beside
+        if not self.is_ordered or step is None or not step.is_beside:
+            return False
+        step.is_held = True
+        return True
 
     def noted(self, key: str) -> None:
         """An outcome of this key was recorded now."""
@@ -241,6 +246,16 @@ class Delivery:
         while self._must_wait(step):
             await self._wait(step)
 
+    async def reacted(self) -> None:
+        """Return when code that asks for recorded steps at this instant has asked for them too.
+
+        A computed step that a crash cut off is not in the log: nothing tells what was at work beside it.
+        """
+        if self.is_ordered and not self.core.history.at_end and not self._is_closing:
+            self._hold_back()
+            while self._ticks and not self._is_closing:
+                await self._pieces.wait()
+
     async def piece(self) -> None:
         """Return when a piece of a stream may reach the code, which reacts to one thing at a time."""
         while self.is_ordered and self._ticks and not self._is_closing:
@@ -252,6 +267,8 @@ class Delivery:
         """Return when the outcome of a step may reach the code."""
         if not self.is_ordered or step.is_settled or not (step.is_noted or step.ended):
             return
+        if step.is_held or (not step.is_noted and _is_beside(step.outcome)):
+            self._hold_back()  # what it was beside may have reached the code just now
         while self._must_wait(step):
             await self._wait(step)
         step.is_settled = True
@@ -291,13 +308,9 @@ class Delivery:
 
     def _span(self, step: AtWork) -> tuple[int, int]:
         """Positions in the history between which a step was at work; 0 for no end."""
-        if step.recorded is None:
-            return (
-                0,
-                -1,
-            )  # the log knows nothing of it, so nothing in the log came after it was asked
-        outcome = step.outcome
-        if isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.beside:
+        if step.recorded is None:  # nothing in the log waited for its outcome
+            return (0, 0) if step.is_beside and step.kind == "compute" else (0, -1)
+        if _is_beside(step.outcome):
             return 0, step.ended
         return step.recorded.began, step.ended
 
@@ -526,6 +539,11 @@ class Delivery:
             await asyncio.wait(tuple(self.closing))
         for timer in self._timers.values():
             timer.cancel()
+
+
+def _is_beside(outcome: EventData | None) -> bool:
+    """Whether a computed step, of which nothing tells when it began, was not alone."""
+    return isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.beside
 
 
 def _comes_before(other: AtWork, step: AtWork) -> bool:

@@ -192,6 +192,7 @@ class Run:
             return await core.load_json(outcome.result)
         if isinstance(outcome, ev.StepFailed):
             await raise_recorded(core, outcome.code, outcome.message)
+        await core.delivery.reacted()
         await core.boundary()
         writer = core.writer
         try:
