@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from artelier import Run, tool
 from tests.kernel.stage import drive, open_kernel, play, result_of
@@ -64,5 +67,36 @@ def test_a_call_made_again_by_decision_waits_for_no_outcome_that_waits_for_it(
             assert await result_of(runs) == ["seen", "paid"]
             assert len(paid) == 2
             assert await drive(runs, code) == "completed"
+
+    play(scenario())
+
+
+def test_a_step_that_is_made_again_in_a_reopened_run_stands_where_its_failure_stood(
+    tmp_path: Path,
+) -> None:
+    """The code went on from the failure: what it asked for then is not waited for before the new outcome."""
+
+    async def scenario() -> None:
+        broken = [True]
+        passed: set[str] = set()
+
+        async def code(run: Run) -> Any:
+            with suppress(LookupError):
+                await run.step("a", lambda: {}["a"], key="a")
+            await run.step("b", lambda: "b", key="b")
+            passed.update(run.core.history._passed)  # pyright: ignore[reportPrivateUsage]
+            if broken[0]:
+                raise ArithmeticError
+            return "done"
+
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            with pytest.raises(ArithmeticError):
+                await drive(runs, code)
+            broken[0] = False
+            await runs.retry("r", by="ana")
+            assert await drive(runs, code) == "completed"
+            assert (await runs.replay("r", code)).result == "done"
+            assert not passed, "a step was waited for in vain"
 
     play(scenario())

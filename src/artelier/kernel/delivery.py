@@ -93,6 +93,8 @@ class AtWork:
         A call whose outcome is unknown, or that a person has told to be made again, has none: what this drive
         records of it comes last.
         """
+        if self.recorded is not None and self.recorded.place and self.outcome is None:
+            return self.recorded.place
         if self.recorded is None or self.outcome is None or self.is_noted:
             return 0
         return 0 if self.recorded.status in ("unknown", "retry") else self.recorded.ended
@@ -290,7 +292,7 @@ class Delivery:
             return False
         if self._ticks:
             return True
-        if step.is_noted:
+        if step.is_noted and not step.ended:
             if self._noted and next(iter(self._noted)) != step.key:
                 return True
             if any(_comes_before(other, step) for other in self.steps.values()):

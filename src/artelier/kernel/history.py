@@ -55,6 +55,9 @@ class Recorded:
     began."""
     ended: int = 0
     """Position of its outcome; 0 if it has none."""
+    place: int = 0
+    """Position of the failure that the run was reopened for: code has gone on from there, and its new outcome
+    takes that place."""
     began_us: int = 0
     resumed_us: int = 0
     """When the drive had begun in which it began; 0 for the first one."""
@@ -207,6 +210,7 @@ class History:
         elif isinstance(data, ev.RunReopened):
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
+                    step.place = step.place or step.ended
                     step.status, step.outcome, step.ended = "open", None, 0
         elif isinstance(data, ev.RunResumed):
             self._resumed_us = at_us
@@ -229,6 +233,7 @@ class History:
                 repeated=before is not None and not before.inherited,
                 process=data.process if isinstance(data, ev.ToolRequested) else (),
                 owner=_owner(before) or stored.stream.id,
+                place=0 if before is None else before.place,
                 began=self._position if before is None else before.began,
                 began_us=at_us if before is None else before.began_us,
                 resumed_us=self._resumed_us if before is None else before.resumed_us,
@@ -242,9 +247,10 @@ class History:
                 )  # fmt: skip
             if not (isinstance(data, ev.StepCompleted) and data.name in _AROUND):
                 self._known.add(key)
-            step.outcome, step.status, step.ended = data, outcome[1], self._position
+            step.outcome, step.status = data, outcome[1]
+            step.ended = step.place or self._position
             if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
-                step.ended += 1 + data.nth - GAP * (1 + data.late)
+                step.ended = self._position + 1 + data.nth - GAP * (1 + data.late)
             step.actor, step.at_us = actor, at_us
             if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
                 step.outcome, step.status, step.ended = None, "open", 0
