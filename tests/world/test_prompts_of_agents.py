@@ -442,7 +442,7 @@ def test_long_term_memory_stands_where_a_prompt_asks_for_it_or_in_the_tail(tmp_p
     facts = ["maps of the river sell well in spring", "carl never pays", "boats are slow"]
 
     async def scenario() -> None:
-        config = {"model": "m", "start_balance": 10}
+        config = {"model": "m", "start_balance": 10, "rules": 1}  # under 2 fees come back at once
         async with world_at(tmp_path, models={"m": speaking.model}, config=config) as w:
             await settle(w)
             await write(w, "ana", "past", {"config": {}}, kind="memory_store")
