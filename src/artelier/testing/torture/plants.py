@@ -167,7 +167,7 @@ def _unfenced() -> AbstractContextManager[None]:
     """A worker that was taken for dead may go on writing."""
 
     def wrap(check: Any) -> Any:
-        def check_nothing(writer: Any, fence: Any) -> None:
+        def check_nothing(writer: Any, fence: Any, *, builds: bool) -> None:
             return None
 
         return check_nothing
