@@ -21,7 +21,7 @@ def test_a_goal_becomes_a_report_with_the_right_figures(
     hand = Hand(page)
 
     dialog = hand.plan()
-    expect(dialog).to_contain_text(re.compile(r"At most \d+ calls of models"))
+    expect(dialog).to_contain_text(re.compile(r"About \d+ calls of models"))
     shot(page, "goal-plan")
     analyst = dialog.get_by_role("group", name="Agent analyst")
     analyst.get_by_role("textbox", name="Name").fill("Ines")
