@@ -107,8 +107,14 @@ class AttemptsAreBilled:
     async def check(self, audit: Audit) -> list[str]:
         calls = sum(len(requests) for requests in audit.simulation.outside.received.values())
         ended, found = 0, list[str]()
+        billed: dict[tuple[str, str], str] = {}
+        """By run and step: how the attempt ended that was billed last."""
         for run, kind, data in audit.events("model.completed", "model.failed", "model.attempted"):
             is_billed = data.get("cost", 0) > 0
+            at, code = (run, data["key"]), data.get("code", "")
+            if kind == "model.failed" and not is_billed and billed.pop(at, None) == code:
+                continue  # the attempt was billed, and no money was left for the next one
+            billed[at] = code if is_billed else ""
             turned_away = data.get("code") in _TURNED_AWAY
             ended += kind == "model.completed" or turned_away or is_billed
             if data.get("code") in _CUT_OFF and not is_billed:
