@@ -62,7 +62,7 @@ class Job:
     waiting_turns: tuple[str, ...] = ()
     """Earlier turns of the chat that waited for somebody when this one began."""
     news: tuple[str, ...] = ()
-    """What the model is told of them, before what the person says."""
+    """The notice about them to the model, before the words of the person."""
     profile: str = ""
     """Operations around each step: `id@version` of their profile; empty for none."""
     session: str = ""

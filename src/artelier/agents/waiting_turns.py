@@ -28,7 +28,7 @@ WAITING_MAX = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingTurns:
-    """What a new turn is told of the turns that wait, or have waited, when it begins."""
+    """The notice to a new turn about turns that wait, or have waited, when it begins."""
 
     runs: tuple[str, ...] = ()
     """Those that still wait."""

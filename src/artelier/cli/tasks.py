@@ -297,7 +297,7 @@ def _judged(iteration: Mapping[str, Any]) -> str:
 
 
 def _advice(verdict: Any) -> list[dict[str, Any]]:
-    """What rules about words have found."""
+    """Return the findings of rules about words in a verdict."""
     if not isinstance(verdict, dict):
         return []
     return cast("dict[str, Any]", verdict).get("advice") or []

@@ -151,7 +151,7 @@ class Actor:
             self._remember(batch)
 
     def _uncount(self, upto: int, number: int, future: asyncio.Future[Receipt]) -> None:
-        """What a limit has refused stands in no log, so it is none of those that were noted."""
+        """Take back the count of a batch that a limit has refused: it stands in no log."""
         if not future.cancelled() and isinstance(future.exception(), Exhausted):
             self.count -= number
             self.taken_back(upto, number)

@@ -33,14 +33,14 @@ TENANT = "tenant"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSize:
-    """How many tokens a call can use."""
+    """The tokens that a call can use."""
 
     input_tokens: int
     """Of its input, by estimate."""
     input_max: int
     """More than any tokenizer makes of its input, images and other media apart."""
     output_max: int
-    """What it may write."""
+    """The most that it may write."""
 
     @classmethod
     def of(cls, request: ModelRequest, body: bytes) -> CallSize:
@@ -198,7 +198,7 @@ def funds_guard(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How a reservation, or one attempt under it, ended."""
+    """The end of a reservation, or of one attempt under it."""
 
     cost: int
     """Micro-dollars that are billed."""

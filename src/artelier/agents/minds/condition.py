@@ -110,7 +110,7 @@ class Condition:
         return tuple(".".join(path) for path in self._paths)
 
     def check(self, facts: Mapping[str, Any], *, strict: bool = False) -> Verdict:
-        """Whether it holds of some facts, which are JSON data. Never raises; cost: O(nodes) lookups.
+        """Return whether it holds of some facts, which are JSON data. Never raises; cost: O(nodes) lookups.
 
         `strict`: one that stumbles over an unknown name does not hold; else such a name counts as false.
         """
