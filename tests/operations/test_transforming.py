@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from artelier.child import IDLE_MAX
 from artelier.errors import InvalidRequest
 from artelier.operations.transforming import (
     TransformFailed,
@@ -325,7 +326,7 @@ def test_few_processes_stay() -> None:
 
     test_transforms_run_side_by_side()
 
-    assert len(transforming._idle) <= transforming.IDLE_MAX  # pyright: ignore[reportPrivateUsage]
+    assert transforming._pool().idle <= IDLE_MAX  # pyright: ignore[reportPrivateUsage]
 
 
 class _Refusing(ThreadPoolExecutor):
@@ -376,7 +377,7 @@ def test_an_abandoned_transform_gives_back_its_thread_and_its_process(waits: boo
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert all(isinstance(one, asyncio.CancelledError) for one in ended)
             found = await apply(harmless, "a1", time_s=10.0)
-            while _helpers() > transforming.IDLE_MAX:
+            while _helpers() > IDLE_MAX:
                 await asyncio.sleep(0.02)
             return found
 

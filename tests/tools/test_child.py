@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
-from artelier.tools.child import Child, ChildStopped
 from artelier.tools.folder import Folder
 from artelier.tools.tables import tables_of
 
@@ -69,7 +69,7 @@ def test_child_ends_with_its_owner():
 def test_child_ends_with_the_program():
     code = (
         "import sys\n"
-        "from artelier.tools.child import Child\n"
+        "from artelier.child import Child\n"
         "child = Child()\n"
         "child.ask({'ask': 'match', 'pattern': 'a', 'text': '', 'hits_max': 1}, timeout_s=10)\n"
         "sys.stdout.write(str(child._process.pid))\n"

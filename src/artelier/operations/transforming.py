@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import cache, partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +20,7 @@ from artelier.errors import External, ToolFailed
 from artelier.operations.transform_steps import Case, Extract, JsonPatch, Regex, Step, Trim
 
 if TYPE_CHECKING:
-    from artelier.tools.child import Child
+    from artelier.child import ChildPool, Question
     from artelier.tools.threads import DaemonThreads
 
 __all__ = [
@@ -41,10 +40,6 @@ __all__ = [
 
 TIME_S = 1.0
 """Of the processor, for all steps together."""
-WALL_FACTOR = 3
-"""How much longer than its processor time an answer may take; a busy machine alone is no timeout."""
-START_S = 30.0
-"""For the start of the helper process, which is not the user's time."""
 INPUT_BYTES_MAX = 4 * 1024 * 1024
 OUTPUT_BYTES_MAX = 1024 * 1024
 DIRECT_BYTES_MAX = 64 * 1024
@@ -53,8 +48,6 @@ DIRECT_CHARS_MAX = DIRECT_BYTES_MAX // 6
 """A text of so many characters is within `DIRECT_BYTES_MAX`, however it is escaped."""
 AT_ONCE_MAX = 8
 """Transforms that run at once; more wait for one of these, each of which has its time limit."""
-IDLE_MAX = 2
-"""Helper processes that are kept for the next transform."""
 
 
 class TransformFailed(External):
@@ -105,7 +98,9 @@ async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) ->
     steps = tuple(steps)
     if isinstance(value, str) and len(value) <= DIRECT_CHARS_MAX and _are_linear(steps):
         return _direct(steps, _data(value)[0])
-    asking = _Asking()
+    from artelier.child import Question
+
+    asking = Question(_pool())
     try:
         return await _threads().run(partial(_applied, asking, steps, value, time_s=time_s))
     except asyncio.CancelledError:
@@ -113,18 +108,22 @@ async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) ->
         raise
 
 
-def _applied(asking: _Asking, steps: Sequence[Step], value: Any, *, time_s: float) -> Any:
+def _applied(asking: Question, steps: Sequence[Step], value: Any, *, time_s: float) -> Any:
     """In a thread: to encode a large value takes a while as well."""
+    from artelier.child import ChildStopped
+
     data, size_bytes = _data(value)
     if size_bytes <= DIRECT_BYTES_MAX and _are_linear(steps):
         return _direct(steps, data)
     message = {
         "steps": msgspec.to_builtins(steps),
         "value": data,
-        "time_s": time_s,
         "bytes_max": OUTPUT_BYTES_MAX,
     }
-    answer = asking.ask(message, time_s=time_s)
+    try:
+        answer = asking.ask(message, time_s=time_s)
+    except (ToolFailed, ChildStopped) as error:
+        raise TransformFailed(f"the helper process does not start: {error}") from None
     if "failed" in answer:
         raise _error(answer["failed"], answer["message"], answer["step"], time_s=time_s)
     return answer["value"]
@@ -176,9 +175,6 @@ def _error(code: str, message: str, step: int | None, *, time_s: float = TIME_S)
 
 # --------------------------------------------------------------------------- helper processes
 
-_idle: list[Child] = []
-_idle_lock = Lock()
-
 
 @cache
 def _threads() -> DaemonThreads:
@@ -188,76 +184,14 @@ def _threads() -> DaemonThreads:
     return DaemonThreads(size_max=AT_ONCE_MAX)
 
 
-class _Asking:
-    """One question to a helper process, which whoever asks may give up at any moment."""
+@cache
+def _pool() -> ChildPool:
+    from artelier.child import START_S, ChildPool
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._child: Child | None = None
-        self._is_stopped = False
-
-    def stop(self) -> None:
-        """Kill the process that is asked, which frees its thread; one that waits for a thread asks none."""
-        with self._lock:
-            self._is_stopped = True
-            if self._child is not None:
-                self._child.kill()
-
-    def ask(self, message: dict[str, Any], *, time_s: float) -> dict[str, Any]:
-        from artelier.tools.child import ChildStopped
-
-        try:
-            child = self._begun()
-        except (ToolFailed, ChildStopped) as error:
-            raise TransformFailed(f"the helper process does not start: {error}") from None
-        try:
-            answer = child.ask(message, timeout_s=time_s * WALL_FACTOR)
-        except ChildStopped as stopped:
-            code = "timeout" if stopped.timed_out else "too_large"
-            text = "it took too long" if stopped.timed_out else "it needs too much memory"
-            return {"failed": code, "message": text, "step": None}
-        finally:
-            with self._lock:  # from here on it is no longer this question's to kill
-                self._child = None
-        if answer.get("failed") in ("timeout", "too_large"):
-            child.close()
-        else:
-            _keep(child)
-        return answer
-
-    def _begun(self) -> Child:
-        """A process that answers. Errors: `ToolFailed`; `ChildStopped`, also if nobody waits any more."""
-        from artelier.tools.child import Child, ChildStopped
-
-        if self._is_stopped:
-            raise ChildStopped(timed_out=False)
-        idle = _idle_one()
-        child = idle or Child(module="artelier.operations.transform_worker")
-        with self._lock:
-            self._child = child
-            if self._is_stopped:
-                child.kill()
-        if idle is None:
-            nothing: dict[str, Any] = {"steps": [], "value": None}
-            child.ask(
-                {**nothing, "time_s": START_S, "bytes_max": OUTPUT_BYTES_MAX}, timeout_s=START_S
-            )
-        return child
-
-
-def _idle_one() -> Child | None:
-    with _idle_lock:
-        while _idle:
-            child = _idle.pop()
-            if child.alive:
-                return child
-            child.close()
-    return None
-
-
-def _keep(child: Child) -> None:
-    with _idle_lock:
-        if len(_idle) < IDLE_MAX:
-            _idle.append(child)
-            return
-    child.close()
+    nothing: dict[str, Any] = {
+        "steps": [],
+        "value": None,
+        "time_s": START_S,
+        "bytes_max": OUTPUT_BYTES_MAX,
+    }
+    return ChildPool("artelier.operations.transform_worker", first=nothing)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
+from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
-from artelier.tools.child import Child, ChildStopped
 from artelier.tools.files import read_text
 from artelier.tools.folder import Folder
 from artelier.tools.function import Tool, tool

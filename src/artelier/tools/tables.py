@@ -8,8 +8,8 @@ import threading
 import weakref
 from typing import Annotated, Any
 
+from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
-from artelier.tools.child import Child, ChildStopped
 from artelier.tools.folder import FileState, Folder
 from artelier.tools.function import Tool, tool
 from artelier.tools.listing import walk

@@ -1,2 +1,2 @@
 """The helper process of the tools: loads tables, runs queries, matches patterns. It is fed only by
-`artelier.tools.child` and imports nothing of the rest."""
+`artelier.child` and imports nothing of the rest."""

@@ -16,11 +16,18 @@ import sys
 import time
 import weakref
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any, cast
 
 from artelier.errors import ToolFailed
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
+IDLE_MAX = 2
+"""Processes of a pool that are kept."""
+START_S = 30.0
+"""For the start of a pooled process, which is not the time of the first question."""
+WALL_FACTOR = 3
+"""How much longer than its processor time an answer may take; a busy machine alone is no timeout."""
 
 
 class ChildStopped(Exception):
@@ -111,6 +118,98 @@ class Child:
     def close(self) -> None:
         """End the process; does nothing the second time."""
         self._finish()
+
+
+class ChildPool:
+    """Processes of one worker module that are kept for the next question, a few of them."""
+
+    def __init__(self, module: str, *, first: dict[str, Any]) -> None:
+        """`first` is a question that any process answers at once: its start ends with the answer."""
+        self._module = module
+        self._first = first
+        self._idle: list[Child] = []
+        self._lock = Lock()
+
+    @property
+    def idle(self) -> int:
+        return len(self._idle)
+
+    def taken(self) -> Child | None:
+        """Return an idle process; None if there is none."""
+        with self._lock:
+            while self._idle:
+                child = self._idle.pop()
+                if child.alive:
+                    return child
+                child.close()
+        return None
+
+    def started(self, child: Child) -> None:
+        """Wait until a new process answers. Errors: `ChildStopped`."""
+        child.ask(self._first, timeout_s=START_S)
+
+    def new(self) -> Child:
+        """Return a process that may not answer yet. Errors: `ToolFailed`."""
+        return Child(module=self._module)
+
+    def keep(self, child: Child) -> None:
+        with self._lock:
+            if len(self._idle) < IDLE_MAX:
+                self._idle.append(child)
+                return
+        child.close()
+
+
+class Question:
+    """One question to a process of a pool, which whoever asks may give up at any moment."""
+
+    def __init__(self, pool: ChildPool) -> None:
+        self._pool = pool
+        self._lock = Lock()
+        self._child: Child | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Kill the process that is asked, which frees its thread; one that waits for a thread asks none."""
+        with self._lock:
+            self._is_stopped = True
+            if self._child is not None:
+                self._child.kill()
+
+    def ask(self, message: dict[str, Any], *, time_s: float) -> dict[str, Any]:
+        """Return the answer, `{"failed": "timeout" | "too_large", "message": ...}` for one that was killed.
+
+        Units: `time_s` is of the processor; the worker keeps to it, this side to `WALL_FACTOR` times that.
+        Errors: `ToolFailed` or `ChildStopped` if no process can be started, or nobody waits any more.
+        """
+        child = self._begun()
+        try:
+            answer = child.ask({**message, "time_s": time_s}, timeout_s=time_s * WALL_FACTOR)
+        except ChildStopped as stopped:
+            code = "timeout" if stopped.timed_out else "too_large"
+            text = "it took too long" if stopped.timed_out else "it needs too much memory"
+            return {"failed": code, "message": text, "step": None}
+        finally:
+            with self._lock:  # from here on it is no longer this question's to kill
+                self._child = None
+        if answer.get("failed") in ("timeout", "too_large"):
+            child.close()
+        else:
+            self._pool.keep(child)
+        return answer
+
+    def _begun(self) -> Child:
+        if self._is_stopped:
+            raise ChildStopped(timed_out=False)
+        idle = self._pool.taken()
+        child = idle or self._pool.new()
+        with self._lock:
+            self._child = child
+            if self._is_stopped:
+                child.kill()
+        if idle is None:
+            self._pool.started(child)
+        return child
 
 
 def _environment() -> dict[str, str]:
