@@ -59,7 +59,7 @@ from artelier.kernel import replay as replay_run
 from artelier.kernel.archive import SIZE_BYTES_MAX
 from artelier.kernel.detached import DetachedRuns
 from artelier.kernel.dispatches import Dispatches
-from artelier.kernel.erasure import Erasure, collect, erase, erasure_view
+from artelier.kernel.erasure import Erasure, Preview, collect, erase, erasure_view
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
 from artelier.kernel.subjects import writing_key
@@ -530,15 +530,20 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return await queries.content(self._services, self.id, ref)
 
     async def erase(
-        self, *, subject: str | None = None, by: str = "operator", dry: bool = False
-    ) -> Erasure:
+        self, *, subject: str | None = None, by: str = "operator", dry: bool = False,
+        preview: Preview | None = None,
+    ) -> Erasure:  # fmt: skip
         """Erase what the tenant has stored, or what was stored of a subject: the `subject` of runs, or a
-        value that the vault knows, in whatever spelling. With `dry`, only say how much that is.
+        value that the vault knows, in whatever spelling. With `dry`, only say how much that is; with
+        `preview`, erase only what that has shown.
 
-        Errors: `NotFound`; `LeaseHeld` while a run of it is driven; `StoreLocked`: see `kernel.erasure`.
+        Errors: `NotFound`; `Conflict` if something else would go than was shown; `LeaseHeld` while a run
+        of it is driven; `StoreLocked`: see `kernel.erasure`.
         """
         store = self._kernel.store
-        return await erase(self._services, store, self.id, subject=subject, by=by, dry=dry)
+        return await erase(
+            self._services, store, self.id, subject=subject, by=by, dry=dry, preview=preview
+        )
 
     async def restored(self, value: Any) -> Any:
         """JSON data (a result, a text) with the values that its placeholders stand for, to show a person.

@@ -5,7 +5,7 @@
     │   ├── InvalidArguments  InvalidArtifact  InvalidConfig  InvalidEvent  InvalidExport  InvalidImport
     │   ├── AmbiguousStepKey  OutputInvalid  UnknownModel
     ├── NotFound          the thing named is not there (or not there for this tenant)
-    │   ├── Erased
+    │   ├── Erased (Locked)
     ├── Conflict          somebody else changed it first, or the past differs from the present
     │   ├── SequenceConflict  VersionConflict  TenantConflict  StepConflict
     │   ├── LeaseHeld  LeaseLost  ReplayMismatch  RunEnded
@@ -140,9 +140,18 @@ class NotFound(ArtelierError):
 
 
 class Erased(NotFound):
-    """Content whose key was destroyed, or is not here: it is shown as `[erased]`."""
+    """Content whose key was destroyed."""
 
     code = "erased"
+    mark: ClassVar[str] = "[erased]"
+    """Text that is shown in place of the content."""
+
+
+class Locked(Erased):
+    """Content that is sealed, while the vault key is not here. With the key it can be read again."""
+
+    code = "locked"
+    mark = "[locked]"
 
 
 class Conflict(ArtelierError):

@@ -41,11 +41,11 @@ def test_a_backup_is_whole_with_its_key_and_says_nothing_without(tmp_path: Path)
         with opened(copy, {}) as kernel:
             desk = kernel.for_tenant("acme")
             request, erased = await desk.shown("r17", "two")
-            assert {message.text for message in request.messages} == {"[erased]"} and erased
+            assert {message.text for message in request.messages} == {"[locked]"} and erased
             with pytest.raises(Erased, match="vault key"):
                 await desk.as_principal("operator").artifacts.read("notes")
             entries = await kernel.memory.for_agent("acme", "ana").entries.entries()
-            assert [entry.text for entry in entries] == ["[erased]"]
+            assert [entry.text for entry in entries] == ["[locked]"]
             for refused in (
                 kernel.memory.for_agent("acme", "ana").remember("more", key="two"),
                 desk.as_principal("operator").artifacts.write("notes", content="more"),

@@ -302,14 +302,14 @@ def test_another_process_stores_nothing_under_a_key_that_is_gone(tmp_path: Path)
     play(scenario())
 
 
-def test_a_backup_without_its_vault_key_shows_erased(tmp_path: Path) -> None:
+def test_a_backup_without_its_vault_key_shows_locked(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path, KEY) as kernel:
             await serve(kernel.for_tenant("acme"), "r17", WORDS[0])
         with opened(tmp_path, {}) as kernel:
             desk = kernel.for_tenant("acme")
             request, erased = await desk.shown("r17", "two")
-            assert {message.text for message in request.messages} == {"[erased]"}
+            assert {message.text for message in request.messages} == {"[locked]"}
             assert erased
             assert kernel.verify().ok
 

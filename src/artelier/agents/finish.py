@@ -12,7 +12,7 @@ from artelier.artifacts import Artifacts, Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, Refused
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import AgentResult, ModelResult, Run, run_row
-from artelier.kernel.erasure import ERASED
+from artelier.kernel.erasure import ERASED, LOCKED
 from artelier.kernel.family import totals
 from artelier.kernel.queries import shown_json
 from artelier.kernel.services import Services
@@ -68,7 +68,7 @@ async def agent_result(
     fields = cast(dict[str, Any], result) if isinstance(result, dict) else {}
     text = (
         fields.get("text")
-        or (ERASED if result == ERASED else "")
+        or (result if result in (ERASED, LOCKED) else "")
         or (failure if isinstance(failure, str) else "")
         or message
     )

@@ -14,7 +14,6 @@ from artelier.artifacts.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
 from artelier.artifacts.ref import Ref
 from artelier.artifacts.rows import Standing, VersionRow, load, sources_of
-from artelier.artifacts.shown import ERASED
 from artelier.artifacts.stage import Stage, StoreStage
 from artelier.artifacts.verdict import Verdict, judge, part_of, permit, version_at
 from artelier.clock import Clock
@@ -226,11 +225,11 @@ class Door(NamedTuple):
                 gone[name] = None
         return standing._replace(at=at._replace(**gone)) if gone else standing
 
-    async def without_content(self, ref: Ref, *, price_max: int | None) -> Artifact:
-        """A version that may be read, with `[erased]` where its content was. Nobody pays for that."""
+    async def without_content(self, ref: Ref, *, mark: str, price_max: int | None) -> Artifact:
+        """Return a version that may be read, with `mark` in place of its content. Nobody pays for that."""
         standing = (await self.access(ref, "read", price_max=price_max)).granted()
         return await self._made(
-            standing, version_at(standing, ref), ERASED, interface=None, metadata={}
+            standing, version_at(standing, ref), mark, interface=None, metadata={}
         )
 
     async def _made(

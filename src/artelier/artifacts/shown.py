@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from reprlib import Repr
 
+from artelier.errors import Erased, Locked
+
 _repr = Repr()
 _repr.maxstring = _repr.maxother = 120
 _repr.maxlevel = 3
@@ -17,5 +19,5 @@ def shown(value: object) -> str:
         return type(value).__name__
 
 
-ERASED = "[erased]"
-"""What stands where content was."""
+ERASED, LOCKED = Erased.mark, Locked.mark
+"""Texts that stand where content was, or cannot be read without the vault key."""

@@ -141,17 +141,18 @@ class Artifacts:
         return await self._main.read(str(parsed._replace(space=None)), price_max=price_max)
 
     async def look(self, ref: str, *, price_max: int | None = None) -> Artifact:
-        """What `read` gives, to show it: erased content is `[erased]`, without metadata and interface.
+        """What `read` gives, to show it: erased content is `[erased]` (`[locked]` without the vault key),
+        without metadata and interface.
 
         Errors: as of `read`, but for `Erased`.
         """
         parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
         try:
             return await self.read(ref, price_max=price_max)
-        except Erased:
+        except Erased as error:
             if parsed.space is not None:
                 raise
-            return await self._door.without_content(parsed, price_max=price_max)
+            return await self._door.without_content(parsed, mark=error.mark, price_max=price_max)
 
     async def search(
         self, text: str = "", *, kind: str | None = None, owner: str | None = None, limit: int = 50

@@ -109,7 +109,7 @@ def _vault(call: Call, looked: Looked) -> Finding:
             return Finding("vault key", WRONG, said)
         return Finding("vault key", OK, f"{VARIABLE} seals what is stored")
     if looked.is_sealed:
-        said = f"what is stored is sealed, and shown as [erased]: set the {VARIABLE} that it was written with"
+        said = f"what is stored is sealed, and shown as [locked]: set the {VARIABLE} that it was written with"
         return Finding("vault key", WRONG, said)
     if call.settings.pii:
         return Finding("vault key", WRONG, f"personal data is to be replaced: set {VARIABLE}")

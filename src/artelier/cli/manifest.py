@@ -134,13 +134,17 @@ def _content(part: PartRecord) -> str:
 async def render(call: Call, step: Step) -> None:
     """Print the request that was sent to the model.
 
-    With --json byte for byte, and a line break. What was erased is [erased], and named on stderr.
+    With --json byte for byte, and a line break. What was erased is [erased], what the vault key would
+    open is [locked]; both are named on stderr.
     """
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
         request, erased = await runs.shown(*await _located(runs, step))
+    from artelier.kernel.erasure import LOCKED
+
     for what in erased:
-        call.screen.note(f"erased: {what}")
+        locked = what.removesuffix(f" {LOCKED}")
+        call.screen.note(f"erased: {what}" if locked == what else f"locked: {locked}")
     if call.as_json:
         call.screen.text(request.canonical().decode())
     else:

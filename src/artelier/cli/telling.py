@@ -10,7 +10,6 @@ import msgspec
 from artelier.cli import plain
 from artelier.errors import ArtelierError, Erased
 from artelier.kernel import events as ev
-from artelier.kernel.erasure import ERASED
 from artelier.log import Event, EventData
 
 Load = Callable[[str], Awaitable[bytes]]
@@ -54,8 +53,8 @@ class Story:
             return None
         try:
             return msgspec.json.decode(await self._load(ref))
-        except Erased:
-            return ERASED
+        except Erased as error:
+            return error.mark
         except ArtelierError:
             return None  # damaged: `verify` names it, a listing goes on
 

@@ -15,7 +15,6 @@ from artelier.errors import Erased
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place, earlier_events, lineage
 from artelier.kernel.core import run_row
-from artelier.kernel.erasure import ERASED
 from artelier.kernel.history import PAGE
 from artelier.kernel.prompts import Renderer
 from artelier.kernel.queries import run_object
@@ -166,8 +165,8 @@ class _Side:
             return b"null"
         try:
             return await stored_blob(self.services.store, self.row["tenant"], ref)
-        except Erased:
-            return ERASED.encode()  # what can no longer be read is not compared
+        except Erased as error:
+            return error.mark.encode()  # what can no longer be read is not compared
 
 
 def _share(a: _Side, b: _Side) -> dict[str, Any]:

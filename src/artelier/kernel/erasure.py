@@ -2,18 +2,23 @@
 
 A run with a `subject` names and seals everything that it stores under that subject's key; its events hold
 the number of the key, never who it is. Here the key is dropped, and what the vault has on a value with it.
-What can no longer be read is `Erased`; faces print `[erased]`. Read next: `log/erasing.py`.
+What can no longer be read is `Erased`; faces print `[erased]`, and `[locked]` without the vault key.
+Read next: `log/erasing.py`, and `log/erasure_proof.py` for what `verify` holds against the events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import astuple, dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import msgspec
 
 from artelier.artifacts.shown import ERASED as ERASED
-from artelier.errors import LeaseHeld, MissingKey, NotFound, StoreLocked
+from artelier.artifacts.shown import LOCKED as LOCKED
+from artelier.errors import Conflict, LeaseHeld, MissingKey, NotFound, StoreLocked
 from artelier.kernel.ancestry import KEYED
 from artelier.kernel.events import RunForked, RunStarted
 from artelier.kernel.services import Services
@@ -21,35 +26,23 @@ from artelier.log import (
     Applied,
     Batch,
     Collected,
+    ContentErased,
     Draft,
     Erasing,
-    EventData,
     SqliteStore,
     StreamAppend,
     Tx,
     View,
+    Wiped,
     blob_ref,
     check_subject,
-    event,
+    decode_stored,
     tenant_stream,
 )
 from artelier.log.blobs import name_blob
 
 if TYPE_CHECKING:
     from artelier.log import DataKey
-
-
-@event("content.erased")
-class ContentErased(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """Keys were dropped, and all content under them; or the vault forgot what placeholders stand for."""
-
-    keys: tuple[int, ...] = ()
-    whole: bool = False
-    """Everything that the tenant had stored."""
-    what: str = ""
-    """Keyed hash of the subject or value that was named: it tells who knows the name that it was done."""
-    blobs: int = 0
-    values: int = 0
 
 
 erasure_view = View(
@@ -89,6 +82,10 @@ class Erasure:
     """What was erased, or would be."""
 
     tenant: str
+    whole: bool = False
+    """Everything of the tenant, not one subject."""
+    upto_key: int = 0
+    """The newest key that it reaches."""
     keys: int = 0
     blobs: int = 0
     size_bytes: int = 0
@@ -100,45 +97,114 @@ class Erasure:
     """It had been erased before: only its traces in the file were looked after."""
     cleaned: bool = False
     """Whether no byte of it is left in the file."""
+    digest: str = ""
+    """Hash of all that would go. It changes when anything else would."""
 
 
 RUNS_TOLD = 100
 
+ATTEMPTS_MAX = 5
+"""How often what is to be erased is measured anew because it has changed meanwhile (a guess)."""
+
 
 async def erase(
     services: Services, store: SqliteStore, tenant: str, *, subject: str | None = None,
-    by: str = "operator", dry: bool = False,
+    by: str = "operator", dry: bool = False, preview: Preview | None = None,
 ) -> Erasure:  # fmt: skip
     """Erase what a tenant stored, or what was stored of a subject: its id, or a value the vault knows.
 
-    Errors: `NotFound` if there is no such tenant, or nothing is known of the subject; `LeaseHeld` while a
-    run of it is driven; `StoreLocked` if another process still reads an older state of the file: then all
-    is erased, and another call takes the bytes out of the file.
+    With a `preview`, only what that has shown is erased. Idempotent, also for the same `preview`.
+
+    Errors: `NotFound` if there is no such tenant, or nothing is known of the subject; `Conflict` if something
+    else would be erased than `preview` has shown; `LeaseHeld` while a run of it is driven; `StoreLocked` if
+    another process still reads an older state of the file: then all is erased, and another call takes the
+    bytes out of the file.
     """
     if not await store.query("SELECT 1 FROM tenants WHERE tenant = ?", (tenant,)):
         raise NotFound(
             f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are."
         )
-    wanted, what, again = await _wanted(services, store, tenant, subject)
-    found = Erasure(tenant=tenant, runs=await _runs(store, tenant, wanted), dry=dry, again=again)
-    if not again:
-        size = await store.measure(wanted)
-        found = replace(
-            found, keys=size.keys, blobs=size.blobs, size_bytes=size.size_bytes, values=size.values
-        )
-    if dry:
-        return found
-    if not again:
-        data = ContentErased(
-            keys=wanted.keys, whole=wanted.whole, what=what, blobs=found.blobs, values=found.values
-        )
-        now_us = services.clock.now_us()
-        append = StreamAppend(tenant_stream(tenant), [Draft(data, now_us, by)])
-        guard = _Undriven(services, wanted)
-        done = await store.erase(wanted, record=Batch(appends=[append], guard=guard))
-        found = replace(found, blobs=done.blobs, size_bytes=done.size_bytes, values=done.values)
+    attempt = 1
+    while True:
+        wanted, found, what = await _measured(services, store, tenant, subject, preview)
+        if dry:
+            return replace(found, dry=True)
+        if found.again:
+            break
+        if preview is not None and preview.digest != found.digest:
+            raise Conflict(
+                "something else would be erased than was shown", got=found.digest,
+                expected=preview.digest, hint="Nothing was erased. Look again at what would go.",
+            )  # fmt: skip
+        try:
+            await _take(services, store, wanted, found, what=what, by=by)
+            break
+        except Conflict as error:
+            if isinstance(error, LeaseHeld) or attempt == ATTEMPTS_MAX:
+                raise
+            attempt += 1
     await store.shred()
     return replace(found, cleaned=True)
+
+
+class Preview(NamedTuple):
+    """What somebody was shown before an erasure."""
+
+    digest: str
+    upto_key: int
+
+
+async def _measured(
+    services: Services, store: SqliteStore, tenant: str, subject: str | None,
+    preview: Preview | None,
+) -> tuple[Erasing, Erasure, str]:  # fmt: skip
+    """What to take away, how much that is, and the keyed hash of its name."""
+    wanted, what, again = await _wanted(services, store, tenant, subject)
+    size = await store.measure(wanted)
+    upto_key = wanted.upto_key or 0
+    if subject is None:
+        asked = preview.upto_key if preview is not None else None
+        again = await _erased_before(store, tenant, size, upto_key=asked)
+    runs = () if again else await _runs(store, tenant, wanted)
+    found = Erasure(tenant=tenant, whole=wanted.whole, upto_key=upto_key, runs=runs, again=again)
+    if again:
+        return wanted, found, what
+    parts = (tenant, wanted.keys, wanted.placeholders, wanted.whole, upto_key, astuple(size))
+    return (
+        replace(wanted, expected=size),
+        replace(
+            found, keys=size.keys, blobs=size.blobs, size_bytes=size.size_bytes,
+            values=size.values, digest=sha256(msgspec.json.encode(parts)).hexdigest(),
+        ),
+        what,
+    )  # fmt: skip
+
+
+async def _erased_before(
+    store: SqliteStore, tenant: str, size: Wiped, *, upto_key: int | None
+) -> bool:
+    """Return whether a whole tenant was erased up to that key, or else up to now."""
+    rows = await store.query(
+        "SELECT e.data FROM erasures g JOIN events e ON e.position = g.position"
+        " WHERE g.tenant = ? AND g.whole",
+        (tenant,),
+    )
+    if upto_key is None:
+        return bool(rows) and size == Wiped()
+    events = [decode_stored(data, type=ContentErased) for (data,) in rows]
+    return any(one.upto_key is not None and one.upto_key >= upto_key for one in events)
+
+
+async def _take(
+    services: Services, store: SqliteStore, wanted: Erasing, found: Erasure, *, what: str, by: str
+) -> None:
+    """Record it and do it, in one transaction."""
+    data = ContentErased(
+        keys=wanted.keys, whole=wanted.whole, what=what, blobs=found.blobs, values=found.values,
+        upto_key=found.upto_key,
+    )  # fmt: skip
+    append = StreamAppend(tenant_stream(found.tenant), [Draft(data, services.clock.now_us(), by)])
+    await store.erase(wanted, record=Batch(appends=[append], guard=_Undriven(services, wanted)))
 
 
 async def collect(services: Services, store: SqliteStore, *, dry: bool = False) -> Collected:
@@ -162,8 +228,12 @@ async def _wanted(
     services: Services, store: SqliteStore, tenant: str, subject: str | None
 ) -> tuple[Erasing, str, bool]:
     """What to take away, the keyed hash of its name, and whether that was done before."""
+    rows = await store.query(
+        "SELECT coalesce(max(key_id), 0) FROM keys WHERE tenant = ?", (tenant,)
+    )
+    upto_key = rows[0][0]
     if subject is None:
-        return Erasing(tenant=tenant, whole=True), "", False
+        return Erasing(tenant=tenant, whole=True, upto_key=upto_key), "", False
     check_subject(subject)
     own, what = None, ""
     with suppress(MissingKey):  # a key is dropped without being opened
@@ -180,7 +250,8 @@ async def _wanted(
     alive += await _received_alone(store, tenant, keys)
     if keys or alive:
         placeholders = tuple(dict.fromkeys(alive))
-        return Erasing(tenant=tenant, keys=keys, placeholders=placeholders), what, False
+        erasing = Erasing(tenant=tenant, keys=keys, placeholders=placeholders, upto_key=upto_key)
+        return erasing, what, False
     before = await store.query(
         "SELECT 1 FROM erasures WHERE tenant = ? AND what = ? AND what <> '' LIMIT 1",
         (tenant, what),

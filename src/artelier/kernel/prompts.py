@@ -25,7 +25,7 @@ from artelier.kernel.ancestry import (
 from artelier.kernel.budget import CallSize
 from artelier.kernel.conversation import Conversation
 from artelier.kernel.core import RunCore
-from artelier.kernel.erasure import ERASED
+from artelier.kernel.erasure import ERASED, LOCKED
 from artelier.kernel.fence import UNTRUSTED_MARK
 from artelier.kernel.manifest import (
     STABLE,
@@ -285,7 +285,8 @@ def request_hash(key: DataKey, body: bytes) -> str:
 class Renderer:
     """Renders stored prompts of one run: the exact request, byte for byte.
 
-    One that is `forgiving` puts `[erased]` for what was erased, and goes on: it is for people to look at.
+    One that is `forgiving` puts `[erased]` for what was erased (`[locked]` without the vault key), and goes
+    on: it is for people to look at.
     """
 
     def __init__(
@@ -300,7 +301,9 @@ class Renderer:
         self._others: dict[str, list[Place]] = {}
         self._forgiving = forgiving
         self.erased: list[str] = []
-        """What was rendered as `[erased]` so far: parts by tag, messages by conversation and number."""
+        """What was rendered as `[erased]` so far: parts by tag, messages by conversation and number. What was
+        rendered as `[locked]` says so at its end."""
+        self._mark = ERASED
 
     @classmethod
     async def open(
@@ -383,7 +386,7 @@ class Renderer:
             model=head.model, params=head.params,
             tools=decode_tools(tools) if tools else (),
             output_schema=decode_stored(schema) if schema else None,
-            contents=contents or [(ChatMessage(role="user", content=ERASED),)],
+            contents=contents or [(ChatMessage(role="user", content=self._mark),)],
         )  # fmt: skip
         if not self.erased and request_hash(self._key, request.canonical()) != event.request:
             raise CorruptStore(
@@ -391,6 +394,14 @@ class Renderer:
                 hint="Run `artelier verify`.",
             )
         return request
+
+    def _lost(self, what: str, error: Erased) -> str:
+        """Note content that is gone, and return its mark. Errors: `error`, unless it is forgiving."""
+        if not self._forgiving:
+            raise error
+        self._mark = error.mark
+        self.erased.append(f"{what} {error.mark}" if error.mark == LOCKED else what)
+        return error.mark
 
     async def _contributed(self, part: ev.PartRecord) -> Content:
         content = await self.content(part)
@@ -400,33 +411,24 @@ class Renderer:
         """The stable beginning of a prompt."""
         try:
             return decode_head(await self._blob(event.head))
-        except Erased:
-            if not self._forgiving:
-                raise
-            self.erased.append("head")
-            return Head(model=ERASED)
+        except Erased as error:
+            return Head(model=self._lost("head", error))
 
     async def _settings(self, what: str, ref: str | None) -> bytes | None:
         """Tools, or the schema of the output; None if there are none, or none any more."""
         try:
             return None if ref is None else await self._blob(ref)
-        except Erased:
-            if not self._forgiving:
-                raise
-            self.erased.append(what)
+        except Erased as error:
+            self._lost(what, error)
             return None
 
     async def content(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
         """The messages of a part, or the text that it adds to one of another part."""
         try:
             return await self._stored(part)
-        except Erased:
-            if not self._forgiving:
-                raise
-            self.erased.append(f"part {part.tag}")
-            if part.attach or part.joined:
-                return ERASED
-            return (ChatMessage(role="user", content=ERASED),)
+        except Erased as error:
+            mark = self._lost(f"part {part.tag}", error)
+            return mark if part.attach or part.joined else (ChatMessage(role="user", content=mark),)
 
     async def _stored(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
         if part.conversation is not None:
@@ -485,12 +487,10 @@ class Renderer:
     ) -> ChatMessage:
         try:
             return await self._message(places, row)
-        except Erased:
-            if not self._forgiving:
-                raise
-            self.erased.append(f"message {row.n} of {conversation}")
+        except Erased as error:
+            mark = self._lost(f"message {row.n} of {conversation}", error)
             role = _ROLES.get(row.form, "tool")
-            return ChatMessage(role=role, content=ERASED)
+            return ChatMessage(role=role, content=mark)
 
     async def _message(self, places: list[Place], row: MessageRow) -> ChatMessage:
         if row.form == "m":

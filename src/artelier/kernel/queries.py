@@ -12,7 +12,6 @@ import msgspec
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import RUN_COLUMNS, run_row
-from artelier.kernel.erasure import ERASED
 from artelier.kernel.events import BILLING, ToolRequested, ToolUnresolved
 from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.fork_effects import effects_of
@@ -135,17 +134,24 @@ _BLOB = re.compile(r"b:[A-Za-z0-9_-]{43}")
 
 
 async def shown_json(services: Services, tenant: str, ref: str | None) -> Any:
-    """Stored JSON to look at: `[erased]` where it was erased."""
+    """Stored JSON to look at: `[erased]` where it was erased, `[locked]` without the vault key."""
     try:
         return await blob_json(services, tenant, ref)
-    except Erased:
-        return ERASED
+    except Erased as error:
+        return error.mark
 
 
 async def shown_fields(services: Services, tenant: str, ref: str | None) -> dict[str, Any]:
     """A stored JSON object to look at; empty where there is none, or it was erased."""
     found: Any = await shown_json(services, tenant, ref)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+async def _question(services: Services, tenant: str, ref: str | None) -> dict[str, Any]:
+    found: Any = await shown_json(services, tenant, ref)
+    if isinstance(found, dict):
+        return cast("dict[str, Any]", found)
+    return {"question": found if isinstance(found, str) else Erased.mark}
 
 
 async def list_runs(
@@ -270,7 +276,7 @@ async def approvals(
         {
             "run_id": run,
             "step": key,
-            **(await shown_fields(services, tenant, question) or {"question": ERASED}),
+            **await _question(services, tenant, question),
             "expires_us": expires_us,
         }
         for run, key, question, expires_us in rows

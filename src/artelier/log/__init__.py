@@ -15,7 +15,7 @@ from artelier.log.contract import (
     Tx,
     View,
 )
-from artelier.log.erasing import Erasing, check_subject
+from artelier.log.erasing import ContentErased, Erasing, Wiped, check_subject
 from artelier.log.event import (
     BlobRef,
     Draft,
@@ -33,7 +33,7 @@ from artelier.log.event import (
 )
 from artelier.log.rates import Asked, Claim, Taken
 from artelier.log.sqlite import SqliteStore
-from artelier.log.stored import decode_stored, stored_blob
+from artelier.log.stored import decode_stored, missing_mark, stored_blob
 from artelier.log.verify import Report, verify_store
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "BlobRef",
     "Claim",
     "Collected",
+    "ContentErased",
     "DataKey",
     "Draft",
     "Erasing",
@@ -63,6 +64,7 @@ __all__ = [
     "Taken",
     "Tx",
     "View",
+    "Wiped",
     "blob_name",
     "blob_ref",
     "check_subject",
@@ -71,6 +73,7 @@ __all__ = [
     "event",
     "is_known",
     "make_blob",
+    "missing_mark",
     "registered",
     "run_stream",
     "stored_blob",

@@ -12,11 +12,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from artelier.errors import InvalidRequest, StoreLocked
+import msgspec
+
+from artelier.errors import Conflict, InvalidRequest, StoreLocked
 from artelier.log.blobs import ERASED
+from artelier.log.event import EventData, event
 from artelier.log.keyring import is_subject_name
 
 T = TypeVar("T")
+
+
+@event("content.erased")
+class ContentErased(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """Keys were dropped, and all content under them; or the vault forgot what placeholders stand for."""
+
+    keys: tuple[int, ...] = ()
+    whole: bool = False
+    """Everything that the tenant had stored, under keys up to `upto_key`."""
+    what: str = ""
+    """Keyed hash of the subject or value that was named: it tells who knows the name that it was done."""
+    blobs: int = 0
+    values: int = 0
+    upto_key: int | None = None
+    """The newest key that this may have reached. None: recorded by an older version, which did not say."""
+
 
 IMPORTED = "import"
 """In `keys`, the subject of keys that came with exports; nobody else may be called so."""
@@ -55,6 +74,10 @@ class Erasing:
     placeholders: tuple[str, ...] = ()
     """Rows of the vault that lose what they stand for."""
     whole: bool = False
+    upto_key: int | None = None
+    """Only keys up to this one, and what is under them. None: all."""
+    expected: Wiped | None = None
+    """What the event says that goes; `wipe` takes that or nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +111,18 @@ def measure(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
 
 
 def wipe(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
-    """Take it away, in the transaction that is open. Cost: one scan of `blobs`, and what is overwritten."""
+    """Take it away, in the transaction that is open.
+
+    Errors: `Conflict` if it is something else than `wanted.expected`; then nothing is taken away.
+    Cost: one scan of `blobs`, and what is overwritten.
+    """
     db.execute("PRAGMA secure_delete = ON")
     done = measure(db, wanted)
+    if wanted.expected is not None and done != wanted.expected:
+        raise Conflict(
+            "what is to be erased has changed since it was measured", hint="Ask again.",
+            expected=wanted.expected, got=done,
+        )  # fmt: skip
     keys = _keys(db, wanted)
     for condition, parameters in _contents(wanted, keys):
         db.execute(
@@ -110,15 +142,23 @@ def wipe(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
 
 def _keys(db: sqlite3.Connection, wanted: Erasing) -> list[int]:
     rows = db.execute("SELECT key_id FROM keys WHERE tenant = ?", (wanted.tenant,)).fetchall()
-    return [key for (key,) in rows if wanted.whole or key in wanted.keys]
+    bound = wanted.upto_key
+    return [
+        key
+        for (key,) in rows
+        if (wanted.whole or key in wanted.keys) and (bound is None or key <= bound)
+    ]
 
 
 Condition = tuple[str, tuple[object, ...]]
 
+_BOUND = " AND coalesce(key_id <= ?, 1)"
+"""Of a row that has no key, and where no bound is given, nothing is asked."""
+
 
 def _contents(wanted: Erasing, keys: list[int]) -> Iterable[Condition]:
     if wanted.whole:
-        yield f"tenant = ? AND codec <> {ERASED}", (wanted.tenant,)
+        yield f"tenant = ? AND codec <> {ERASED}{_BOUND}", (wanted.tenant, wanted.upto_key)
         return
     for some in _parts(keys):
         marks = ", ".join("?" * len(some))
@@ -130,7 +170,7 @@ def _contents(wanted: Erasing, keys: list[int]) -> Iterable[Condition]:
 
 def _values(wanted: Erasing) -> Iterable[Condition]:
     if wanted.whole:
-        yield "tenant = ? AND sealed IS NOT NULL", (wanted.tenant,)
+        yield f"tenant = ? AND sealed IS NOT NULL{_BOUND}", (wanted.tenant, wanted.upto_key)
         return
     for some in _parts(wanted.placeholders):
         marks = ", ".join("?" * len(some))
@@ -143,6 +183,50 @@ def _values(wanted: Erasing) -> Iterable[Condition]:
 def _parts(items: Sequence[T]) -> Iterable[list[T]]:
     for start in range(0, len(items), KEYS_A_STATEMENT):
         yield list(items[start : start + KEYS_A_STATEMENT])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What the erasure events of one tenant account for."""
+
+    keys: frozenset[int] = frozenset()
+    upto_key: int = -1
+    """All keys of the tenant up to here went with a whole erasure; -1 without one."""
+    is_open: bool = False
+    """A whole erasure is among them that does not say up to which key it reached."""
+    values: int | None = 0
+    """Values that the vault has lost; None where an older event may have counted wrong."""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.is_open or self.upto_key >= 0
+
+    def names(self, key_id: int) -> bool:
+        """Whether an event says that this key was dropped."""
+        return key_id in self.keys or key_id <= self.upto_key
+
+
+def reaches(db: sqlite3.Connection) -> dict[str, Reach]:
+    """Return what the erasures of each tenant say that they took. Cost: one scan of the events."""
+    found: dict[str, Reach] = {}
+    for tenant, data in db.execute(
+        "SELECT s.tenant, e.data FROM events e JOIN streams s ON s.id = e.stream"
+        " WHERE e.kind = ? AND e.version = ? AND s.name = 'tenant:' || s.tenant ORDER BY e.position",
+        (ContentErased.KIND, ContentErased.VERSION),
+    ):
+        try:
+            one = msgspec.json.decode(data, type=ContentErased)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            continue  # changed data, which its chain names
+        before, upto = found.get(tenant, Reach()), one.upto_key
+        exact = upto is not None and before.values is not None
+        found[tenant] = Reach(
+            keys=before.keys.union(one.keys),
+            upto_key=max(before.upto_key, upto if one.whole and upto is not None else -1),
+            is_open=before.is_open or (one.whole and upto is None),
+            values=(before.values or 0) + one.values if exact else None,
+        )
+    return found
 
 
 def shred(db: sqlite3.Connection, path: Path, *, timeout_s: float) -> None:

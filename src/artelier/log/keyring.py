@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from hmac import digest
 from typing import Any, Protocol
 
-from artelier.errors import CorruptStore, Erased, InvalidConfig, MissingKey
+from artelier.errors import CorruptStore, Erased, InvalidConfig, Locked, MissingKey
 from artelier.log.blobs import (
     ERASED,
     SEALED,
@@ -102,7 +102,7 @@ class Keyring:
             raise InvalidConfig(
                 "the vault key is not the one that this database was written with",
                 expected="the same ARTELIER_VAULT_KEY as before",
-                hint="Nothing was changed. Without any vault key the database opens, and shows [erased].",
+                hint="Nothing was changed. Without any vault key the database opens, and shows [locked].",
             )
 
     def wrap(self, db: sqlite3.Connection, key_ids: Iterable[int | None]) -> None:
@@ -172,7 +172,7 @@ class Keyring:
     ) -> bytes:  # fmt: skip
         """The content of a row, with `secret` as its key's row has it; None if that row is gone.
 
-        Errors: `Erased`, `CorruptStore`.
+        Errors: `Erased`, `Locked`, `CorruptStore`.
         """
         if codec == ERASED or (key_id is not None and secret is None):
             raise Erased(
@@ -183,7 +183,7 @@ class Keyring:
             return unpack(codec, stored, size)
         key = None if secret is None else self._secret(secret)
         if key is None or self._sealer is None:
-            raise Erased(
+            raise Locked(
                 "this content is sealed, and the vault key is not here", got=blob_ref(name),
                 hint="Set ARTELIER_VAULT_KEY.",
             )  # fmt: skip

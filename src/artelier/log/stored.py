@@ -53,3 +53,14 @@ async def stored_blob(store: Store, tenant: str, ref: str) -> bytes:
         raise CorruptStore(
             "content that a row refers to is missing", got=error.got, hint=RESTORE
         ) from None
+
+
+async def missing_mark(store: Store, tenant: str, name: bytes) -> str:
+    """Return the text to show for content that `blobs` left out: `[erased]` or `[locked]`."""
+    try:
+        await store.blob(tenant, name)
+    except Erased as error:
+        return error.mark
+    except (NotFound, CorruptStore):
+        pass
+    return Erased.mark

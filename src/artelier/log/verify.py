@@ -26,6 +26,7 @@ from artelier.errors import (
 from artelier.log.blobs import ERASED, blob_ref, name_blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import View
+from artelier.log.erasure_proof import GoneKeys
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
 from artelier.log.migrations import MIGRATIONS
 from artelier.log.sqlite import open_read_only
@@ -260,8 +261,7 @@ def _check_commits(
 def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> None:
     """Every blob against its name, and every reference of an event against the blobs."""
     keys = {row[0]: row[1] for row in db.execute("SELECT key_id, secret FROM keys")}
-    made = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
-    newest_key = made[0] if made else 0
+    gone = GoneKeys(db, keys)
     have: set[tuple[str, bytes]] = set()
     sealed = 0
     for tenant, name, key_id, codec, size, stored in db.execute(
@@ -269,14 +269,12 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
     ):
         report.blobs += 1
         have.add((tenant, bytes(name)))
-        if key_id is not None and key_id not in keys:
-            # If its key was dropped, the name is all that is left to check.
-            if not 0 < key_id <= newest_key:
-                report.found(f"blob {blob_ref(name)} of {tenant}: there never was a key {key_id}")
-            continue
-        if codec == ERASED:
-            if key_id is not None or stored:
-                report.found(f"blob {blob_ref(name)} of {tenant} is empty, and its key is here")
+        is_empty = codec == ERASED and not stored
+        if (key_id is not None and key_id not in keys) or codec == ERASED:
+            # The name is all that is left to check, and that somebody recorded it.
+            where = f"blob {blob_ref(name)} of {tenant}"
+            for finding in gone.content(tenant, key_id, where, is_empty=is_empty):
+                report.found(finding)
             continue
         secret = keys[key_id] if key_id is not None else b""
         if len(secret) > SECRET_BYTES and not keyring.is_sealing:
@@ -288,8 +286,11 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
                 report.found(f"blob {blob_ref(name)} of {tenant} is not what was written")
         except (CorruptStore, Erased, MissingKey) as error:
             report.found(f"blob {blob_ref(name)} of {tenant}: {error.message}")
+    for finding in gone.findings():
+        report.found(finding)
     if sealed:
         report.unchecked.append(f"{sealed} sealed contents: the vault key is not here")
+    report.unchecked.extend(gone.unchecked())
     for tenant, space, name, seq, data in db.execute(
         "SELECT s.tenant, s.space, s.name, e.seq, e.data FROM events e"
         " JOIN streams s ON s.id = e.stream WHERE instr(e.data, '\"b:')"

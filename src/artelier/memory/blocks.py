@@ -25,7 +25,6 @@ from artelier.errors import (
     SequenceConflict,
     VersionConflict,
 )
-from artelier.kernel.erasure import ERASED
 from artelier.log import EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.scope import (
@@ -109,7 +108,7 @@ class Blocks:
         try:
             artifact = await self._text_of(slot)
         except (NotFound, Refused, InvalidArtifact) as error:
-            text = ERASED if isinstance(error, Erased) else ""
+            text = error.mark if isinstance(error, Erased) else ""
             return Block(
                 label=slot.label, text=text, limit_chars=slot.limit_chars, version=0,
                 ref=slot.artifact, missing=error.message,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from artelier.kernel.erasure import ERASED
+from artelier.log import missing_mark
 from artelier.memory.scope import EVERYBODYS, NOBODYS, Opened, Scope, Sight
 from artelier.memory.vectors import as_list
 from artelier.ports.memory import Entry, Recalled
@@ -47,7 +47,7 @@ class Card(NamedTuple):
     date: str
     vector: bytes | None
     is_erased: bool = False
-    """Its content is gone: its text is `[erased]`, and nothing finds it."""
+    """Its content is gone: its text is `[erased]` or `[locked]`, and nothing finds it."""
     about: Sight = NOBODYS
 
     def entry(self, *, with_embedding: bool = False) -> Entry:
@@ -90,7 +90,10 @@ async def cards_from(scope: Scope, rows: Sequence[tuple[Any, ...]], *, sight: Si
         if sight != EVERYBODYS and about not in (NOBODYS, sight):
             continue
         is_erased = name not in found
-        content = _Content(text=ERASED) if is_erased else _content.decode(found[name])
+        if is_erased:
+            content = _Content(text=await missing_mark(scope.store, scope.tenant, name))
+        else:
+            content = _content.decode(found[name])
         card = Card(
             id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
             content.text, content.tags, content.speaker, content.date, found.get(vector), is_erased,

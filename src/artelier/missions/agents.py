@@ -10,7 +10,6 @@ from artelier.artifacts import Artifact
 from artelier.errors import ArtelierError, Erased, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel import AgentResult
-from artelier.kernel.erasure import ERASED
 from artelier.kernel.family import totals
 from artelier.log import Batch
 from artelier.missions.assigning import agent_content
@@ -97,8 +96,8 @@ async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
 async def _shown_content(desk: Any, agent: str) -> AgentContent:
     try:
         return await agent_content(desk, agent)
-    except Erased:
-        return AgentContent(name=ERASED, role=ERASED)
+    except Erased as error:
+        return AgentContent(name=error.mark, role=error.mark)
 
 
 async def agent_object(desk: Any, agent: str) -> dict[str, Any]:

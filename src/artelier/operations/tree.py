@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from artelier.errors import Erased, NotFound
-from artelier.kernel.erasure import ERASED
 from artelier.log import BlobRef, DataKey, Store, blob_name, decode_stored, stored_blob
 from artelier.operations.events import Part, Seen
 from artelier.operations.nodes import COLUMNS, SELECT, Node, node_of
@@ -402,10 +401,10 @@ async def texts(
     for part in parts:
         try:
             found.append(decode_stored(await stored_blob(store, tenant, part.text), type=str))
-        except Erased:
+        except Erased as error:
             if not forgiving:
                 raise
-            found.append(ERASED)
+            found.append(error.mark)
     return found
 
 

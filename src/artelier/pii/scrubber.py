@@ -18,7 +18,7 @@ from artelier.log.names import is_made
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.reading import Shipped
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
-from artelier.pii.vault import ERASED, Vault
+from artelier.pii.vault import ERASED, LOCKED, Vault
 from artelier.pii.view import view_of
 from artelier.pii.walking import loses_fields, walked
 from artelier.ports.pii import Detector
@@ -208,7 +208,7 @@ class Scrubber:
         return [
             one
             for one in dict.fromkeys(placeholders_in(text))
-            if may(one) and self.vault.value_of(one) in (None, ERASED)
+            if may(one) and self.vault.value_of(one) in (None, ERASED, LOCKED)
         ]
 
     def restored(self, value: Any, may: Callable[[str], bool] | None = None) -> Any:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from hmac import digest
 from typing import Any
 
+from artelier.errors import Erased, Locked
 from artelier.log.blobs import DataKey, Secret
 from artelier.log.keyring import Sealer
 from artelier.pii.placeholder import CODE_CHARS, CODE_CHARS_MAX, placeholder
 
-ERASED = "[erased]"
+ERASED, LOCKED = Erased.mark, Locked.mark
 
 PATTERNS_SQL = "SELECT kind, expression FROM tenant_patterns WHERE tenant = ? ORDER BY kind"
 """Read when a run is opened, so that what an administrator added holds for the next run everywhere."""
@@ -128,7 +129,8 @@ class Vault:
         return len(self._pending)
 
     def value_of(self, named: str) -> str | None:
-        """What a placeholder stands for; `[erased]` if that was destroyed, None if there is none."""
+        """What a placeholder stands for; `[erased]` if that was destroyed, `[locked]` if it
+        cannot be opened, None if there is none."""
         pending = self._pending.get(named)
         rows = [(pending.sealed,)] if pending is not None else self._look(
             "SELECT sealed FROM vault WHERE placeholder = ? AND tenant = ?", (named, self._tenant)
@@ -140,7 +142,7 @@ class Vault:
             return ERASED
         name = sealed[:_NAME_BYTES]
         opened = self._sealer.unseal(self._sealing, name, sealed[_NAME_BYTES:])
-        return ERASED if opened is None else opened.decode(errors="replace")
+        return LOCKED if opened is None else opened.decode(errors="replace")
 
     def forget(self) -> None:
         """Somebody erased values: ask the table again. What is not stored yet stays known."""

@@ -21,7 +21,6 @@ from artelier.artifacts.access import Access
 from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError, Erased
 from artelier.ids import MAIN_SPACE, OPERATOR
-from artelier.kernel.erasure import ERASED
 from artelier.log import Event, registered, stored_blob
 from artelier.log.contract import Store
 from artelier.operations.definition import HOOKS
@@ -185,8 +184,8 @@ class Encoder:
     async def _text(self, ref: str) -> str | None:
         try:
             content = await stored_blob(self._store, self._tenant, ref)
-        except Erased:
-            return ERASED
+        except Erased as error:
+            return error.mark
         except ArtelierError:
             return None  # damaged: `artelier verify` says so, a stream goes on
         return shortened(content)

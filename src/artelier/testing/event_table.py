@@ -13,7 +13,7 @@ from artelier.log import EventData, registered
 _SOURCES = (
     "artelier.kernel.events",
     "artelier.kernel.tenant_events",
-    "artelier.kernel.erasure",
+    "artelier.log.erasing",
     "artelier.kernel.personal",
     "artelier.kernel.rates",
     "artelier.artifacts.events",

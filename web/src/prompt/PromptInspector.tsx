@@ -73,8 +73,11 @@ export function PromptInspector({ step, agent }: PromptInspectorProps) {
   );
 }
 
-/** What the server says in place of content that was erased. */
-const ERASED = "[erased]";
+/** What the server says in place of content that was erased, or that it has no vault key for. */
+const GONE: Readonly<Record<string, string>> = {
+  "[erased]": "What was sent is erased; what it took and where it came from is still known",
+  "[locked]": "What was sent is sealed, and the server has no vault key; what it took is still known",
+};
 
 function Sections({ manifest }: { readonly manifest: Shape<"Manifest"> }) {
   const params = Object.entries(manifest.params).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
@@ -84,9 +87,8 @@ function Sections({ manifest }: { readonly manifest: Shape<"Manifest"> }) {
       <SectionBar sections={manifest.sections} />
       <SectionRows manifest={manifest} />
       <p className="mt-1 text-11 text-ink-3">
-        {manifest.model === ERASED
-          ? "What was sent is erased; what it took and where it came from is still known"
-          : `Sent to ${manifest.model}${params.length > 0 ? ` with ${params.join(", ")}` : ""}`}
+        {GONE[manifest.model] ??
+          `Sent to ${manifest.model}${params.length > 0 ? ` with ${params.join(", ")}` : ""}`}
         . Tokens are estimates of each part.
         {manifest.adapter && ` By ${manifest.adapter}; hash of the HTTP body: ${manifest.body || "none"}.`}
         {(manifest.not_sent ?? []).length > 0 &&

@@ -36,12 +36,15 @@ test("one count of tokens is shown: our estimate until the provider has counted"
   expect(screen.queryByText("300")).toBeNull();
 });
 
-test("of an erased prompt it says that it is erased, not to whom it went", async () => {
+test.each([
+  ["erased", /What was sent is erased/],
+  ["locked", /no vault key/],
+])("of a prompt that is %s it says that, not to whom it went", async (gone, said) => {
   const history = new History()
     .add("run:r", "run.started", {})
     .add("run:r", "context.assembled", { key: "c1/decision" })
     .add("run:r", "model.requested", { key: "c1/decision", model: "m" });
-  show(history, { ...MANIFEST, model: "[erased]" });
-  expect(await screen.findByText(/What was sent is erased/)).toBeTruthy();
+  show(history, { ...MANIFEST, model: `[${gone}]` });
+  expect(await screen.findByText(said)).toBeTruthy();
   expect(screen.queryByText(/Sent to/)).toBeNull();
 });

@@ -8,9 +8,8 @@ from artelier.agents.schedules.deciding import Schedule
 from artelier.agents.schedules.firing import COLUMNS
 from artelier.agents.schedules.timing import interval
 from artelier.errors import NotFound
-from artelier.kernel.erasure import ERASED
 from artelier.kernel.family import totals
-from artelier.kernel.queries import shown_fields, shown_json
+from artelier.kernel.queries import shown_json
 from artelier.kernel.services import Services
 
 PAGE_MAX = 500
@@ -22,9 +21,6 @@ _FIRING = (
     " r.status, r.reason, r.ended_us FROM schedule_firings f"
     " LEFT JOIN runs r ON r.tenant = f.tenant AND r.run = f.run"
 )
-
-_GONE: dict[str, Any] = {"loop": ERASED, "settings": {"goal": ERASED}, "limits": {}}
-"""What is to be started, once that was erased."""
 
 
 async def schedule_row(services: Services, tenant: str, name: str) -> Schedule:
@@ -65,7 +61,9 @@ async def schedule_object(services: Services, tenant: str, name: str) -> dict[st
 
 
 async def _line(services: Services, row: Schedule) -> dict[str, Any]:
-    job = await shown_fields(services, row.tenant, row.job) or _GONE
+    job: Any = await shown_json(services, row.tenant, row.job)
+    if isinstance(job, str):  # it was erased, or the vault key is not here: the mark says which
+        job = {"loop": job, "settings": {"goal": job}, "limits": {}}
     settings, limits = job["settings"], job["limits"]
     last = None
     if row.last_run:

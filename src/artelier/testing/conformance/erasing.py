@@ -8,13 +8,16 @@ from artelier.errors import Erased, InvalidArguments, LeaseHeld, NotFound
 from artelier.log import (
     Batch,
     Blob,
+    ContentErased,
     DataKey,
+    Draft,
     Erasing,
     LeaseRequest,
     Store,
     StreamAppend,
     Tx,
     make_blob,
+    tenant_stream,
 )
 from artelier.log.blobs import Secret
 from artelier.testing.conformance.stage import TALLY, Stage, noted, refuses, stream
@@ -40,10 +43,13 @@ async def key_id_of(store: Store, subject: str | None, *, tenant: str = "acme") 
     return key_id
 
 
-def record(*numbers: int, tenant: str = "acme") -> Batch:
+def record(wanted: Erasing) -> Batch:
     """What an erasure is recorded with."""
-    drafts = tuple(noted(number) for number in numbers or (1,))
-    return Batch(appends=(StreamAppend(stream("erasures", tenant=tenant), drafts),))
+    data = ContentErased(
+        keys=wanted.keys, whole=wanted.whole, values=len(wanted.placeholders), upto_key=100
+    )
+    append = StreamAppend(tenant_stream(wanted.tenant), (Draft(data, 1_000, "operator"),))
+    return Batch(appends=(append,))
 
 
 class ErasingPromises(Stage):
@@ -94,12 +100,12 @@ class ErasingPromises(Stage):
             wanted = Erasing(tenant="acme", keys=keys, placeholders=PLACEHOLDERS[:1])
             would, count = await store.measure(wanted), store.erasures()
 
-            done = await store.erase(wanted, record=record(7))
+            done = await store.erase(wanted, record=record(wanted))
 
             assert done == would
             assert (done.keys, done.blobs, done.size_bytes, done.values) == (1, 3, 15, 1)
             assert store.erasures() > count
-            assert await store.read_all() == [*events, (await store.read(stream("erasures")))[0]]
+            assert await store.read_all() == [*events, (await store.read(tenant_stream("acme")))[0]]
             await store.shred()
 
         async def look(store: Store) -> None:
@@ -122,7 +128,13 @@ class ErasingPromises(Stage):
             gone = [await kept(store, b"plain"), await kept(store, b"ana", subject=ANA)]
             theirs = await kept(store, b"plain", tenant="other")
 
-            done = await store.erase(Erasing(tenant="acme", whole=True), record=record())
+            upto_key = max(blob.key_id or 0 for blob in gone)
+            wanted = Erasing(tenant="acme", whole=True, upto_key=upto_key)
+            await store.data_key("acme", BEN)  # made since: it is not reached
+            event = ContentErased(whole=True, upto_key=upto_key)
+            append = StreamAppend(tenant_stream("acme"), (Draft(event, 1_000, "operator"),))
+
+            done = await store.erase(wanted, record=Batch(appends=(append,)))
 
             assert (done.keys, done.blobs) == (2, 2)
             for blob in gone:
@@ -146,11 +158,13 @@ class ErasingPromises(Stage):
             with refuses(LeaseHeld):
                 await store.erase(wanted, record=Batch(guard=at_work))
             with refuses(InvalidArguments):
-                await store.erase(wanted, record=record(-1))
+                await store.erase(
+                    wanted, record=Batch(appends=(StreamAppend(stream("erasures"), (noted(-1),)),))
+                )
 
             assert store.erasures() == count
             assert await store.blob("acme", blob.name) == b"ana"
-            assert not await store.read(stream("erasures"))
+            assert not await store.read(tenant_stream("acme"))
 
         self.tell(where, story)
 
@@ -161,7 +175,7 @@ class ErasingPromises(Stage):
             await kept(store, b"early", subject=ANA)
             events = await store.read(stream("run:a"))
             wanted = Erasing(tenant="acme", keys=(await key_id_of(store, ANA),))
-            await store.erase(wanted, record=record())
+            await store.erase(wanted, record=record(wanted))
 
             append = StreamAppend(stream("run:a"), (noted(),))
             with refuses(Erased):
@@ -183,7 +197,7 @@ class ErasingPromises(Stage):
                 count, told = two.erasures(), [0]
                 two.on_keys.append(lambda: told.append(1))
                 wanted = Erasing(tenant="acme", keys=(await key_id_of(one, ANA),))
-                await one.erase(wanted, record=record())
+                await one.erase(wanted, record=record(wanted))
 
                 with refuses(Erased):
                     await two.blob("acme", blob.name)

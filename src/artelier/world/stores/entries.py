@@ -9,8 +9,8 @@ from artelier.artifacts import Stage, StoreStage, Working
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.rows import Standing
 from artelier.artifacts.stage import PENDING
-from artelier.errors import CorruptStore, InvalidArtifact, NotFound
-from artelier.log import Blob, BlobRef, Store, blob_name, blob_ref
+from artelier.errors import CorruptStore, Erased, InvalidArtifact, NotFound
+from artelier.log import Blob, BlobRef, Store, blob_name, blob_ref, missing_mark
 from artelier.world.events import EntryAdded, EntryRemoved
 from artelier.world.stores.embedding import as_numbers, from_bytes
 from artelier.world.stores.kind import MEMORY_STORE
@@ -20,8 +20,6 @@ WHOLE_MAX = 10_000
 
 MILLION = 1_000_000
 """Importance is stored in millionths."""
-
-ERASED = "[erased]"
 
 _AT_ONCE = 500
 """Names of blobs in one query."""
@@ -202,20 +200,24 @@ async def whole(
         entries = [] if one is None else [one]
     named = [(one.text, one.tags, one.vector if has_vectors else None) for one in entries]
     found = await contents(stage, (ref for refs in named for ref in refs if ref is not None))
-    told = [shown(entry, found) for entry in entries]
+    gone = next((entry.text for entry in entries if entry.text not in found), None)
+    mark = Erased.mark
+    if gone is not None:
+        mark = await missing_mark(store_of(stage), stage.tenant, blob_name(gone))
+    told = [shown(entry, found, mark=mark) for entry in entries]
     if not has_vectors:
         for one in told:
             del one["embedding"]
     return {**said, "entries": told}
 
 
-def shown(entry: Entry, found: Mapping[str, bytes]) -> dict[str, Any]:
-    """An entry as it is read."""
+def shown(entry: Entry, found: Mapping[str, bytes], *, mark: str) -> dict[str, Any]:
+    """An entry as it is read; `mark` stands for a text that is gone."""
     vector = found.get(entry.vector)
     return {
         "id": entry.id,
         "tick": entry.tick,
-        "text": text_of(entry, found) or ERASED,
+        "text": text_of(entry, found) or mark,
         "tags": tags_of(entry, found),
         "importance": entry.importance / MILLION,
         "embedding": [] if vector is None else as_numbers(from_bytes(vector)),
