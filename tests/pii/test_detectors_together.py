@@ -145,3 +145,19 @@ def test_a_value_between_lines_of_anything_is_found(before: str, behind: str) ->
     kinds = {one.kind for one in find_all(DETECTORS, text) if card in text[one.start : one.end]}
 
     assert kinds == {"CARD"}
+
+
+def test_a_number_of_a_region_that_the_library_does_not_know_is_no_value_and_no_failure() -> None:
+    assert find_all(DETECTORS, "resident id 110019199001010013") == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=40))
+@settings(max_examples=200)
+def test_of_values_that_overlap_the_longest_are_kept(spans: list[tuple[int, int]]) -> None:
+    found = [Found(at, at + size, "NAME", f"{at}-{size}") for at, size in spans]
+    kept: list[Found] = []
+    for one in sorted(found, key=lambda one: (one.start - one.end, one)):
+        if all(one.end <= other.start or other.end <= one.start for other in kept):
+            kept.append(one)
+
+    assert find_all([Fixed(*found)], "x" * 80) == sorted(kept)

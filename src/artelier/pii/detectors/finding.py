@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from artelier.errors import InvalidRequest
 from artelier.pii.detectors.card import Cards
@@ -44,13 +43,17 @@ def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
     if len(ranked) < 2:
         return [found for _, _, found in ranked]
     ranked.sort()
-    kept: list[Found] = []
+    return sorted(_apart(ranked, len(text)))
+
+
+def _apart(ranked: Sequence[tuple[int, int, Found]], length: int) -> Iterator[Found]:
+    """Those that overlap none before them, the longest first. Cost: O(length + findings)."""
+    taken = bytearray(length)
     for _, _, found in ranked:
-        at = bisect_left(kept, found)
-        free_before = at == 0 or kept[at - 1].end <= found.start
-        if free_before and (at == len(kept) or found.end <= kept[at].start):
-            insort(kept, found)
-    return kept
+        # None is longer than one that was taken before: where they overlap, one of its ends is in that.
+        if not (taken[found.start] or taken[found.end - 1]):
+            taken[found.start : found.end] = b"\1" * (found.end - found.start)
+            yield found
 
 
 def _checked(detector: Detector, text: str) -> Iterable[Found]:

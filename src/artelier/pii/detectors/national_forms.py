@@ -199,7 +199,11 @@ def is_valid(check: str, compact: str, written: str) -> bool:
     if check.startswith("own:"):
         return _OWN[check](compact)
     # The Nordic signs between date and number tell the century.
-    return _check(check)(written if check in ("fi.hetu", "se.personnummer") else compact)
+    number = written if check in ("fi.hetu", "se.personnummer") else compact
+    try:
+        return _check(check)(number)
+    except (LookupError, ValueError):
+        return False  # stdnum 2 raises KeyError for Chinese regions that its table has without a county
 
 
 @lru_cache(maxsize=64)
