@@ -13,6 +13,7 @@ from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
 from artelier.kernel.leftovers import Leftovers
 from artelier.kernel.services import Services
+from artelier.kernel.watchdog import left_behind
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""
@@ -22,6 +23,15 @@ DUE_MAX = 1000
 
 AT_ONCE_MAX = 16
 """Runs that one worker drives side by side."""
+
+RESUMED_MAX = 4
+"""Runs of processes that are gone that one look takes up: each reads its history before it goes on."""
+
+ALONE_S = 30.0
+"""How long a run whose last drive ended without progress is driven before the next such run is taken up.
+
+If it ends this process too, only it is counted, and not whoever would have been driven beside it.
+"""
 
 DUE = """
 WITH RECURSIVE awake(id, tenant, run, parent, loop) AS (
@@ -57,6 +67,12 @@ class Worker:
         self._busy: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._refused: dict[tuple[str, str], int] = {}
         self._leftovers = Leftovers(services, tenant=tenant)
+        self._paces = False
+        """Whether runs of processes that are gone are taken up a few at a time."""
+        self._settled_us = 0
+        """Until then none of them is."""
+        self._alone: tuple[tuple[str, str], int] | None = None
+        """The run that is driven alone among those that have stalled, and until when."""
 
     async def due(self) -> list[tuple[str, str]]:
         """Runs that somebody should drive now, as (tenant, run id), oldest first.
@@ -90,8 +106,13 @@ class Worker:
             await asyncio.sleep(0)
         return count
 
-    async def forever(self) -> None:
-        """Work until cancelled; then the runs at hand stay resumable."""
+    async def forever(self, *, settle_s: float = 0.0) -> None:
+        """Work until cancelled; then the runs at hand stay resumable.
+
+        Runs of processes that are gone are taken up a few at a time, after `settle_s`.
+        """
+        self._paces = True
+        self._settled_us = self._services.clock.now_us() + int(settle_s * 1_000_000)
         try:
             while True:
                 await self._start()
@@ -120,7 +141,7 @@ class Worker:
             return
         await self._leftovers.clear()
         await fire_due(self._services, tenant=self._tenant, until_us=until_us)
-        for key in await self.due():
+        for key in await self._let_in(await self.due()):
             if key in self._busy or len(self._busy) >= AT_ONCE_MAX or draining.has_begun:
                 continue
             if self._refused.get(key, 0) > self._services.clock.now_us():
@@ -128,6 +149,28 @@ class Worker:
             task = asyncio.get_running_loop().create_task(self._drive(*key))
             self._busy[key] = task
             task.add_done_callback(lambda _, key=key: self._busy.pop(key, None))
+
+    async def _let_in(self, due: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the runs of a look that may be taken up now, in their order."""
+        if not self._paces or not due:
+            return due
+        now_us = self._services.clock.now_us()
+        if self._alone is not None and (
+            self._alone[0] not in self._busy or self._alone[1] <= now_us
+        ):
+            self._alone = None
+        left, room, chosen = await left_behind(self._services), RESUMED_MAX, list[tuple[str, str]]()
+        for key in due:
+            if key not in left or key in self._busy:
+                chosen.append(key)
+            elif now_us < self._settled_us or not room or (left[key] and self._alone is not None):
+                continue
+            else:
+                room -= 1
+                chosen.append(key)
+                if left[key]:
+                    self._alone = key, now_us + int(ALONE_S * 1_000_000)
+        return chosen
 
     async def _drive(self, tenant: str, run_id: str) -> None:
         outcome: Any

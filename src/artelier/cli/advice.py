@@ -11,6 +11,7 @@ from artelier.kernel.commands import undone_since_end
 from artelier.kernel.core import run_row
 from artelier.kernel.events import RunExhausted
 from artelier.kernel.loop_limits import RESETS
+from artelier.kernel.watchdog import STALLED
 from artelier.log import run_stream
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
@@ -135,6 +136,12 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
             + " --succeeded JSON | --failed MESSAGE | --retry | --probe"
             + file
             for step in run["unknown_outcomes"]
+        ]
+    if status == "paused" and run["reason"].startswith(STALLED):
+        return [
+            "the process that drove it was killed twice there: frozen, out of memory, or by hand",
+            f"let it try that step again: {call.command_line('resume', run_id)}",
+            f"or end it: {call.command_line('cancel', run_id)}",
         ]
     return [f"go on: {way}"]
 

@@ -54,6 +54,7 @@ from artelier.kernel.services import Services
 from artelier.kernel.stepping import Stepping
 from artelier.kernel.subjects import check_same, take_key
 from artelier.kernel.tool_list import newest_list, note_tools, tool_list
+from artelier.kernel.watchdog import STALLED_MAX, park, watched
 from artelier.log import (
     Batch,
     Blob,
@@ -127,6 +128,8 @@ class OpenRun:
         self._store_result = store_result
         self._run: Run | None = None
         self._token = 0
+        self._stalled = 0
+        """Drives before this one that ended without progress."""
         self._lease_end = LeaseEnd(0)
         """When the lease ends that was asked for."""
         self._is_opening = False
@@ -255,7 +258,7 @@ class OpenRun:
         self._services.opening.add(key)
         self._services.orphans.discard(key)
         self._is_opening = True
-        lease = self._services.lease(run_stream(*key))
+        lease = watched(self._services.lease(run_stream(*key)))
         self._lease_end = lease.end
         batch = Batch(appends=appends, blobs=blobs, acquire=lease)
         taking = asyncio.ensure_future(self._services.store.append(batch))
@@ -265,7 +268,7 @@ class OpenRun:
             # The lease may be ours all the same, and then nobody would ever give it back.
             taking.add_done_callback(self._taken_in_vain)
             raise
-        self._token = receipt.lease_token or 0
+        self._token, self._stalled = receipt.lease_token or 0, receipt.stalled
         return self._token
 
     def _taken_in_vain(self, taking: asyncio.Future[Receipt]) -> None:
@@ -373,6 +376,8 @@ class OpenRun:
             ):  # it ended while we were on our way to the lease
                 self._give_back(token)
                 final, token = True, 0
+        if token and self._stalled >= STALLED_MAX and row["loop"] and not opening.compensating:
+            raise await park(self._services, Fence(stream=stream, token=token))
         head, _ = await self._services.store.head(stream)
         places = await lineage(self._services, tenant.id, opening.run_id)
         start = (len(places) - 1, 0)

@@ -65,6 +65,10 @@ class LeaseRequest:
     """Whether a holder is known to be gone although its lease has not expired."""
     uptime_us: Callable[[str], int | None] = lambda holder: None
     """The time since the start of the machine that asks, if the holder is on it (see `LeaseEnd`)."""
+    progress: Callable[[Tx], int] = lambda tx: 0
+    """How far the stream has come: the same number at two claims means that nothing was done in between."""
+    is_excused: Callable[[Tx, str], bool] = lambda tx, holder: False
+    """Whether a holder that did nothing and vanished is not counted as stalled on this stream."""
 
     @property
     def end(self) -> LeaseEnd:
@@ -112,6 +116,8 @@ class Receipt:
     position: int
     """Position of its last event (the store's head for a batch without events)."""
     lease_token: int | None = None
+    stalled: int = 0
+    """Holders in a row, before the one that took the lease, that made no progress and did not release it."""
 
 
 class Tx(Protocol):

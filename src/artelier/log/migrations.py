@@ -65,10 +65,17 @@ def end_leases_by_uptime(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE leases ADD COLUMN expires_uptime_us INTEGER")
 
 
+def count_stalled_holders(db: sqlite3.Connection) -> None:
+    """A process that input has frozen records nothing: the next one sees that it made no progress."""
+    db.execute("ALTER TABLE leases ADD COLUMN progress INTEGER NOT NULL DEFAULT -1")
+    db.execute("ALTER TABLE leases ADD COLUMN stalled INTEGER NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     create_the_log,
     create_what_is_no_view,
     end_leases_by_uptime,
+    count_stalled_holders,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -468,7 +468,7 @@ class Writer:
     # -- one batch
 
     def _apply(self, batch: Batch, hashes: list[tuple[bytes, bytes]]) -> Receipt:
-        token = self._acquire(batch.acquire) if batch.acquire else None
+        token, stalled = self._acquire(batch.acquire) if batch.acquire else (None, 0)
         if batch.fence is not None:
             self._check_fence(batch.fence, builds=batch.builds)
         if batch.guard is not None:
@@ -487,7 +487,7 @@ class Writer:
         seqs = tuple(self._append(append, hashes) for append in batch.appends)
         if batch.release is not None:
             self._release(batch.release, token)
-        return Receipt(seqs=seqs, position=self._position, lease_token=token)
+        return Receipt(seqs=seqs, position=self._position, lease_token=token, stalled=stalled)
 
     def _check_keys(self, blobs: Sequence[Blob]) -> None:
         """Nothing is written under a key that somebody has dropped meanwhile: nobody could erase it again."""
@@ -571,13 +571,17 @@ class Writer:
 
     # -- leases
 
-    def _acquire(self, request: LeaseRequest) -> int:
+    def _acquire(self, request: LeaseRequest) -> tuple[int, int]:
+        """Return the token and how many holders before it have stalled. Errors: `LeaseHeld`."""
         name = request.stream.name
         row = self._tx.one(
-            "SELECT holder, expires_us, expires_uptime_us FROM leases WHERE stream = ?", (name,)
+            "SELECT holder, expires_us, expires_uptime_us, progress, stalled FROM leases"
+            " WHERE stream = ?",
+            (name,),
         )
+        progress, stalled = request.progress(self._tx), 0
         if row is not None:
-            holder, end = row[0], LeaseEnd(*row[1:])
+            holder, end = row[0], LeaseEnd(*row[1:3])
             is_over = end.is_over(now_us=request.now_us, uptime_us=request.uptime_us(holder))
             if holder != request.holder and not is_over and not request.is_dead(holder):
                 raise LeaseHeld(
@@ -587,16 +591,20 @@ class Writer:
                     f"{request.ttl_us // 1_000_000} s after its last sign of life.",
                     holder=holder,
                 )
+            if progress == row[3]:
+                own = holder == request.holder  # it is alive, and only takes its lease anew
+                stalled = row[4] + (not own and not request.is_excused(self._tx, holder))
             self._db.execute("DELETE FROM leases WHERE stream = ?", (name,))
         token = self._db.execute(
-            "INSERT INTO leases(stream, holder, expires_us, expires_uptime_us) VALUES (?, ?, ?, ?)",
-            (name, request.holder, *request.end),
+            "INSERT INTO leases(stream, holder, expires_us, expires_uptime_us, progress, stalled)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (name, request.holder, *request.end, progress, stalled),
         ).lastrowid
         self._leases[request.stream] = int(token or 0)
         for gone in (self._lost, self._broken):  # the new holder builds on what is there
             for fence in [fence for fence in gone if fence.stream == request.stream]:
                 del gone[fence]
-        return int(token or 0)
+        return int(token or 0), stalled
 
     def _check_fence(self, fence: Fence, *, builds: bool) -> None:
         why = self._lost.get(fence) or (self._broken.get(fence) if builds else None)

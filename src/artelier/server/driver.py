@@ -17,6 +17,10 @@ PAUSE_S = 1.0
 """Before a worker that the store refused looks again."""
 
 
+SETTLE_S = 3.0
+"""Before runs of a process that is gone are taken up: the page opens first, whatever they do."""
+
+
 class Driver:
     """Drives runs until it is stopped; those at hand stay resumable."""
 
@@ -44,7 +48,7 @@ class Driver:
         while True:
             worker = Worker(self._kernel, self._kernel.services, report=_report)
             try:
-                await worker.forever()
+                await worker.forever(settle_s=SETTLE_S)
             except StoreClosed:
                 return
             except StoreUnavailable as error:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from artelier.errors import LeaseHeld, LeaseLost
-from artelier.log import Batch, Fence, LeaseEnd, LeaseRequest, Receipt, Store, StreamAppend
+from artelier.log import Batch, Fence, LeaseEnd, LeaseRequest, Receipt, Store, StreamAppend, Tx
 from artelier.testing.conformance.stage import TALLY, Stage, batch, noted, refuses, settled, stream
 
 RUN = stream("run:a")
@@ -180,5 +180,38 @@ class LeasePromises(Stage):
                 await two.append(fenced(new, 3))
             finally:
                 two.close()
+
+        self.tell(where, story)
+
+    def test_holders_that_vanish_without_progress_are_counted(self, where: str) -> None:
+        """Progress, a release and a new claim of the same holder end or keep the count."""
+
+        async def story(store: Store) -> None:
+            done, excused, turn = [0], set[str](), [0]
+
+            async def stalled(holder: str) -> int:
+                def progress(tx: Tx) -> int:
+                    return done[0]
+
+                def is_excused(tx: Tx, other: str) -> bool:
+                    return other in excused
+
+                turn[0] += 1000
+                wanted = request(holder, now_us=turn[0])
+                wanted = replace(wanted, progress=progress, is_excused=is_excused)
+                receipt = await store.append(Batch(acquire=wanted))
+                tokens.append(receipt.lease_token or 0)
+                return receipt.stalled
+
+            tokens: list[int] = []
+            counts = [await stalled(holder) for holder in ("one", "two", "two", "three")]
+            done[0] += 1
+            counts += [await stalled("four"), await stalled("five")]
+            excused.add("five")
+            counts += [await stalled("six"), await stalled("seven")]
+            await store.append(Batch(release=Fence(stream=RUN, token=tokens[-1])))
+            counts.append(await stalled("eight"))
+
+            assert counts == [0, 1, 1, 2, 0, 1, 1, 2, 0]
 
         self.tell(where, story)
