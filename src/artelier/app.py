@@ -63,6 +63,7 @@ from artelier.kernel.erasure import Erasure, Preview, collect, erase, erasure_vi
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
 from artelier.kernel.subjects import writing_key
+from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Collected, Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore
@@ -142,12 +143,14 @@ class Kernel:
         environ: Mapping[str, str] | None = None,
         fault: Any = None,
         telemetry: Telemetry | TracerProvider | Providers | bool | None = None,
+        workspaces: Workspaces | None = None,
     ) -> Kernel:
         """Open a store, creating and migrating it.
 
         `path`: a path, `sqlite:///...` or `:memory:`. `models`: names or prefixes to ports, laid over the
         built-in ones. `prices` and `windows` override the tables, by model name. `telemetry`: True for
         spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
+        `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
         personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
@@ -182,6 +185,7 @@ class Kernel:
             code_version=VERSION,
             fault=fault,
             telemetry=watcher,
+            workspaces=workspaces or ANY_FOLDER,
         )
         if policy.pii:
             from artelier.pii.door import PersonalData  # its detectors take 60 ms to compile

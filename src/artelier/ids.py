@@ -55,6 +55,11 @@ def check_tenant(value: object) -> TenantId:
     return TenantId(_check(_TENANT, value, "tenant id", "1-64 characters of A-Z a-z 0-9 . _ -"))
 
 
+def is_tenant(value: str) -> bool:
+    """Return whether a tenant may be called so."""
+    return _TENANT.fullmatch(value) is not None
+
+
 def check_space(value: object) -> str:
     return _check(_SPACE, value, "space", "'main' or 'world:<id>'")
 

@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from artelier import Kernel
+from artelier.kernel.workspaces import Workspaces
 from artelier.models.offline import OfflineModel
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
@@ -73,8 +74,9 @@ class Inside:
 
 @contextmanager
 def inside(
-    folder: Path, open_kernel: Callable[[Path], Kernel], **settings: Any
-) -> Iterator[Inside]:
+    folder: Path, open_kernel: Callable[[Path], Kernel], *, workspace: str | None = None,
+    **settings: Any,
+) -> Iterator[Inside]:  # fmt: skip
     """While it is open, the server runs."""
     begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
     there: list[Inside] = []
@@ -85,6 +87,8 @@ def inside(
         stop = asyncio.Event()
         begun.append((asyncio.get_running_loop(), stop))
         kernel = open_kernel(folder / "state.db")
+        if workspace is not None:
+            kernel.services.workspaces = Workspaces(default=workspace)
         try:
             app = create_app(
                 kernel, settings=ServerSettings(secret_file=folder / "sessions", **settings)

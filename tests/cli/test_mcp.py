@@ -375,7 +375,7 @@ def test_a_run_that_asks_is_answered_and_goes_on(
     provider.says(reads("2024.csv"), "South.")
 
     async def work() -> None:
-        async with served(shell, "--workspace", sales) as client:
+        async with served(shell, "--approvals", "--workspace", sales) as client:
             await call(client, "start_run", goal="Which?", run_id="r1", workspace=".")
             asking = await ended(client, "r1")
             wrong = await call(client, "approve_run", run_id="r1", decision="edit")
@@ -402,7 +402,7 @@ def test_a_killed_server_leaves_a_run_that_the_next_one_goes_on_with(
             assert (await ended(client, "r1"))["status"] == "waiting_approval"
 
     async def second() -> None:
-        async with served(shell, "--workspace", sales) as client:
+        async with served(shell, "--approvals", "--workspace", sales) as client:
             before = await call(client, "run_status", run_id="r1")
             assert (before["status"], before["driven_here"]) == ("waiting_approval", False)
             await call(client, "approve_run", run_id="r1", decision="approve")
@@ -439,15 +439,16 @@ def test_signals_and_cancels_reach_runs_of_other_programs(shell: Shell) -> None:
     asyncio.run(work())
 
 
-def test_clients_may_be_kept_from_answering(shell: Shell) -> None:
+def test_clients_answer_nothing_unless_whoever_starts_the_server_says_so(shell: Shell) -> None:
     async def work() -> None:
-        async with served(shell, "--no-approvals") as client:
+        async with served(shell) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             refused = await call(client, "approve_run", run_id="r1", decision="approve")
         assert names == [
             "start_run", "run_status", "run_result", "list_runs", "cancel_run", "signal_run"
         ]  # fmt: skip
-        assert refused["error"]["code"] == "not_found"
+        assert refused["error"]["code"] == "access_denied"
+        assert "--approvals" in refused["error"]["hint"]
 
     asyncio.run(work())
 

@@ -152,7 +152,9 @@ def test_an_unknown_key_comes_with_the_known_and_the_nearest(shell: Shell) -> No
     assert error["hint"] == "Did you mean tokens?"
 
 
-@pytest.mark.parametrize("name", sorted(set(ENVIRONMENT) - {"ARTELIER_MODEL", "ARTELIER_DB"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(ENVIRONMENT) - {"ARTELIER_MODEL", "ARTELIER_DB", "ARTELIER_WORKSPACES"})
+)
 def test_a_mistake_in_the_environment_is_named_with_its_variable(shell: Shell, name: str) -> None:
     with pytest.raises(InvalidConfig) as refused:
         load_settings(None, environ={name: "nonsense"})

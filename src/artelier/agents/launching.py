@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from os.path import realpath
 from typing import Any, cast
 
 from artelier.agents.autonomous import LOOP, Kernels, TenantRuns, Wanted
@@ -86,8 +85,6 @@ def check_goal(goal: str) -> None:
 
 
 def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
-    from artelier.agents.loops import tools_of
-
     given = checked_settings(
         settings, loop=LOOP, needed={"prompt": str, "model": str},
         free={"workspace": str, "max_iterations": int},
@@ -95,8 +92,7 @@ def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
     check_goal(given["prompt"])
     desk.services.model(given["model"])
     if given.get("workspace"):
-        given["workspace"] = realpath(given["workspace"])
-        tools_of(desk.services, given["workspace"])
+        given["workspace"] = desk.services.workspaces.check(desk.id, given["workspace"])
     if given.get("max_iterations", 1) < 1:
         raise InvalidRequest(
             "max_iterations", expected="a whole number from 1", got=given["max_iterations"]
@@ -111,7 +107,9 @@ async def _start_agent(
     from artelier.agents.loops import workspace_agent
 
     workspace = cast(str, settings.get("workspace", ""))
-    agent = workspace_agent(kernel, workspace, max_iterations=settings.get("max_iterations"))
+    agent = workspace_agent(
+        kernel, workspace, tenant=tenant, max_iterations=settings.get("max_iterations")
+    )
     wanted = Wanted(
         run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
         on_wait=on_wait, limits=limits, artifact=f"reports/{run_id}", workspace=workspace,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from artelier.agents.autonomous import (
@@ -19,8 +18,8 @@ from artelier.agents.finish import agent_result
 from artelier.agents.job import Job
 from artelier.agents.loop import AgentLoop
 from artelier.context import CompactionStrategy, ContextBuilder
-from artelier.cycle.driving import check_origin, check_tools
-from artelier.errors import InvalidRequest, NotFound
+from artelier.cycle.driving import check_origin, check_tools, check_workspace
+from artelier.errors import InvalidRequest, NotFound, RunSuspended
 from artelier.kernel import AgentResult, Run, run_row
 from artelier.kernel.ancestry import changes_of, lineage
 from artelier.kernel.core import is_final
@@ -66,37 +65,37 @@ def registered_loops() -> Mapping[str, BuiltIn]:
     return _LOOPS
 
 
-def tools_of(services: Services, workspace: str) -> list[ToolPort] | None:
-    """The shipped tools over a workspace; None if the run brings tools of its own code.
+def tools_of(services: Services, tenant: str, workspace: str) -> list[ToolPort] | None:
+    """Return the shipped tools over a workspace; None if the run brings tools of its own code.
 
-    Errors: `NotFound` if the folder is gone.
+    Here, and nowhere else, a run gets the tools that touch files. Errors: `AccessDenied` for a folder that is
+    not the tenant's; `NotFound` if it is gone.
     """
     if not workspace:
         return None
-    root = Path(workspace)
-    if not root.is_dir():
-        raise NotFound(f"the workspace {workspace!r} is not there", hint="Name an existing folder.")
+    root = services.workspaces.check(tenant, workspace)
     outside = [services.tools[OUTSIDE]] if OUTSIDE in services.tools else []
-    return [*workspace_tools(root), *outside]
+    shared = services.workspaces.is_confined
+    return [*workspace_tools(root, is_confined=shared), *outside]
 
 
-def kit_of(services: Services, workspace: str, *own: ToolPort) -> dict[str, ToolPort]:
-    """The tools of a run by name: the workspace's, else the kernel's, and `own` of its loop.
+def kit_of(services: Services, tenant: str, workspace: str, *own: ToolPort) -> dict[str, ToolPort]:
+    """Return the tools of a run by name: the workspace's, else the kernel's, and `own` of its loop.
 
-    Errors: `NotFound` if the workspace is gone.
+    Errors: those of `tools_of`.
     """
-    given = tools_of(services, workspace)
+    given = tools_of(services, tenant, workspace)
     return by_name([*(services.tools.values() if given is None else given), *own])
 
 
 def workspace_agent(
-    kernel: Kernels, workspace: str, *, max_iterations: int | None = None
+    kernel: Kernels, workspace: str, *, tenant: Any = None, max_iterations: int | None = None
 ) -> AutonomousAgent:
-    """The agent of `artelier do`: the shipped tools over one folder."""
-    services = kernel.for_tenant().services
+    """Return the agent of `artelier do`: the shipped tools over one folder."""
+    runs = kernel.for_tenant(tenant)
     return AutonomousAgent(
         kernel=kernel,
-        tools=tools_of(services, workspace),
+        tools=tools_of(runs.services, runs.id, workspace),
         max_iterations=max_iterations,
         agent_id="analyst",
     )
@@ -164,11 +163,18 @@ async def resume_run(
         return await built_in.resume(kernel, tenant, run_id, on_wait)
     job = Job.restored(settings)
     await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
+    try:
+        await check_workspace(runs.services, runs.id, run_id, job.workspace)
+    except RunSuspended:
+        if on_wait != "return":
+            raise
+        return await agent_result(runs.services, runs.id, run_id)
     builder = ContextBuilder.restored(
         job.context, memory_store=memory_of(kernel, job.context.get("memory"))
     )
     agent = AutonomousAgent(
-        kernel=kernel, context_builder=builder, tools=tools_of(runs.services, job.workspace),
+        kernel=kernel, context_builder=builder,
+        tools=tools_of(runs.services, runs.id, job.workspace),
         compaction=CompactionStrategy.restored(job.compaction), acceptance=job.acceptance,
         max_iterations=job.max_iterations, stuck_after=job.stuck_after or None,
         agent_id=row["agent"],

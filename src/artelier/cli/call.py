@@ -19,6 +19,7 @@ from artelier.money import parse_usd
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.settings import Settings
+    from artelier.kernel.workspaces import Workspaces
     from artelier.ports.telemetry import Telemetry
     from artelier.ports.tool import ToolPort
 
@@ -119,10 +120,12 @@ class Call:
         create: bool = False,
         tools: Iterable[ToolPort] = (),
         is_enforced: bool = False,
+        workspaces: Workspaces | None = None,
     ) -> AsyncGenerator[Kernel]:
         """The open store. Without `create` it must be there already.
 
-        `is_enforced`: whatever the settings say, no less than `Policy.enforced()` holds.
+        `is_enforced`: whatever the settings say, no less than `Policy.enforced()` holds. `workspaces`: in
+        place of those of the settings.
         Errors: `NotFound`, `CorruptStore`, `NewerSchema`, `StoreUnavailable`; `InvalidConfig` for personal
         data without a key.
         """
@@ -135,6 +138,7 @@ class Call:
                 self.database, tools=[*tools, *self.settings.tools(environ=os.environ)],
                 policy=self.settings.policy(is_enforced=is_enforced),
                 prices=self.settings.prices, telemetry=telemetry,
+                workspaces=workspaces or self.settings.workspaces(),
             )  # fmt: skip
             try:
                 yield kernel

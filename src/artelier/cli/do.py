@@ -113,7 +113,7 @@ async def _alone(call: Call, kernel: Kernel, run_id: str, wish: Wish) -> AgentRe
     from artelier.agents import workspace_agent
     from artelier.cli.driving import drive, report_id
 
-    agent = workspace_agent(kernel, wish.root)
+    agent = workspace_agent(kernel, wish.root, tenant=call.tenant)
     _announce(call, run_id, wish)
     limits = call.settings.limits(usd=wish.usd)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,8 +36,9 @@ async def mcp(
         str | None,
         typer.Option("--budget-usd", metavar="AMOUNT", help="Most that any run may spend."),
     ] = None,
-    no_approvals: Annotated[
-        bool, typer.Option("--no-approvals", help="Clients may not answer what runs ask.")
+    approvals: Annotated[
+        bool,
+        typer.Option("--approvals/--no-approvals", help="Clients may answer what runs ask."),
     ] = False,
     transport: Annotated[
         str, typer.Option("--transport", metavar="NAME", help="stdio or http.")
@@ -48,8 +50,9 @@ async def mcp(
     """Serve artifacts and runs over MCP.
 
     Artifacts are resources, as far as the principal may read them; runs are tools: start, watch, answer,
-    stop. Over stdio, stdout carries the protocol alone. Over http it listens on 127.0.0.1 and wants the
-    bearer token that it prints on stderr. Runs at hand stay resumable when it ends. Needs artelier[mcp].
+    stop. They answer what a run asks only with --approvals. Over stdio, stdout carries the protocol alone.
+    Over http it listens on 127.0.0.1 and wants the bearer token that it prints on stderr. Runs at hand stay
+    resumable when it ends. Needs artelier[mcp].
     """
     import asyncio
 
@@ -60,19 +63,19 @@ async def mcp(
     require_mcp()
     if transport not in ("stdio", "http"):
         raise InvalidRequest("the transport", expected="stdio or http", got=repr(transport)[:80])
-    if workspace is not None:
-        from pathlib import Path
-
-        if not Path(workspace).is_dir():
-            raise NotFound("the workspace is not there", got=workspace)
+    if workspace is not None and not os.path.isdir(workspace):
+        raise NotFound("the workspace is not there", got=workspace)
     usd, name = call.dollars(budget_usd), model or call.settings.model
     async with call.kernel(create=True) as kernel:
         kernel.models.resolve(name)
+        if workspace is not None:
+            place = os.path.abspath(workspace)
+            workspace = kernel.services.workspaces.check(call.tenant, place)
         told_to_end = end_on_sigterm()
         try:
             await _serve(
                 call, kernel, principal or call.person, model=name, usd=usd, workspace=workspace,
-                approvals=not no_approvals, port=port if transport == "http" else None,
+                approvals=approvals, port=port if transport == "http" else None,
             )  # fmt: skip
         except asyncio.CancelledError:
             if not told_to_end.is_set():  # Ctrl-C

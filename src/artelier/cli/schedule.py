@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import abspath
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -94,7 +95,7 @@ async def add(
     async with call.kernel(create=True) as kernel:
         made = await _of(call, kernel).add(
             name, cron=cron, every=every, timezone=timezone, goal=goal,
-            model=model or call.settings.model, workspace=workspace, solo=solo,
+            model=model or call.settings.model, workspace=workspace and abspath(workspace), solo=solo,
             limits=call.settings.limits(usd=budget_usd), overlap=overlap, catch_up=catch_up,
             max_failures=max_failures, by=call.person, subject=subject,
         )  # fmt: skip

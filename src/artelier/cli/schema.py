@@ -73,6 +73,18 @@ class StoreTable(Table):
     )
 
 
+class WorkspacesTable(Table):
+    root: str | None = Field(
+        None, min_length=1,
+        description="Folder that holds a workspace for each tenant, named after it. Tools of a tenant then"
+        " reach nothing else.",
+    )  # fmt: skip
+    tenants: dict[str, str] = Field(
+        default_factory=dict,
+        description='Workspaces of single tenants, such as `{acme = "/srv/acme"}`.',
+    )
+
+
 class RateTable(Table):
     requests: int | None = Field(
         None, gt=0, description="Most calls in any minute, of a provider or pattern of models."
@@ -152,6 +164,7 @@ class SettingsFile(Table):
 
     model: ModelTable = Field(default_factory=lambda: ModelTable())  # pyright: ignore[reportCallIssue] - all have defaults
     store: StoreTable = Field(default_factory=lambda: StoreTable())  # pyright: ignore[reportCallIssue] - as above
+    workspaces: WorkspacesTable = Field(default_factory=lambda: WorkspacesTable())  # pyright: ignore[reportCallIssue] - as above
     limits: LimitsTable = Field(default_factory=lambda: LimitsTable())  # pyright: ignore[reportCallIssue] - as above
     policy: PolicyTable = Field(default_factory=lambda: PolicyTable())  # pyright: ignore[reportCallIssue] - as above
     pii: PiiTable = Field(default_factory=lambda: PiiTable())  # pyright: ignore[reportCallIssue] - as above
@@ -177,11 +190,18 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
     path = found.store.path
     if path is not None and "ARTELIER_DB" not in overrides and "://" not in path:
         path = str(file.parent / path)
+    own = found.workspaces.root
+    if own is not None and "ARTELIER_WORKSPACES" not in overrides:
+        own = str(file.parent / own)
     models, rates, http_rules = _governing(found, raw or "", file)
     return Settings(
         models=models,
         rates=rates,
         http_rules=http_rules,
+        workspace_root=own,
+        workspace_tenants={
+            name: str(file.parent / folder) for name, folder in found.workspaces.tenants.items()
+        },
         model=found.model.default,
         model_timeout_s=found.model.timeout_s,
         store_path=path,
@@ -309,7 +329,7 @@ def rows() -> list[dict[str, Any]]:
     """Every key: `key`, `default`, `meaning`, `variable`."""
     variables = {place: name for name, place in ENVIRONMENT.items()}
     listed: list[dict[str, Any]] = []
-    for table in ("model", "store", "limits", "policy", "pii", "telemetry"):
+    for table in ("model", "store", "workspaces", "limits", "policy", "pii", "telemetry"):
         kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
         for key, field in kind.model_fields.items():
             if key in _NAMED:

@@ -15,6 +15,7 @@ from artelier.errors import InvalidConfig, NotFound
 
 if TYPE_CHECKING:
     from artelier.kernel import Limits, Policy, Rate
+    from artelier.kernel.workspaces import Workspaces
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort
     from artelier.tools.http_rules import HttpRule
@@ -26,6 +27,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "ARTELIER_MODEL": ("model", "default"),
     "ARTELIER_MODEL_TIMEOUT_S": ("model", "timeout_s"),
     "ARTELIER_DB": ("store", "path"),
+    "ARTELIER_WORKSPACES": ("workspaces", "root"),
     "ARTELIER_LIMITS_USD": ("limits", "usd"),
     "ARTELIER_LIMITS_TOKENS": ("limits", "tokens"),
     "ARTELIER_LIMITS_STEPS": ("limits", "steps"),
@@ -61,6 +63,8 @@ class Settings:
     models: tuple[str, ...] | None = None
     rates: Mapping[str, Rate] = field(default_factory=dict[str, "Rate"])
     http_rules: tuple[HttpRule, ...] = ()
+    workspace_root: str | None = None
+    workspace_tenants: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def limits(self, *, usd: str | None = None) -> Limits | None:
         """Caps of a new run; `usd` was said on the command line. None if there are none."""
@@ -87,6 +91,14 @@ class Settings:
         if self.model_timeout_s is None:
             return policy
         return replace(policy, model_timeout_s=self.model_timeout_s)
+
+    def workspaces(self) -> Workspaces:
+        """Return the folders that the tools of each tenant may use. Errors: `InvalidConfig`."""
+        from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
+
+        if self.workspace_root is None and not self.workspace_tenants:
+            return ANY_FOLDER
+        return Workspaces(base=self.workspace_root, roots=self.workspace_tenants)
 
     def tools(self, *, environ: Mapping[str, str]) -> list[ToolPort]:
         """Shipped tools that are off until somebody says what they may do."""

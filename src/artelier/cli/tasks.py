@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os.path import abspath
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -113,7 +114,7 @@ async def create(
             goal=goal, success_criteria=criteria, assigned_agent_id=agent, mission=mission,
             id=task_id, inputs=inputs or (), depends_on=depends_on or (),
             max_iterations=max_iterations, model=model or call.settings.model,
-            workspace=workspace, by=call.person,
+            workspace=workspace and abspath(workspace), by=call.person,
         )  # fmt: skip
     if call.as_json:
         call.screen.json(found)

@@ -14,16 +14,23 @@ import typer
 
 from artelier.cli.call import Call, file_of
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
-from artelier.errors import ArtelierError, Flow, InvalidRequest, NotFound
+from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
+from artelier.ids import is_tenant
 from artelier.pii.marking import marked
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from artelier.app import Kernel
+    from artelier.app import Kernel, TenantKernel
+    from artelier.cli.settings import Settings
+    from artelier.kernel.workspaces import Workspaces
     from artelier.server.settings import ServerSettings
+    from artelier.server.users import Users
 
 app = alone()
+
+MISSIONS_MAX = 1_000
+"""Goals whose first words are the same."""
 
 AllowedHosts = Annotated[
     list[str] | None,
@@ -41,6 +48,20 @@ TrustedProxies = Annotated[
         "--trusted-proxy",
         metavar="ADDRESS",
         help="Proxy whose X-Forwarded-For counts: an address or a network; repeatable.",
+    ),
+]
+Folders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workspace",
+        metavar="[TENANT=]DIR",
+        help="Folder that agents may use; with several tenants one for each, repeated.",
+    ),
+]
+FolderOfFolders = Annotated[
+    str | None,
+    typer.Option(
+        "--workspace-root", metavar="DIR", help="Holds a workspace for each tenant, named after it."
     ),
 ]
 Pace = Annotated[
@@ -72,10 +93,8 @@ async def up(
     allow_host: AllowedHosts = None,
     public_url: PublicAddress = "",
     trusted_proxy: TrustedProxies = None,
-    workspace: Annotated[
-        str | None,
-        typer.Option("--workspace", metavar="DIR", help="Folder that agents of missions may use."),
-    ] = None,
+    workspace: Folders = None,
+    workspace_root: FolderOfFolders = None,
     goal: Annotated[
         str | None,
         typer.Option(
@@ -107,35 +126,42 @@ async def up(
         return _print_line(call, is_password=hash_password)
     settings = _settings(
         call, host=host, port=port, hosts=tuple(allow_host or ()), public_url=public_url,
-        trusted_proxies=tuple(trusted_proxy or ()), auth=auth, workspace=workspace,
+        trusted_proxies=tuple(trusted_proxy or ()), auth=auth,
         has_worker=not no_worker, drain_s=drain_s,
     )  # fmt: skip
-    await _open(call, settings, opens=open_, goal=goal, pace=pace)
+    workspaces = workspaces_of(
+        call.settings, settings.users, given=workspace or [], base=workspace_root
+    )
+    for file in (file_of(call.database), auth):
+        if file is not None and file != ":memory:":
+            workspaces.check_private(file)
+    await _open(call, settings, workspaces, opens=open_, goal=goal, pace=pace)
 
 
-def _settings(
-    call: Call, *, auth: str | None, workspace: str | None, **address: Any
-) -> ServerSettings:  # fmt: skip
+def _settings(call: Call, *, auth: str | None, **address: Any) -> ServerSettings:
     from artelier.server.settings import ServerSettings
     from artelier.server.users import Users
 
     return ServerSettings(
         tenant=call.tenant, users=Users.load(auth) if auth else None,
-        secret_file=_secret_file(file_of(call.database)), workspace=_folder(workspace),
+        secret_file=_secret_file(file_of(call.database)),
         model=call.settings.model, **address,
     )  # fmt: skip
 
 
 async def _open(
-    call: Call, settings: ServerSettings, *, opens: bool, goal: str | None, pace: float
-) -> None:
+    call: Call, settings: ServerSettings, workspaces: Workspaces, *, opens: bool, goal: str | None,
+    pace: float,
+) -> None:  # fmt: skip
     """Take the address first: a server that cannot listen opens no database."""
     from artelier.server.serving import bind
 
     bound = bind(settings.host, settings.port)
     try:
         # What people reach over a network, or share, is held to more than what is one person's own.
-        async with call.kernel(create=True, is_enforced=settings.users is not None) as kernel:
+        is_shared = settings.users is not None
+        async with call.kernel(create=True, is_enforced=is_shared, workspaces=workspaces) as kernel:
+            await check_one_tenant(kernel, settings, workspaces)
             kernel.models.pace_offline(pace)
             await _serve(call, kernel, settings, bound, opens=opens, goal=goal)
     finally:
@@ -160,8 +186,8 @@ async def _serve(
     waiting = " Runs are waiting to be driven." if open_runs["items"] else ""
     worker = "drives runs" if settings.has_worker else "drives no runs"
     call.screen.note(f"database {call.database}; {worker}; Ctrl-C ends it.{waiting}", "bold")
-    if settings.workspace:
-        call.screen.note(f"workspace {settings.workspace}")
+    if folder := kernel.services.workspaces.root(settings.tenant):
+        call.screen.note(f"workspace {folder}")
     if opens and _has_desktop():
         import webbrowser
 
@@ -183,24 +209,44 @@ async def _at_work(
     from artelier.cli.do import name_of
 
     desk = kernel.for_tenant(settings.tenant)
-    mission = name_of("goal" if call.settings.pii else goal)
+    mission, is_new = await free_mission(desk, name_of("goal" if call.settings.pii else goal), goal)
     kernel.models.resolve(settings.model)  # before anything is recorded
-    try:
-        await desk.show(mission)
-    except NotFound:
-        call.screen.note(f"mission {mission}: {goal}")
-    else:
+    if not is_new:
+        call.screen.note(f"mission {mission} has this goal already; it goes on where it stopped")
         yield
         return
+    call.screen.note(f"mission {mission}: {goal}")
     work = asyncio.create_task(_told(call, desk.plan(
-        goal, mission_id=mission, model=settings.model, workspace=settings.workspace,
-        auto_launch=True, by=call.person,
+        goal, mission_id=mission, model=settings.model, auto_launch=True, by=call.person,
+        workspace=kernel.services.workspaces.root(settings.tenant),
     )))  # fmt: skip
     try:
         yield
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+
+
+async def free_mission(desk: TenantKernel, name: str, goal: str) -> tuple[str, bool]:
+    """Return the mission of a goal, and whether it is new. Another goal of the same name gets a number.
+
+    Errors: `Conflict` if all numbers are taken.
+    """
+    from artelier.missions.conduct import recorded_job
+
+    for number in range(1, MISSIONS_MAX + 1):
+        mission = name if number == 1 else f"{name}-{number}"
+        try:
+            job = await recorded_job(desk, mission)
+        except Conflict:  # the run of something else
+            continue
+        if job is None:
+            return mission, True
+        if desk.services.is_stored(desk.id, "goal", goal, as_=job.goal):
+            return mission, False
+    raise Conflict(
+        f"{MISSIONS_MAX} missions are called {name}", hint="Word the goal otherwise."
+    )  # fmt: skip
 
 
 async def _told(call: Call, work: Coroutine[Any, Any, Any]) -> None:
@@ -260,14 +306,58 @@ def _secret_file(database: str) -> Path | None:
     return path.with_name(path.name + ".sessions")
 
 
-def _folder(workspace: str | None) -> str:
-    """Errors: `NotFound` if it is no folder."""
-    if workspace is None:
-        return ""
-    root = os.path.realpath(workspace)
-    if not os.path.isdir(root):
-        raise NotFound("the workspace is no folder", got=workspace, hint="Name one that exists.")
-    return root
+def workspaces_of(
+    settings: Settings, users: Users | None, *, given: list[str], base: str | None
+) -> Workspaces:
+    """Return the folders of all tenants, as options say, else as settings do.
+
+    Errors: `InvalidConfig` for a folder that is not there, and for one plain folder of several tenants.
+    """
+    from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
+
+    plain: list[str] = []
+    roots: dict[str, str] = {}
+    for text in given:
+        tenant, equals, folder = text.partition("=")
+        if equals and is_tenant(tenant):
+            roots[tenant] = folder
+        else:
+            plain.append(text)
+    tenants = users.tenants if users is not None else []
+    if plain and (base is not None or roots or len(plain) > 1):
+        raise InvalidConfig(
+            "one folder for everybody and folders of tenants exclude each other",
+            expected="--workspace DIR, or --workspace TENANT=DIR for each", got=", ".join(given)[:200],
+        )  # fmt: skip
+    if plain and len(tenants) > 1:
+        raise shared_workspace(tenants)
+    if base is not None or roots:
+        return Workspaces(base=base, roots=roots)
+    if plain:
+        return Workspaces(roots={tenants[0]: plain[0]}) if tenants else Workspaces(default=plain[0])
+    stated = settings.workspaces()
+    # People of several tenants share no folder that nobody gave to one of them.
+    return Workspaces(is_confined=True) if stated is ANY_FOLDER and len(tenants) > 1 else stated
+
+
+async def check_one_tenant(
+    kernel: Kernel, settings: ServerSettings, workspaces: Workspaces
+) -> None:
+    """Errors: `InvalidConfig` if several tenants of this store would work in one plain folder."""
+    if not workspaces.default:
+        return
+    stored = [tenant["id"] for tenant in await kernel.tenants.list()]
+    if len(tenants := sorted({settings.tenant, *stored})) > 1:
+        raise shared_workspace(tenants)
+
+
+def shared_workspace(tenants: list[str]) -> InvalidConfig:
+    return InvalidConfig(
+        "several tenants would read and write one folder",
+        expected=" ".join(f"--workspace {tenant}=DIR" for tenant in tenants[:5]),
+        got=f"one --workspace for {len(tenants)} tenants",
+        hint="Or --workspace-root DIR, which holds a folder for each, named after the tenant.",
+    )
 
 
 def _print_line(call: Call, *, is_password: bool) -> None:

@@ -20,10 +20,14 @@ from artelier.errors import (
 from artelier.kernel import RunCore, Services, run_row
 from artelier.kernel.ancestry import is_imported, lineage
 from artelier.kernel.core import is_final
+from artelier.kernel.parking import park
 from artelier.kernel.queries import blob_json
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
+
+WORKSPACE_DENIED = "the workspace is outside of the folder of its tenant"
+"""Why a run is paused whose workspace is outside of its tenant's folder."""
 
 HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
 """Another process drives the child: its lease is over after half a minute without a sign of life."""
@@ -125,6 +129,17 @@ async def check_origin(
                 f"{what} {run_id!r} comes from an imported file, which names files of this machine",
                 hint=hint,
             )
+
+
+async def check_workspace(services: Services, tenant: str, run_id: str, workspace: str) -> None:
+    """Park a run whose stored workspace is not its tenant's.
+
+    Errors: `RunSuspended` once it is parked, with `WORKSPACE_DENIED` as its reason.
+    """
+    if not workspace or not services.workspaces.is_denied(tenant, workspace):
+        return
+    if await park(services, tenant, run_id, reason=WORKSPACE_DENIED):
+        raise RunSuspended(run_id, status="paused", reason=WORKSPACE_DENIED)
 
 
 async def check_tools(

@@ -453,7 +453,7 @@ def _refused(run_id: str, effect: ev.CommandRefused, *, status: str) -> Conflict
 async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     """Take the lease, write the effects of all unread commands, give the lease back."""
     stream = run_stream(tenant, run_id)
-    head, _ = await services.store.head(stream)  # before what is decided by: see `_append_if_idle`
+    head, _ = await services.store.head(stream)  # before what is decided by: see `append_if_idle`
     row = await run_row(services, tenant, run_id)
     standing = await _standing(services, tenant, run_id, driven=False)
     events = await services.store.read(
@@ -475,7 +475,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
             break  # what follows depends on the new status: decided in the next round
     if not drafts:
         return
-    if not await _append_if_idle(services, stream, drafts, head=head, told=told):
+    if not await append_if_idle(services, stream, drafts, head=head, told=told):
         return
     if isinstance(effect, ev.LimitSet):
         heed_cap(services, tenant, effect, started_us=row["started_us"])
@@ -484,7 +484,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
         await apply_if_idle(services, tenant, run_id)
 
 
-async def _append_if_idle(
+async def append_if_idle(
     services: Services,
     stream: Stream,
     drafts: list[Draft],
@@ -523,7 +523,7 @@ async def give_back(services: Services, tenant: str, run_id: str, run: int) -> N
     drafts = [Draft(data, now_us, "kernel") for data in await abandoned(services, run)]
     leased = await services.store.query("SELECT 1 FROM leases WHERE stream = ?", (stream.name,))
     if drafts or leased:
-        await _append_if_idle(services, stream, drafts, head=head)
+        await append_if_idle(services, stream, drafts, head=head)
 
 
 async def abandoned(services: Services, run: int) -> list[EventData]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from artelier.artifacts import Artifact
-from artelier.errors import ArtelierError, Erased, InvalidRequest, NotFound
+from artelier.errors import AccessDenied, ArtelierError, Erased, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel import AgentResult
 from artelier.kernel.family import totals
@@ -237,7 +237,7 @@ async def _tools(
     rules = effective(own, shared, place.changes) if is_steered else None
     try:
         there = await offers(desk, place, rules)
-    except NotFound:  # the folder is gone
+    except (NotFound, AccessDenied):  # the folder is gone, or not the tenant's
         return []
     return [
         {

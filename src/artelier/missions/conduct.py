@@ -9,7 +9,7 @@ from typing import Any
 from artelier.agents.finish import agent_result
 from artelier.agents.loops import kit_of
 from artelier.agents.reading import read_artifact_tool
-from artelier.cycle.driving import code_missing, go, has_ended, recorded
+from artelier.cycle.driving import check_workspace, code_missing, go, has_ended, recorded
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
@@ -75,6 +75,8 @@ async def _driven(
 ) -> None:  # fmt: skip
     if await recorded_job(desk, mission) is None:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
+    else:
+        await check_workspace(desk.services, desk.id, mission, job.workspace)
     opened = desk.run(
         mission, loop=LOOP, model=job.model, goal=job.goal, settings=job.settings(), limits=limits,
         tools=kit(desk, job.workspace), on_wait=on_wait, principal=f"mission:{mission}",
@@ -89,7 +91,7 @@ async def _driven(
 
 def kit(desk: Any, workspace: str) -> dict[str, ToolPort]:
     """The tools that a mission's agents may be given, by name."""
-    return kit_of(desk.services, workspace, read_artifact_tool(desk.services))
+    return kit_of(desk.services, desk.id, workspace, read_artifact_tool(desk.services))
 
 
 async def recorded_job(desk: Any, mission: str) -> MissionJob | None:

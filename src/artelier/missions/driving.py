@@ -8,7 +8,7 @@ from typing import Any, cast
 from artelier.agents.loops import kit_of
 from artelier.agents.reading import read_artifact_tool
 from artelier.agents.results import keep_result
-from artelier.cycle.driving import code_missing, go, has_ended, recorded
+from artelier.cycle.driving import check_workspace, code_missing, go, has_ended, recorded
 from artelier.errors import (
     InvalidRequest,
     NotFound,
@@ -83,6 +83,8 @@ async def _driven(
 ) -> None:  # fmt: skip
     if is_new:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
+    else:
+        await check_workspace(desk.services, desk.id, task_id, job.workspace)
     key_id = await subject_key(desk.services, desk.id, job.mission) if job.mission else None
     opened = desk.run(
         task_id, loop=LOOP, agent=job.agent, model=job.model, goal=job.content().goal,
@@ -105,7 +107,7 @@ def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
     Errors: `NotFound` if the workspace is gone.
     """
     own = read_artifact_tool(desk.services, principal=job.agent), delegate_tool(desk, job)
-    return kit_of(desk.services, job.workspace, *own)
+    return kit_of(desk.services, desk.id, job.workspace, *own)
 
 
 def _results_of(desk: Any, job: TaskJob) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -54,9 +53,7 @@ def mission_job(
         raise InvalidRequest("a mission needs a model", expected='model="offline" or another name')
     folder = ""
     if workspace:
-        folder = os.path.realpath(workspace)
-        if not os.path.isdir(folder):
-            raise NotFound("the workspace is not there", got=workspace[:200])
+        folder = desk.services.workspaces.check(desk.id, workspace)
     given = None
     if plan is not None:
         given = checked_plan(dict(plan))

@@ -81,7 +81,10 @@ class Tasks:
         await self._check_references(task, content)
         desk = self._desk
         await desk.state()
-        about = {"model": model, "workspace": _folder(workspace)}
+        about = {
+            "model": model,
+            "workspace": workspace and self._desk.services.workspaces.check(desk.id, workspace),
+        }
         append, blobs = await task_made(
             desk, task, content, mission=mission, by=by,
             provenance=Provenance(run_id=mission or task),
@@ -403,14 +406,3 @@ def _named(id_: str | None, *, goal: str, mission: str) -> str:
             "a task of a mission is named after it", expected=f"{mission}/<slug>", got=id_[:128]
         )
     return id_
-
-
-def _folder(workspace: str) -> str:
-    if not workspace:
-        return ""
-    import os
-
-    root = os.path.realpath(workspace)
-    if not os.path.isdir(root):
-        raise NotFound("the workspace is not there", got=workspace[:200])
-    return root

@@ -14,7 +14,9 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from artelier.app import Kernel
+from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
+from artelier.kernel.workspaces import Workspaces
 from artelier.server import errors, openapi, pages, routes
 from artelier.server.attempts import Attempts
 from artelier.server.driver import Driver
@@ -39,6 +41,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     Errors: `InvalidConfig`; `StoreUnavailable` for the file of the session key.
     """
     settings = settings or ServerSettings()
+    check_workspaces(kernel.services.workspaces, settings)
     app = FastAPI(
         title="Artelier", version=VERSION, description=ABOUT, openapi_url="/api/v1/openapi.json",
         docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan,
@@ -59,6 +62,15 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     openapi.install(app)
     app.add_middleware(Guard, settings=settings, gate=state.gate)
     return app
+
+
+def check_workspaces(workspaces: Workspaces, settings: ServerSettings) -> None:
+    """Errors: `InvalidConfig` if people who sign in would share one workspace, or reach any folder."""
+    if settings.users is not None and workspaces.default:
+        raise InvalidConfig(
+            "with users, a workspace belongs to a tenant", expected="--workspace TENANT=DIR, or"
+            " --workspace-root DIR with a folder for each", got="one workspace for all",
+        )  # fmt: skip
 
 
 @asynccontextmanager

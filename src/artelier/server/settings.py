@@ -54,8 +54,6 @@ class ServerSettings:
     """Of those, for all users of one tenant."""
     queue_max: int = 1000
     """Events that wait for one client; one that is further behind is dropped and resumes."""
-    workspace: str = ""
-    """Folder that the tools of new missions work on; empty for none."""
     model: str = "offline"
     """Of whatever names none."""
     features: tuple[str, ...] = field(default=())

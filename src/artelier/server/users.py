@@ -101,6 +101,11 @@ class Users:
             raise InvalidConfig("too many users", expected=f"at most {USERS_MAX}")
         return cls(found.values())
 
+    @property
+    def tenants(self) -> list[str]:
+        """Every tenant that somebody may choose, in alphabetical order."""
+        return sorted({tenant for user in self._by_name.values() for tenant in user.tenants})
+
     def of(self, tenant: str) -> list[User]:
         """Those who may choose a tenant, by name."""
         found = [user for user in self._by_name.values() if tenant in user.tenants]

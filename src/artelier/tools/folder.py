@@ -45,16 +45,20 @@ class FileState:
 class Folder:
     """A folder on this machine that tools may use, and nothing outside of it."""
 
-    def __init__(self, root: str | Path) -> None:
-        """Errors: `InvalidRequest` if it is no folder."""
+    def __init__(self, root: str | Path, *, is_confined: bool = False) -> None:
+        """Open nothing yet. With `is_confined`, files with hard links are refused.
+
+        Errors: `InvalidRequest` if the root is no folder.
+        """
         self._root = os.path.realpath(root)
+        self._is_confined = is_confined
         if not os.path.isdir(self._root):
             raise InvalidRequest("not a workspace", expected="a folder that exists", got=str(root))
 
     @property
     def identity(self) -> str:
-        """The real place of the folder; for this process only, never for a model."""
-        return self._root
+        """The real place of the folder and its rule; for this process only, never for a model."""
+        return f"{self._root}\0confined" if self._is_confined else self._root
 
     def clean(self, path: str) -> Parts:
         """The components of a path inside the workspace, without looking at the disk.
@@ -86,6 +90,8 @@ class Folder:
                 raise refused(path, "is a folder", hint="List it with list_dir.")
             if not stat.S_ISREG(info.st_mode):
                 raise refused(path, "is no regular file")
+            if self._is_confined and info.st_nlink > 1:
+                raise refused(path, "has another name, which may be outside the workspace")
             state = FileState(
                 path="/".join(self.clean(path)), size_bytes=info.st_size, mtime_ns=info.st_mtime_ns
             )

@@ -18,15 +18,17 @@ from artelier.tools.tables import table_tools
 
 
 def workspace_tools(
-    root: str | Path, *, sandbox: Sandbox | None = None, writable: bool = True
-) -> list[Tool[..., Any]]:
+    root: str | Path, *, sandbox: Sandbox | None = None, writable: bool = True,
+    is_confined: bool = False,
+) -> list[Tool[..., Any]]:  # fmt: skip
     """Every shipped tool that works on a folder, ordered by name.
 
     Shapes: without `sandbox` the tool `python` uses one that all such tools of the process share, started
-    on first use; without `writable` there is no `write_file`.
+    on first use; without `writable` there is no `write_file`. With `is_confined` a file with a second
+    name (a hard link) is not opened, since it may be another tenant's.
     Errors: `InvalidRequest` if the root is no folder.
     """
-    folder = Folder(root)
+    folder = Folder(root, is_confined=is_confined)
     tools = [
         ask_tool(),
         calculator_tool(),

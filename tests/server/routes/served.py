@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from artelier import Kernel, ModelRequest, Policy
+from artelier.kernel.workspaces import Workspaces
 from artelier.ports.model import Price
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
@@ -91,13 +92,19 @@ async def serving(
     model: Any = None,
     tools: Iterable[Any] = (),
     policy: Policy | None = None,
+    workspace: str = "",
+    workspaces: Workspaces | None = None,
     **settings: Any,
 ) -> AsyncIterator[Served]:
-    """A server whose model `m` answers by a function, or is `model`. It ends before its kernel."""
+    """A server whose model `m` answers by a function, or is `model`. It ends before its kernel.
+
+    `workspace` is that of tenant `default`.
+    """
     model = model or ScriptedModel(answer, price=price)
     kernel = Kernel.open(
-        folder / "state.db", models={"m": model}, tools=tools, policy=policy, environ={}
-    )
+        folder / "state.db", models={"m": model}, tools=tools, policy=policy, environ={},
+        workspaces=Workspaces(roots={"default": workspace}) if workspace else workspaces,
+    )  # fmt: skip
     app = create_app(kernel, settings=ServerSettings(users=_users(), **settings))
     served = Served(kernel, app)
     try:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from artelier.app import Kernel
+from artelier.kernel.workspaces import Workspaces
 from artelier.log import Event
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
@@ -34,9 +35,14 @@ PEOPLE = Users.parse(
 )  # fmt: skip
 
 
-async def _with_admins(folder: Path, scenario: Any, **settings: Any) -> None:
+async def _with_admins(
+    folder: Path, scenario: Any, *, workspace: Path | None = None, **settings: Any
+) -> None:
     """A server with two admins, each of a tenant of their own."""
-    kernel = Kernel.open(folder / "state.db", environ={"OPENAI_API_KEY": KEY})
+    workspaces = None if workspace is None else Workspaces(roots={"default": workspace})
+    kernel = Kernel.open(
+        folder / "state.db", environ={"OPENAI_API_KEY": KEY}, workspaces=workspaces
+    )
     app = create_app(
         kernel, settings=ServerSettings(users=PEOPLE, has_worker=False, **settings)
     )  # fmt: skip
@@ -72,9 +78,10 @@ def test_a_viewer_reads_how_the_server_was_started_and_no_path_and_no_key(tmp_pa
         assert told["users"] is None
         assert KEY not in answer.text and str(tmp_path) not in answer.text
 
+    (tmp_path / "sales").mkdir()
     play(
         _with_admins(
-            tmp_path, scenario, workspace=str(tmp_path / "sales"), model="openai:gpt-4o-mini",
+            tmp_path, scenario, workspace=tmp_path / "sales", model="openai:gpt-4o-mini",
             upload_max_bytes=5_000_000,
         )
     )  # fmt: skip

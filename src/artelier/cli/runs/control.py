@@ -392,7 +392,7 @@ async def _probed(call: Call, kernel: Kernel, run: str, step: str, *, has_tools:
                 hint="Name its file with --tools, or settle it with --succeeded, --failed or --retry.",
             )
         settings = await settings_of(kernel, call.tenant, run)
-        tools = tools_of(kernel.services, settings["workspace"]) or []
+        tools = tools_of(kernel.services, call.tenant, settings["workspace"]) or []
         services = dataclasses.replace(services, tools={tool.name: tool for tool in tools})
     state = await kernel.for_tenant(call.tenant).state()
     await reconcile(services, state, run, step, answer="probe", result=None, by=call.person)

@@ -11,12 +11,12 @@ from mcp import MCPError, types
 from mcp.server import Server, ServerRequestContext
 
 from artelier.app import Kernel
-from artelier.errors import ArtelierError, InvalidRequest, NotFound, Refused
+from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound, Refused
 from artelier.ids import VERSION
 from artelier.kernel import Limits
 from artelier.pii.marking import marked_wire
 from artelier.server.mcp import resources
-from artelier.server.mcp.runs import READ_ONLY, RunDesk
+from artelier.server.mcp.runs import APPROVE, READ_ONLY, RunDesk
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any]
@@ -35,7 +35,7 @@ class Face:
         model: str,
         limits: Limits | None = None,
         workspace: str | None = None,
-        approvals: bool = True,
+        approvals: bool = False,
     ) -> None:
         """Errors: `InvalidRequest` for what no principal can be called."""
         self.desk = RunDesk(
@@ -68,7 +68,7 @@ class Face:
                     input_schema=one.schema.parameters,
                     annotations=types.ToolAnnotations(
                         read_only_hint=one.name in READ_ONLY,
-                        destructive_hint=one.name in ("approve_run", "cancel_run"),
+                        destructive_hint=one.name in (APPROVE, "cancel_run"),
                     ),
                 )
                 for one in self.desk.tools.values()
@@ -80,6 +80,12 @@ class Face:
     ) -> types.CallToolResult:
         try:
             tool = self.desk.tools.get(params.name)
+            if tool is None and params.name == APPROVE:
+                raise AccessDenied(
+                    "clients of this server do not answer what runs ask",
+                    hint="A person answers with `artelier approve RUN`, or starts the server with"
+                    " --approvals.",
+                )  # fmt: skip
             if tool is None:
                 raise NotFound(
                     "no such tool", expected=f"one of {', '.join(self.desk.tools)}",
@@ -107,7 +113,7 @@ class Face:
 
 
 def _instructions() -> str:
-    place = files("artelier.server.mcp") / "templates" / "instructions-1.md"
+    place = files("artelier.server.mcp") / "templates" / "instructions-2.md"
     return place.read_text("utf-8").strip()
 
 

@@ -25,6 +25,7 @@ from artelier.errors import (
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.core import is_final
+from artelier.kernel.workspaces import is_within
 from artelier.money import format_usd, parse_usd
 from artelier.pii.marking import marked_wire
 from artelier.tools import Tool, tool
@@ -44,6 +45,9 @@ PAGE_MAX = 100
 TEXT_CHARS_MAX = 200_000
 """Of a result's text; the artifact holds all of it."""
 
+APPROVE = "approve_run"
+"""The tool that answers in a person's name; there only if whoever starts the server says so."""
+
 READ_ONLY = frozenset(("run_status", "run_result", "list_runs"))
 """Tools that change nothing."""
 
@@ -60,7 +64,7 @@ class RunDesk:
         model: str,
         limits: Limits | None = None,
         workspace: str | None = None,
-        approvals: bool = True,
+        approvals: bool = False,
     ) -> None:
         """`limits` cap every run that is started here; a client can ask for less money, never for more.
 
@@ -77,7 +81,7 @@ class RunDesk:
         self._failures: dict[str, ArtelierError] = {}
         self.tools: dict[str, Tool[..., Any]] = {one.name: one for one in self._tools()}
         if not approvals:
-            del self.tools["approve_run"]
+            del self.tools[APPROVE]
 
     # What clients call
 
@@ -85,7 +89,7 @@ class RunDesk:
         described: dict[str, Callable[..., Any]] = {
             "start_run": self.start_run, "run_status": self.run_status,
             "run_result": self.run_result, "list_runs": self.list_runs,
-            "approve_run": self.approve_run, "cancel_run": self.cancel_run,
+            APPROVE: self.approve_run, "cancel_run": self.cancel_run,
             "signal_run": self.signal_run,
         }  # fmt: skip
         return [
@@ -216,7 +220,7 @@ class RunDesk:
             raise InvalidArguments("workspace is no path")
         place = os.path.realpath(os.path.join(self._root, workspace))
         # Before anything is said of what is there or not.
-        if os.path.commonpath((place, self._root)) != self._root:
+        if not is_within(place, self._root):
             raise AccessDenied(
                 "the workspace leaves the folder of this server", expected="a folder below it",
                 got=workspace[:200],
@@ -255,7 +259,7 @@ class RunDesk:
 
     def _agent(self, root: str) -> AutonomousAgent:
         if root:
-            return workspace_agent(self._kernel, root)
+            return workspace_agent(self._kernel, root, tenant=self._tenant)
         return AutonomousAgent(kernel=self._kernel, agent_id="assistant")
 
     def _drive(self, run_id: str, work: Awaitable[AgentResult]) -> asyncio.Task[AgentResult]:

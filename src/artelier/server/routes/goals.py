@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
@@ -14,7 +13,6 @@ from artelier.kernel import run_row
 from artelier.missions.definition import slug_of
 from artelier.server.errands import Errand, Errands, Key
 from artelier.server.identity import Identity
-from artelier.server.settings import ServerSettings
 
 
 def key_of(kind: str, desk: Any, id: str) -> Key:
@@ -82,23 +80,26 @@ async def check_mission(desk: Any, mission: str | None) -> None:
             raise NotFound(f"no mission {mission!r:.140}")
 
 
-def workspace_of(asked: str | None, *, settings: ServerSettings, who: Identity) -> str:
-    """The folder that tools may work on. With users it is the server's, or one below it.
+def workspace_of(asked: str | None, *, desk: Any, who: Identity) -> str:
+    """Return the folder that tools may work on: the tenant's own, or what is asked for in it.
 
-    Errors: `AccessDenied` for any other; `InvalidRequest`.
+    Errors: `AccessDenied` for any other; `NotFound`; `InvalidRequest`.
     """
-    own = os.path.realpath(settings.workspace) if settings.workspace else ""
+    workspaces = desk.services.workspaces
     if not asked:
-        return own
+        return workspaces.root(desk.id)
     if not asked.isprintable():
         raise InvalidRequest("that is no name of a folder", expected="printable characters")
-    if who.is_local:  # whose machine it is
-        return asked
-    wanted = os.path.realpath(os.path.join(own, asked))
-    if not own or os.path.commonpath([own, wanted]) != own:
+    if not who.is_local and not workspaces.is_confined:  # not their machine
         raise AccessDenied(
-            "that folder is not for this server's users",
-            expected="the server's workspace or a folder in it",
-            hint="Leave the workspace out; whoever starts the server names it with --workspace.",
+            "this server gives its users no folder",
+            hint="Whoever starts the server names one with --workspace TENANT=DIR.",
         )
-    return wanted
+    return workspaces.check(desk.id, asked)
+
+
+def with_shown_workspace(found: dict[str, Any], *, desk: Any, who: Identity) -> dict[str, Any]:
+    """Return a record with its workspace as the person may see it: only on their own machine as a path."""
+    if who.is_local or not found.get("workspace"):
+        return found
+    return {**found, "workspace": desk.services.workspaces.shown(desk.id, found["workspace"])}

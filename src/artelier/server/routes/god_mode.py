@@ -11,8 +11,15 @@ from artelier.missions.planning import fresh_mission_id
 from artelier.missions.reading import mission_object
 from artelier.server.deps import Actor, Desk, Setup, Who
 from artelier.server.errands import errands_of
+from artelier.server.identity import Identity
 from artelier.server.routes import resource
-from artelier.server.routes.goals import check, key_of, sent, workspace_of
+from artelier.server.routes.goals import (
+    check,
+    key_of,
+    sent,
+    with_shown_workspace,
+    workspace_of,
+)
 from artelier.server.wire import missions as wire
 
 router = resource("god-mode")
@@ -35,7 +42,7 @@ async def plan(
     key = key_of("mission", desk, mission)
     work = desk.plan(
         asked.goal, mission_id=mission, model=asked.model or settings.model,
-        workspace=workspace_of(asked.workspace, settings=settings, who=who),
+        workspace=workspace_of(asked.workspace, desk=desk, who=who),
         budget_usd=asked.budget_usd, by=by, subject=asked.subject,
         at_most=asked.at_most,
     )  # fmt: skip
@@ -53,19 +60,24 @@ async def _planned(desk: Any, mission: str) -> wire.Planned:
 
 
 @router.post("/launch")
-async def launch_named(desk: Desk, by: Actor, asked: wire.LaunchNamed) -> wire.MissionShown:
+async def launch_named(
+    desk: Desk, by: Actor, who: Who, asked: wire.LaunchNamed
+) -> wire.MissionShown:
     """Say yes to a mission's plan, or to an edited one: it begins."""
-    return await _launched(desk, asked.mission, asked, by=by)
+    return await _launched(desk, asked.mission, asked, by=by, who=who)
 
 
 @router.post("/{mission}/launch")
-async def launch(desk: Desk, by: Actor, mission: str, asked: wire.LaunchAsk) -> wire.MissionShown:
+async def launch(
+    desk: Desk, by: Actor, who: Who, mission: str, asked: wire.LaunchAsk
+) -> wire.MissionShown:
     """Say yes to a mission's plan, or to an edited one: it begins."""
-    return await _launched(desk, mission, asked, by=by)
+    return await _launched(desk, mission, asked, by=by, who=who)
 
 
 async def _launched(
-    desk: Any, mission: str, asked: wire.LaunchAsk, *, by: str
+    desk: Any, mission: str, asked: wire.LaunchAsk, *, by: str, who: Identity
 ) -> wire.MissionShown:
     edited = None if asked.plan is None else asked.plan.model_dump(mode="json")
-    return wire.MissionShown.model_validate(await desk.launch(mission, edited, by=by))
+    found = await desk.launch(mission, edited, by=by)
+    return wire.MissionShown.model_validate(with_shown_workspace(found, desk=desk, who=who))

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from fastapi import Query
 
-from artelier.server.deps import Desk
+from artelier.server.deps import Desk, Who
 from artelier.server.routes import resource
+from artelier.server.routes.goals import with_shown_workspace
 from artelier.server.wire import missions as wire
 from artelier.server.wire.forms import AfterNumber, Limit, Page
 
@@ -25,6 +26,7 @@ async def list_(
 
 
 @router.get("/{id}", operation_id="missions_show")
-async def show(desk: Desk, id: str) -> wire.MissionShown:
+async def show(desk: Desk, who: Who, id: str) -> wire.MissionShown:
     """A mission with its plan, agents, tasks and membranes."""
-    return wire.MissionShown.model_validate(await desk.mission(id))
+    found = with_shown_workspace(await desk.mission(id), desk=desk, who=who)
+    return wire.MissionShown.model_validate(found)

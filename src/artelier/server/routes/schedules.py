@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Query
 
 from artelier.server.deps import Actor, Desk, Setup, Who
+from artelier.server.identity import Identity
 from artelier.server.routes import resource
-from artelier.server.routes.goals import workspace_of
+from artelier.server.routes.goals import with_shown_workspace, workspace_of
 from artelier.server.wire import runs
 from artelier.server.wire import schedules as wire
 from artelier.server.wire.forms import AfterNumber, Limit, Nothing, Page
@@ -34,28 +35,28 @@ async def add(
 ) -> wire.ScheduleShown:
     """Work on a goal at each time from now on."""
     given = asked.model_dump(exclude={"id", "model", "workspace"})
-    folder = workspace_of(asked.workspace, settings=settings, who=who)
+    folder = workspace_of(asked.workspace, desk=desk, who=who)
     made = await desk.schedules.add(
         asked.id, **given, model=asked.model or settings.model, workspace=folder, by=by
     )
-    return wire.ScheduleShown.model_validate(made)
+    return _shown(made, desk, who)
 
 
 @router.get("/{id}", operation_id="schedules_show")
-async def show(desk: Desk, id: str) -> wire.ScheduleShown:
+async def show(desk: Desk, who: Who, id: str) -> wire.ScheduleShown:
     """A schedule with its next time and its newest runs."""
-    return wire.ScheduleShown.model_validate(await desk.schedules.get(id))
+    return _shown(await desk.schedules.get(id), desk, who)
 
 
 @router.patch("/{id}", operation_id="schedules_change")
 async def change(
-    desk: Desk, by: Actor, who: Who, settings: Setup, id: str, asked: wire.ScheduleChange
+    desk: Desk, by: Actor, who: Who, id: str, asked: wire.ScheduleChange
 ) -> wire.ScheduleShown:
     """Change what a schedule starts, and when; its runs stay as they are."""
     given = asked.given()
     if "workspace" in given:
-        given["workspace"] = workspace_of(asked.workspace, settings=settings, who=who)
-    return wire.ScheduleShown.model_validate(await desk.schedules.change(id, **given, by=by))
+        given["workspace"] = workspace_of(asked.workspace, desk=desk, who=who)
+    return _shown(await desk.schedules.change(id, **given, by=by), desk, who)
 
 
 @router.delete("/{id}", operation_id="schedules_remove")
@@ -66,18 +67,22 @@ async def remove(desk: Desk, by: Actor, id: str) -> wire.Removed:
 
 
 @router.post("/{id}/pause", operation_id="schedules_pause")
-async def pause(desk: Desk, by: Actor, id: str, asked: runs.Note) -> wire.ScheduleShown:
+async def pause(desk: Desk, by: Actor, who: Who, id: str, asked: runs.Note) -> wire.ScheduleShown:
     """Fire no more until it is resumed; runs that are at work go on."""
-    return wire.ScheduleShown.model_validate(await desk.schedules.pause(id, by=by, note=asked.note))
+    return _shown(await desk.schedules.pause(id, by=by, note=asked.note), desk, who)
 
 
 @router.post("/{id}/resume", operation_id="schedules_resume")
-async def resume(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.ScheduleShown:
+async def resume(desk: Desk, by: Actor, who: Who, id: str, asked: Nothing) -> wire.ScheduleShown:
     """Fire again from now on; what passed meanwhile is not made up for."""
-    return wire.ScheduleShown.model_validate(await desk.schedules.resume(id, by=by))
+    return _shown(await desk.schedules.resume(id, by=by), desk, who)
 
 
 @router.post("/{id}/fire", operation_id="schedules_fire")
 async def fire(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.Fired:
     """Fire now, outside of its times; the worker starts the run."""
     return wire.Fired.model_validate(await desk.schedules.fire(id, by=by))
+
+
+def _shown(found: dict[str, Any], desk: Any, who: Identity) -> wire.ScheduleShown:
+    return wire.ScheduleShown.model_validate(with_shown_workspace(found, desk=desk, who=who))

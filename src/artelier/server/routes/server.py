@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 
 from artelier.ids import VERSION
 from artelier.server.deps import Core, Desk, Door, Setup, Who
@@ -19,7 +19,7 @@ async def show(who: Who, desk: Desk, kernel: Core, setup: Setup, door: Door) -> 
     """Version, model, database, workspace and limits; for admins also the tenant's users."""
     return ServerShown(
         version=VERSION, model=setup.model, database=kernel.store.path.name,
-        workspace=Path(setup.workspace).name, has_worker=setup.has_worker,
+        workspace=PurePath(kernel.services.workspaces.root(desk.id)).name, has_worker=setup.has_worker,
         upload_bytes_max=setup.upload_max_bytes, models=kernel.models.keys(),
         users=_users(who, door.users, tenant=desk.id),
     )  # fmt: skip

@@ -39,7 +39,7 @@ async def create(
 ) -> wire.TaskShown:
     """Make a task. It is begun as soon as it has an agent and what it depends on is done."""
     is_own = asked.mission is None
-    folder = workspace_of(asked.workspace, settings=settings, who=who) if is_own else ""
+    folder = workspace_of(asked.workspace, desk=desk, who=who) if is_own else ""
     made = await desk.tasks.create(
         goal=asked.goal, success_criteria=asked.success_criteria,
         assigned_agent_id=asked.assigned_agent_id, inputs=asked.inputs, depends_on=asked.depends_on,
