@@ -120,6 +120,13 @@ class Telemetry(Protocol):
     def tool_call(self, run: object, facts: ToolFacts) -> ToolSpan: ...
 
 
+@runtime_checkable
+class WatchesLag(Protocol):
+    """A watcher that is also told how late the event loop of a server is."""
+
+    def loop_lagged(self, seconds: float) -> None: ...
+
+
 class SilentSpan:
     """A span of a call that nobody watches."""
 

@@ -24,6 +24,7 @@ from artelier.server.errands import errands_of
 from artelier.server.guard import Guard
 from artelier.server.hub import Hub
 from artelier.server.identity import Gate
+from artelier.server.lag import LoopLag
 from artelier.server.sessions import Sessions
 from artelier.server.settings import ServerSettings
 
@@ -56,6 +57,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
         tenant_clients_max=settings.tenant_clients_max,
     )  # fmt: skip
     state.driver = Driver(kernel) if settings.has_worker else None
+    state.lag = LoopLag(kernel.services.telemetry)
     errors.install(app)
     routes.include(app)
     pages.install(app)
@@ -76,11 +78,13 @@ def check_workspaces(workspaces: Workspaces, settings: ServerSettings) -> None:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     app.state.hub.start()
+    app.state.lag.start()
     if app.state.driver is not None:
         app.state.driver.start()
     try:
         yield
     finally:
+        app.state.lag.stop()
         app.state.hub.close()
         services = app.state.kernel.services
         if services.draining.has_begun:  # by SIGTERM

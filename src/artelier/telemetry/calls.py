@@ -40,6 +40,11 @@ class Instruments:
             description="Number of input and output tokens used.",
             explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
         )  # fmt: skip
+        self.lag: Histogram = meter.create_histogram(
+            names.LOOP_LAG, unit="s",
+            description="How much later than asked a server's event loop does what is due.",
+            explicit_bucket_boundaries_advisory=names.LAG_BUCKETS_S,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

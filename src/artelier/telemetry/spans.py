@@ -74,6 +74,9 @@ class OpenTelemetry:
         self._content = content
         self._openings: WeakKeyDictionary[object, _Opening] = WeakKeyDictionary()
 
+    def loop_lagged(self, seconds: float) -> None:
+        self._instruments.lag.record(seconds)
+
     def run_opened(self, run: object, facts: RunFacts) -> None:
         parent = otel.get_current()
         above = self._openings.get(facts.parent) if facts.parent is not None else None

@@ -2854,7 +2854,7 @@ export interface paths {
         };
         /**
          * Show
-         * @description Version, model, database, workspace and limits; for admins also the tenant's users.
+         * @description Version, model, database, workspace, limits and lag; for admins also the tenant's users.
          */
         get: operations["server_show"];
         put?: never;
@@ -4617,6 +4617,24 @@ export interface components {
              * @default
              */
             note: string;
+        };
+        /**
+         * LagShown
+         * @description How much later than asked the event loop does what is due: every tenant waits that long.
+         */
+        LagShown: {
+            /**
+             * P99 Ms
+             * @description Of the last minute, as the next is.
+             */
+            p99_ms: number;
+            /** Max Ms */
+            max_ms: number;
+            /**
+             * Worst Ms
+             * @description The largest since the server began.
+             */
+            worst_ms: number;
         };
         /**
          * LaunchAsk
@@ -6947,6 +6965,7 @@ export interface components {
             models: {
                 [key: string]: boolean;
             };
+            lag: components["schemas"]["LagShown"];
             /**
              * Users
              * @description Those of the tenant, for an admin of it; null for others, and if nobody has to sign in by name.

@@ -42,6 +42,7 @@ const STARTED = {
   has_worker: true,
   upload_bytes_max: 1_000,
   models: {},
+  lag: { p99_ms: 1, max_ms: 2, worst_ms: 3 },
   users: null,
 };
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import PurePath
+
+from fastapi import Request
 
 from artelier.ids import VERSION
 from artelier.server.deps import Core, Desk, Door, Setup, Who
 from artelier.server.identity import Identity
 from artelier.server.routes import resource
 from artelier.server.users import Users
-from artelier.server.wire.server import ServerShown, UserShown
+from artelier.server.wire.server import LagShown, ServerShown, UserShown
 
 router = resource("server")
 
 
 @router.get("", operation_id="server_show")
-async def show(who: Who, desk: Desk, kernel: Core, setup: Setup, door: Door) -> ServerShown:
-    """Version, model, database, workspace and limits; for admins also the tenant's users."""
+async def show(
+    who: Who, desk: Desk, kernel: Core, setup: Setup, door: Door, request: Request
+) -> ServerShown:
+    """Version, model, database, workspace, limits and lag; for admins also the tenant's users."""
     return ServerShown(
         version=VERSION, model=setup.model, database=kernel.store.path.name,
         workspace=PurePath(kernel.services.workspaces.root(desk.id)).name, has_worker=setup.has_worker,
         upload_bytes_max=setup.upload_max_bytes, models=kernel.models.keys(),
+        lag=LagShown(**asdict(request.app.state.lag.show())),
         users=_users(who, door.users, tenant=desk.id),
     )  # fmt: skip
 

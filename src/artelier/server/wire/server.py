@@ -15,6 +15,16 @@ class UserShown(Told):
     """Those of the user that the asking admin has too."""
 
 
+class LagShown(Told):
+    """How much later than asked the event loop does what is due: every tenant waits that long."""
+
+    p99_ms: int
+    """Of the last minute, as the next is."""
+    max_ms: int
+    worst_ms: int
+    """The largest since the server began."""
+
+
 class ServerShown(Told):
     """How this server was started."""
 
@@ -31,5 +41,6 @@ class ServerShown(Told):
     """Of one request with files."""
     models: dict[str, bool]
     """Each provider that needs a key, and whether the server has one."""
+    lag: LagShown
     users: list[UserShown] | None
     """Those of the tenant, for an admin of it; null for others, and if nobody has to sign in by name."""

@@ -75,6 +75,10 @@ function Started({ server }: { readonly server: ServerShown }) {
       <Fact name="Worker">
         {server.has_worker ? "this server drives runs" : "this server drives no runs; a worker must"}
       </Fact>
+      <Fact name="Lag">
+        <span className="num">{whole(server.lag.p99_ms)} ms</span> for 99 of 100 in the last minute,{" "}
+        <span className="num">{whole(server.lag.max_ms)} ms</span> at most
+      </Fact>
       <Fact name="Uploads">up to {bytes(server.upload_bytes_max)} at once</Fact>
     </>
   );

@@ -48,6 +48,7 @@ const SERVER = {
   has_worker: false,
   upload_bytes_max: 64 * 1024 * 1024,
   models: { openai: true, groq: false, anthropic: false },
+  lag: { p99_ms: 3, max_ms: 41, worst_ms: 50 },
   users: null as null | { name: string; role: string; tenants: string[] }[],
 };
 
@@ -85,6 +86,7 @@ test("what the tenant may do and spend is told in words, and the page is accessi
   open();
   expect(await screen.findByText("tools:read_file")).toBeTruthy();
   expect(screen.getByText("$2.000, $1.500 left")).toBeTruthy();
+  expect(screen.getByText("41 ms")).toBeTruthy();
   expect(screen.getByText("200 of 1,000 used, 100 held")).toBeTruthy();
   expect(screen.getByText("60 requests and 90,000 tokens in any minute")).toBeTruthy();
   expect(screen.getByText("Speed of all models")).toBeTruthy();

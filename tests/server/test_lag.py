@@ -1,0 +1,53 @@
+"""The lag of a server's event loop is shown and measured."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from artelier.server.lag import SAMPLE_S, LoopLag
+from artelier.telemetry import OpenTelemetry
+from tests.server.house import house, until
+from tests.telemetry.watch import Watch
+
+HELD_S = 0.25
+LEAST_S = HELD_S - SAMPLE_S
+"""A sample may have been due just before the loop is let go again."""
+
+
+def hold() -> None:
+    """Hold the loop as a parser or a pattern does whose input somebody else has chosen."""
+    time.sleep(HELD_S)
+
+
+def test_a_server_shows_by_how_much_its_loop_was_held(tmp_path: Path) -> None:
+    async def scenario() -> dict[str, Any]:
+        async with house(tmp_path) as home:
+            hold()
+            await until(lambda: home.app.state.lag.show().max_ms >= int(LEAST_S * 1000))
+            return (await home.client.get("/api/v1/server")).json()["lag"]
+
+    shown = asyncio.run(scenario())
+
+    assert shown["worst_ms"] >= shown["max_ms"] >= int(LEAST_S * 1000)
+    assert shown["max_ms"] >= shown["p99_ms"]
+
+
+def test_a_collector_is_told_of_each_sample() -> None:
+    watch = Watch()
+    tracers, meters = watch.pair
+
+    async def scenario() -> None:
+        lag = LoopLag(OpenTelemetry(tracer_provider=tracers, meter_provider=meters))
+        lag.start()
+        hold()
+        await until(lambda: lag.show().max_ms >= int(LEAST_S * 1000))
+        lag.stop()
+
+    asyncio.run(scenario())
+
+    (point,) = watch.points("artelier.server.loop_lag")
+    assert point.count >= 1
+    assert point.max >= LEAST_S
