@@ -452,7 +452,7 @@ class RunCore(ToolBounds):
         if self.cancelled_reason is not None:
             raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.suspended is not None:
-            raise self.suspend(self.suspended.status, self.suspended.reason)
+            raise self.suspended
         if self.services.draining.has_begun:
             await self.services.draining.park()
         if self.stepping.is_over(self.done):
@@ -515,7 +515,7 @@ class RunCore(ToolBounds):
             if self.cancelled_reason is not None:
                 raise RunStopped(self.run_id, reason=self.cancelled_reason)
             if self.on_wait == "suspend":
-                raise RunSuspended(self.run_id, status="paused")
+                raise self.suspend("paused", None)
             await self.wait_change(None, since=self.turn)
 
     async def wait_change(self, seconds: float | None, *, since: int) -> None:
@@ -546,7 +546,7 @@ class RunCore(ToolBounds):
             await self.wait_change(left_us / 1_000_000, since=since)
 
     def announce(self) -> None:
-        """A command took effect: wake all that wait for one."""
+        """A command took effect, or the drive is suspended: wake all that wait."""
         self.turn += 1
         self.changed.set()
         self.changed = asyncio.Event()
@@ -556,11 +556,14 @@ class RunCore(ToolBounds):
         await self.writer.commit(ev.RunExhausted(scope=scope, unit=unit, reason=reason))
         raise self.suspend("budget_exhausted", reason or f"{unit} of {scope}")
 
-    def suspend(self, status: str, reason: str | None) -> RunSuspended:
-        """What to raise when the run must not go on: code that swallows it gets no further step."""
+    def suspend(self, status: str, reason: str | None, *, run_id: str = "") -> RunSuspended:
+        """Return what to raise when the run must not go on: code that swallows it gets no further step.
+
+        `run_id`: of the child that waits, if the run waits for one.
+        """
         self.delivery.settle()  # what the code has cancelled before
         self.status = status
-        self.suspended = RunSuspended(self.run_id, status=status, reason=reason)
+        self.suspended = RunSuspended(run_id or self.run_id, status=status, reason=reason)
         return self.suspended
 
     async def refused(self, error: Exhausted) -> None:

@@ -7,8 +7,8 @@ code had its chance to react to the one before; live and on replay alike. See do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -143,18 +143,21 @@ class Delivery:
     """How far the code has come in the history, in requests and outcomes."""
     _place: tuple[int, int] = (0, -1)
     """Of the last cancellation: what was recorded before it, and how many others stand there."""
-    _base: int = 0
+    base: int = 0
+    """How often that task was being cancelled when it opened the run."""
     _is_closing: bool = False
     _is_over: bool = False
     """Whether it closes because the code came to an end of its own."""
-    _suspended: list[AtWork] = field(default_factory=list[AtWork])
-    """Steps that were suspended: they have no outcome, unless the code goes on without them."""
+    _parked: dict[str, RunSuspended] = field(default_factory=dict[str, RunSuspended])
+    """By key, what waits for something that this drive does not wait for (`on_wait="suspend"`)."""
+    _quiet_ticks: int = 0
+    """Turns of the event loop until the drive is suspended, unless something goes on."""
 
     def drive(self, *, is_ordered: bool) -> None:
         """Begin, in the task that opens the run."""
         self.is_ordered = is_ordered
         self.main = asyncio.current_task()
-        self._base = 0 if self.main is None else self.main.cancelling()
+        self.base = 0 if self.main is None else self.main.cancelling()
 
     # Steps
 
@@ -184,6 +187,7 @@ class Delivery:
         self._noted.pop(step.key, None)
         self.core.history.asking.pop(step.key, None)
         self._announce()
+        self._be_quiet()
 
     async def found(self, found: Recorded) -> None:
         """The log has a step that is asked for. Errors: those of `until_cancelled`, if it was cancelled."""
@@ -373,6 +377,54 @@ class Delivery:
             if (waiting := self._waiting.get(step)) is not None:
                 waiting.set()
 
+    # Waits that suspend the drive
+
+    @contextmanager
+    def parked(self, key: str, error: RunSuspended) -> Generator[None]:
+        """Wait inside for what this drive does not wait for, as long as something else goes on in it.
+
+        One wait that raised at once would look to the code like an outcome that no event holds: a TaskGroup
+        would cancel what is beside it. So all waits raise together, when nothing else is at work.
+        """
+        self._parked[key] = error
+        self._be_quiet()
+        try:
+            yield
+        finally:
+            self._parked.pop(key, None)
+
+    async def suspended(self, step: AtWork, error: RunSuspended) -> None:
+        """Return when the drive is suspended, of which one step has said so."""
+        if self.is_ordered and self.core.suspended is None:
+            with self.parked(step.key, error):
+                while self.core.suspended is None and not self._is_closing:
+                    await self._pieces.wait()
+
+    def _be_quiet(self) -> None:
+        if self._parked and self.core.suspended is None and not self._is_closing:
+            if not self._quiet_ticks:
+                self.core.loop.call_soon(self._quiet_tick)
+            self._quiet_ticks = REACTION_TICKS
+
+    def _quiet_tick(self) -> None:
+        if not all(self._is_parked(step) for step in self.steps.values()):
+            self._quiet_ticks = 0  # the end of what is at work begins anew
+            return
+        self._quiet_ticks -= 1
+        if self._quiet_ticks:
+            self.core.loop.call_soon(self._quiet_tick)
+        elif self._parked and self.core.suspended is None and not self._is_closing:
+            error = next(iter(self._parked.values()))
+            self.core.suspend(error.status, error.reason, run_id=error.run_id)
+            self.core.announce()
+            self._announce()
+
+    def _is_parked(self, step: AtWork) -> bool:
+        """Whether a step waits for nothing but what is parked."""
+        if step.kind in ("", TIMEOUT) or step.key in self._parked:  # "": made of other steps
+            return True
+        return any(key.startswith(f"{step.key}/") for key in self._parked)
+
     # Cancellation
 
     async def until_cancelled(self, found: Recorded) -> NoReturn:
@@ -407,16 +459,6 @@ class Delivery:
             expected="a cancelled step", got="code that waits for it",
             hint="Run the code that recorded it.", section="cancelled", key=found.key,
         )  # fmt: skip
-
-    def suspended(self, step: AtWork) -> None:
-        """A step waits for what does not happen in this drive."""
-        self._suspended.append(step)
-
-    def leave(self, parent: str) -> None:
-        """The code goes on without the steps under this parent that were suspended."""
-        for step in self._suspended:
-            if step.key.startswith(f"{parent}/"):
-                self.cancelled(step, is_raised=False)
 
     def cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
         """A step was cancelled, by the code or with the drive.
@@ -469,7 +511,7 @@ class Delivery:
 
     def _is_interrupted(self) -> bool:
         if self.main is not None and not self.main.done():
-            return self.main.cancelling() > self._base
+            return self.main.cancelling() > self.base
         tasks = [one.task for one in self.pending if one.task is not None]
         return any(not task.done() and task.cancelling() for task in tasks)
 
@@ -579,7 +621,7 @@ async def at_step(core: RunCore, key: str | None, kind: str) -> AsyncGenerator[A
             yield step
         except Exception as error:
             if isinstance(error, RunSuspended):
-                delivery.suspended(step)
+                await delivery.suspended(step, error)
             await delivery.turn(step)
             raise
         await delivery.turn(step)

@@ -27,6 +27,43 @@ def family_of(error: BaseException) -> str:
     return "permanent"
 
 
+BREAKING_OFF = (
+    errors.Flow, errors.LeaseLost, errors.ReplayMismatch, errors.RunEnded, errors.StoreUnavailable,
+)  # fmt: skip
+"""Errors that break a drive off and say nothing about the work that they came through."""
+
+
+def unwrapped(error: BaseException | None) -> BaseException | None:
+    """Return what broke the drive off where a `TaskGroup` has wrapped it; else the error itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    left: list[BaseException] = [error]
+    while left:
+        one = left.pop(0)
+        if isinstance(one, BREAKING_OFF):
+            return one
+        if isinstance(one, BaseExceptionGroup):
+            left.extend(one.exceptions)
+    return error
+
+
+def own_cancellation(error: BaseException | None, *, cancelling: int = 0) -> BaseException | None:
+    """Return the failure of code that raises `CancelledError` though nobody has cancelled its task.
+
+    Any other error is returned as it is. `cancelling`: of the task before the code began.
+    """
+    task = asyncio.current_task()
+    is_ours = isinstance(error, asyncio.CancelledError) and task is not None
+    if not is_ours or task.cancelling() > cancelling:
+        return error
+    failure = RuntimeError(
+        "the run's code raised CancelledError, and nobody cancelled the run: it awaits a task or a"
+        " future that was cancelled. Catch CancelledError there."
+    )
+    failure.__cause__ = error
+    return failure
+
+
 def words(error: BaseException) -> str:
     """The text of an error as it can be stored: bounded, and valid UTF-8 (file names may not be)."""
     return str(error)[:4000].encode("utf-8", "replace").decode()

@@ -41,7 +41,7 @@ from artelier.kernel.budget import abandon
 from artelier.kernel.commands import abandoned, cancel_left, give_back, tell
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
-from artelier.kernel.failures import code_of, words
+from artelier.kernel.failures import code_of, own_cancellation, unwrapped, words
 from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.history import History
 from artelier.kernel.limits import check_limits, opening_caps
@@ -502,6 +502,14 @@ class OpenRun:
         writer = core.writer
         raised = await _held_back(core) if error is None else None
         error = error or raised
+        said = unwrapped(error)
+        if core.delivery.is_ordered:
+            said = own_cancellation(said, cancelling=core.delivery.base)
+        if said is not error:
+            error = raised = said
+        if core.suspended is not None and (error is None or _is_end(error)):
+            if core.cancelled_reason is None:  # code that swallows the suspension comes to no end
+                error = raised = core.suspended
         await core.delivery.close(is_over=error is None or _is_end(error))
         await core.quiet()
         await writer.decided()  # an end must not stand in the log without what it is the end of
@@ -524,10 +532,8 @@ class OpenRun:
             return
         if error is None and core.cancelled_reason is not None:
             error = raised = RunStopped(core.run_id, reason=core.cancelled_reason)
-        elif error is None and core.suspended is not None:
-            error = raised = core.suspended
-        said = None, list[Blob]()
-        data, blobs = said if self._opening.compensating else _last_word(core, run, error)
+        nothing = None, list[Blob]()
+        data, blobs = nothing if self._opening.compensating else _last_word(core, run, error)
         last = [] if data is None else [data]
         if core.status in FINAL and not self._opening.compensating:
             last = [*await _abandoned(core), *last]

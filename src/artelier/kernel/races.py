@@ -10,22 +10,13 @@ from typing import Any, Self
 
 import msgspec
 
-from artelier.errors import (
-    Flow,
-    LeaseLost,
-    ReplayMismatch,
-    RunEnded,
-    RunSuspended,
-    StoreUnavailable,
-)
+from artelier.errors import Flow, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.core import RunCore
 from artelier.kernel.delivery import AtWork, at_step, scopes
+from artelier.kernel.failures import BREAKING_OFF
 from artelier.kernel.history import FIRST, TIMEOUT, Recorded
 from artelier.kernel.waits import microseconds
-
-BREAKING_OFF = (Flow, LeaseLost, ReplayMismatch, RunEnded, StoreUnavailable)
-"""Errors that break a drive off and say nothing about the work that they came through."""
 
 
 class RunTimeout:
@@ -149,7 +140,6 @@ async def first_of(
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
-        core.delivery.leave(step.key)
         if recorded is None:
             ref, blob = core.keep(msgspec.json.encode(winner))
             beside = core.delivery.is_beside(step.key)

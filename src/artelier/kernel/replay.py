@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NoReturn
 
 import msgspec
 
-from artelier.errors import ArtelierError, ReplayMismatch, RunStopped, RunSuspended
+from artelier.errors import ArtelierError, ReplayMismatch
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import key_of, lineage
 from artelier.kernel.core import RunCore, TenantState, run_row
+from artelier.kernel.failures import own_cancellation, unwrapped
 from artelier.kernel.history import belongs_elsewhere
 from artelier.kernel.lifecycle import Opening, OpenRun
 from artelier.kernel.manifest import comparable
@@ -127,13 +129,17 @@ class _Listed(msgspec.Struct):
 
 async def _driven(run: Run, drive: Drive) -> BaseException | None:
     """Run the code; the failure in which it ended, if it did."""
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
     try:
         value = await drive(run)
         if not run.finished and value is not None:
             run.finish(value)
-    except (Exception, RunSuspended, RunStopped) as error:
+    except (Exception, asyncio.CancelledError) as error:
         # A process boundary: whether the run has failed like this before is decided by its record.
-        return error
+        if isinstance(failure := own_cancellation(unwrapped(error), cancelling=before), Exception):
+            return failure
+        raise
     return None
 
 

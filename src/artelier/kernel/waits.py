@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, cast
 
 from artelier.errors import InvalidRequest, RunSuspended
@@ -67,7 +68,8 @@ async def approve(
             await core.writer.commit(expired)
             core.answers[key] = (expired, core.writer.name, core.clock.now_us())
             break
-        await _wait(core, since=since, until_us=expires_us, status="waiting_approval", reason=key)
+        waits_for = RunSuspended(core.run_id, status="waiting_approval", reason=key)
+        await _wait(core, waits_for, key=key, since=since, until_us=expires_us)
         since = core.turn
     core.status = "running"
     recorded.outcome, recorded.actor, recorded.at_us = core.answers.pop(key)
@@ -137,9 +139,8 @@ async def wait(
     core.nudge()
     since = core.turn
     while (ended := _ended(core, started)) is None:
-        await _wait(
-            core, since=since, until_us=started.until_us, status="waiting", reason=name or "timer"
-        )
+        waits_for = RunSuspended(core.run_id, status="waiting", reason=name or "timer")
+        await _wait(core, waits_for, key=key, since=since, until_us=started.until_us)
         since = core.turn
     await core.writer.commit(ended)
     core.status = "running"
@@ -166,13 +167,16 @@ def _ended(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:
 
 
 async def _wait(
-    core: RunCore, *, since: int, until_us: int | None, status: str, reason: str
+    core: RunCore, waits_for: RunSuspended, *, key: str, since: int, until_us: int | None
 ) -> None:
-    """Until something changed or a time has come. Errors: `RunSuspended` if asked not to wait here."""
+    """Until something changed or a time has come. Errors: `waits_for`, if asked not to wait here."""
     await core.boundary()
-    if core.on_wait == "suspend":
+    suspends = core.on_wait == "suspend"
+    if suspends:
         await core.writer.commit()
-        raise RunSuspended(core.run_id, status=status, reason=reason)
+        if not core.delivery.is_ordered:
+            raise waits_for
     times = [time for time in (until_us, core.deadline_us) if time is not None]
     left_s = max(0.0, (min(times) - core.clock.now_us()) / 1_000_000) if times else None
-    await core.wait_change(left_s, since=since)
+    with core.delivery.parked(key, waits_for) if suspends else nullcontext():
+        await core.wait_change(left_s, since=since)
