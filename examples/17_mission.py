@@ -26,7 +26,7 @@ PLAN = {
         task("oslo", "Count the orders of Oslo."),
         task("bergen", "Guess the orders of Bergen.", iterations=2),
         task("report", "Compare Oslo with Bergen.", after=["oslo", "bergen"]),
-        task("survey", "Ask every customer."),
+        task("survey", "Ask every customer.", iterations=20),
     ],
 }
 
@@ -39,8 +39,10 @@ def model(request):
         return PLAN
     if asked == "Verdict":  # it says yes to everything; quotes and figures are checked all the same
         ref = text.rpartition('<data source="')[2].partition('"')[0]
-        evidence = [{"ref": ref, "quote": "placed"}]
-        one = {"criterion": "number", "met": True, "evidence": evidence, "missing": ""}
+        quote = next(line for line in reversed(text.splitlines()) if "placed" in line)
+        evidence = [{"ref": ref, "quote": quote}]
+        criterion = "Names the number of orders."
+        one = {"criterion": criterion, "met": True, "evidence": evidence, "missing": ""}
         return {"criteria": [one], "summary": "good"}
     if asked is None:  # content: one of the two figures is made up
         return "# Orders\n\n" + (

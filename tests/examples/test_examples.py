@@ -28,7 +28,10 @@ PROMISES = {
     "14_trading_minds.py": "ben's prompt of tick 4 haggles: True",
     "15_trading_memories.py": "ben remembers: Rosa cuts her prices",
     "16_chat.py": "the first variant has its own state: True",
-    "17_mission.py": "orders/survey: failed stuck",
+    "17_mission.py": (
+        "orders/oslo: done\norders/bergen: failed max_iterations\n"
+        "orders/report: blocked dependency_failed orders/bergen\norders/survey: failed stuck"
+    ),
     "18_undo_and_change.py": "ben: hotel\ncleo: hotel with breakfast",
     "19_personal_data.py": "the files hold the address: False",
     "20_stream.py": "-> {'city': 'Oslo', 'degrees': 21}",
