@@ -98,6 +98,12 @@ class World:
         return World(self.done)
 
 
+def all_others_are_dead(kernel: Kernel) -> None:
+    """Whoever else holds a lease is known to be gone."""
+    services = kernel.services
+    services.is_dead = lambda holder: holder.partition("/")[0] != services.holder
+
+
 async def drive(runs: TenantKernel, code: Code, run_id: str = "r", **opening: Any) -> str:
     """Open a run, run code in it and tell how it went: its status, or `status: error`."""
     error = ""

@@ -12,6 +12,7 @@ from tests.kernel.stage import (
     PRICE,
     GateModel,
     World,
+    all_others_are_dead,
     assert_conserved,
     balances,
     drive,
@@ -40,7 +41,7 @@ def test_opening_a_cancelled_run_gives_back_what_its_dead_process_held(tmp_path:
         holding = 0
         for death in deaths.found:
             kernel = Kernel.open(death.path, models=gate)
-            kernel.services.is_dead = lambda holder: True
+            all_others_are_dead(kernel)
             runs = kernel.for_tenant("acme")
             if await is_cancelled(kernel):
                 holding += bool((await balances(kernel, "acme")).get("hold:r"))

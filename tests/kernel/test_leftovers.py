@@ -16,6 +16,7 @@ from tests.kernel.stage import (
     PRICE,
     GateModel,
     World,
+    all_others_are_dead,
     assert_conserved,
     drive,
     echo,
@@ -44,7 +45,7 @@ def test_a_worker_finishes_a_cancelled_run_and_its_children_wherever_their_proce
         found = 0
         for death in deaths.found:
             kernel = Kernel.open(death.path, models=gate)
-            kernel.services.is_dead = lambda holder: True
+            all_others_are_dead(kernel)
             if (before := await _statuses(kernel)).get("r") == "cancelled":
                 found += before.get("r/c") != "cancelled"
                 await Worker(kernel, kernel.services).once()
@@ -141,7 +142,7 @@ def test_messages_of_a_request_that_was_asked_again_are_numbered_once(tmp_path: 
         asked = 0
         for death in deaths.found:
             with Kernel.open(death.path, models={"m": model}) as kernel:
-                kernel.services.is_dead = lambda holder: True
+                all_others_are_dead(kernel)
                 runs = kernel.for_tenant()
                 rows = await kernel.store.query("SELECT count(*) FROM events WHERE kind = ?",
                                                 ("model.requested",))  # fmt: skip

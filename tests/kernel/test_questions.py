@@ -12,7 +12,17 @@ import pytest
 from artelier import Kernel, Run, ToolContext, tool
 from artelier.errors import Conflict, NotFound, TransientError
 from tests.kernel.crashes import Deaths
-from tests.kernel.stage import EAGER, World, drive, has_status, kinds, open_kernel, play, result_of
+from tests.kernel.stage import (
+    EAGER,
+    World,
+    all_others_are_dead,
+    drive,
+    has_status,
+    kinds,
+    open_kernel,
+    play,
+    result_of,
+)
 
 
 def consulting(failures: int = 0) -> Any:
@@ -195,7 +205,7 @@ def test_wherever_its_process_dies_a_side_effect_that_asks_acts_once_or_is_unkno
         ends: list[str] = []
         for death in deaths.found:
             with Kernel.open(death.path, tools=[sending(death.world)], policy=EAGER) as kernel:
-                kernel.services.is_dead = lambda holder: True
+                all_others_are_dead(kernel)
                 if early and await has_question(kernel):
                     with suppress(Conflict):  # a command of before the death has answered it
                         await kernel.for_tenant().approve("r")
