@@ -1,20 +1,20 @@
 """Whether a mapping is a JSON schema that says something, before a run is asked to answer in its form.
 
 A schema is data of a caller: its depth, its size and its references are bounded here, and each loop of
-references goes down into the value, so that a check by it ends.
+references goes down into the value, so that a check by it ends. Its patterns are read and never compiled.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import unquote
 
 import msgspec
 
 from artelier.errors import InvalidRequest
+from artelier.patterns import Pattern, check_pattern, compile_pattern
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 DEPTH_MAX = 64
@@ -22,6 +22,8 @@ SCHEMAS_MAX = 10_000
 """Schemas within a schema, itself among them."""
 BYTES_MAX = 256 * 1024
 PATTERN_CHARS_MAX = 1_000
+PATTERNS_CHARS_MAX = 64_000
+"""Of all patterns of a schema together (a guess: a hundred times what honest ones have)."""
 
 _ONE = (
     "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
@@ -45,8 +47,6 @@ _KNOWN = frozenset(
 )  # fmt: skip
 _OTHER_DIALECT = re.compile(r"\\[pPzuk]|\(\?<[A-Za-z]")
 """What other engines of patterns know and ours does not."""
-_LOOPED_GROUP = re.compile(r"[*+}][^()]*\)[?+]?[*+{]|\|[^()]*\)[*+{]|\\[1-9]|\)\)[*+{]")
-"""A repeated group with a repetition or a choice in it, or a reference back: it could run for ever."""
 
 
 def check_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,8 +78,9 @@ def _shown(value: object) -> str:
     return repr(value)[:80] if isinstance(value, str | int | float | None) else type(value).__name__
 
 
-def _check(schema: object, path: str) -> None:
-    waiting, count = [(path, schema, 0)], 0
+def _check(schema: object, path: str, *, count: int = 0) -> int:
+    """`count`: schemas seen before, so that several checks share one bound. Returns those seen by now."""
+    waiting, patterns = [(path, schema, 0)], 0
     while waiting:
         at, part, depth = waiting.pop()
         count += 1
@@ -87,9 +88,14 @@ def _check(schema: object, path: str) -> None:
             raise _wrong(
                 at[:80], f"at most {DEPTH_MAX} levels and {SCHEMAS_MAX} schemas in all", "more"
             )
-        if not isinstance(part, bool):
-            inner = _parts(_one(part, at), at)
-            waiting += [(name, found, depth + 1) for name, found in inner]
+        if isinstance(part, bool):
+            continue
+        one = _one(part, at)
+        patterns += len(one.get("pattern") or "")
+        if patterns > PATTERNS_CHARS_MAX:
+            raise _wrong(at[:80], f"patterns of at most {PATTERNS_CHARS_MAX} characters", patterns)
+        waiting += [(name, found, depth + 1) for name, found in _parts(one, at)]
+    return count
 
 
 def _one(schema: object, path: str) -> Mapping[str, Any]:
@@ -142,10 +148,10 @@ def _check_words(schema: Mapping[str, Any], path: str) -> None:
     if (pattern := schema.get("pattern")) is None:
         return
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
+        check_pattern(pattern)
+    except InvalidRequest as error:
         if _OTHER_DIALECT.search(pattern) is None:
-            raise _wrong(f"{path}.pattern", "a regular expression", error) from None
+            raise _wrong(f"{path}.pattern", "a regular expression", error.got) from None
 
 
 def _is_type(found: object) -> bool:
@@ -212,19 +218,24 @@ def resolved(root: Mapping[str, Any], ref: str) -> object:
 def _check_references(root: dict[str, Any]) -> None:
     """Errors: `InvalidRequest` for a reference to nothing, or one that only leads back to itself."""
     done: set[int] = set()
+    seen = [0]
     waiting: list[tuple[str, object]] = [("$", root)]
     while waiting:
         path, part = waiting.pop()
         if isinstance(part, Mapping):
             schema = cast(Mapping[str, Any], part)
-            _check_ends(root, schema, path, above=[], done=done)
+            _check_ends(root, schema, path, above=[], done=done, seen=seen)
             waiting += _parts(schema, path)
 
 
 def _check_ends(
-    root: dict[str, Any], schema: Mapping[str, Any], path: str, *, above: list[int], done: set[int]
-) -> None:
-    """That one value is never checked by a schema within a check by the same schema."""
+    root: dict[str, Any], schema: Mapping[str, Any], path: str, *, above: list[int], done: set[int],
+    seen: list[int],
+) -> None:  # fmt: skip
+    """That one value is never checked by a schema within a check by the same schema.
+
+    `seen`: how many schemas references have led to; a place may be led to again and again.
+    """
     if id(schema) in above or len(above) > 4 * DEPTH_MAX:
         raise _wrong(path, "a reference that does not lead back to itself", "a loop")
     if id(schema) in done:
@@ -237,12 +248,14 @@ def _check_ends(
         if isinstance(target, Mapping):
             found = cast(Mapping[str, Any], target)
             if id(found) not in done:  # it may be at a place that is no schema's
-                _check(found, f"{path}.$ref")
-            _check_ends(root, found, f"{path}.$ref", above=above, done=done)
+                seen[0] = _check(found, f"{path}.$ref", count=seen[0])
+            _check_ends(root, found, f"{path}.$ref", above=above, done=done, seen=seen)
     parts = [part for word in _SAME_VALUE for part in schema.get(word, ())]
     for part in [*parts, schema.get("not")]:
         if isinstance(part, Mapping):
-            _check_ends(root, cast(Mapping[str, Any], part), path, above=above, done=done)
+            _check_ends(
+                root, cast(Mapping[str, Any], part), path, above=above, done=done, seen=seen
+            )
     above.pop()
     done.add(id(schema))
 
@@ -250,12 +263,11 @@ def _check_ends(
 # Patterns
 
 
-@lru_cache(maxsize=256)
-def pattern_of(text: str) -> re.Pattern[str] | None:
-    """A pattern that can be run here; None for one of another dialect, or that might not end."""
-    if len(text) > PATTERN_CHARS_MAX or _LOOPED_GROUP.search(text):
+def pattern_of(text: str) -> Pattern | None:
+    """Return a pattern that can be tried; None for one of another dialect."""
+    if len(text) > PATTERN_CHARS_MAX:
         return None
     try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError):
+        return compile_pattern(text)
+    except InvalidRequest:
         return None

@@ -1,23 +1,46 @@
 """Whether a value fits a JSON schema: the check of replies whose form was asked for by a schema alone.
 
 A schema may come from a recorded run, whose class is not at hand. What is not checked: `format`,
-`if`/`then`/`else`, `contains`, `patternProperties`, and patterns that could run for ever.
+`if`/`then`/`else`, `contains`, `patternProperties`, and patterns of other dialects than that of `re`.
+
+Schema and reply are chosen by others, so all work is counted; what is more than a little is refused on
+an event loop, whose caller goes to a thread then (`outputs.py`).
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from reprlib import Repr
 from typing import Any, NoReturn, cast
 
-from artelier.errors import OutputInvalid
+from artelier.errors import InvalidRequest, OutputInvalid, PatternTimeout
 from artelier.kernel.json_schema import pattern_of, resolved
+from artelier.patterns import Allowance, Pattern
 
 CHECKS_MAX = 500_000
-"""Values checked in one reply, each counted once per schema that looks at it."""
+"""Values checked in one reply, once per schema that looks at them, and what they are compared to."""
+
+QUICK_CHECKS_MAX = 5_000
+"""The same for a check on an event loop: some milliseconds."""
+
+PATTERN_WORK = 200
+"""Steps of a pattern that count as one check (measured: 5 ns, and 1 us)."""
+
+PATH_CHARS_MAX = 400
+"""Of the path that a misfit names; names of properties can be long."""
 
 PATTERN_TEXT_CHARS_MAX = 5_000
 """Of a text that a pattern is tried on: some patterns take the square of it."""
+
+_BRIEF = Repr()
+_BRIEF.maxstring, _BRIEF.maxother, _BRIEF.maxlist, _BRIEF.maxdict, _BRIEF.maxlevel = (
+    80,
+    80,
+    20,
+    20,
+    4,
+)
 
 _PYTHON: dict[str, type | tuple[type, ...]] = {
     "object": dict,
@@ -37,9 +60,24 @@ _BOUNDS: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
 )
 
 
-def check_json(value: Any, schema: Mapping[str, Any], path: str = "$") -> Any:
-    """The value, if it fits the schema. Errors: `OutputInvalid` with the path of the first misfit."""
-    _Check(schema).value(value, schema, path, refs=0)
+class TooMuchAtOnce(Exception):
+    """A check that an event loop has no time for."""
+
+
+def check_json(
+    value: Any, schema: Mapping[str, Any], path: str = "$", *, quick: bool = False
+) -> Any:
+    """Return the value, if it fits the schema.
+
+    `quick`: on an event loop. Errors: `OutputInvalid` with the path of the first misfit; `TooMuchAtOnce`
+    if it is quick and would take more than some milliseconds. Cost: a few seconds at most, and three of
+    the helper process for patterns.
+    """
+    check = _Check(schema, quick=quick)
+    try:
+        check.value(value, schema, path, refs=0)
+    except RecursionError:
+        _misfit("the output is nested too deeply to be checked")
     return value
 
 
@@ -50,22 +88,34 @@ def _misfit(text: str, *, expected: object = None, got: object = None) -> NoRetu
 class _Check:
     """One check: the whole schema, for its references, and how much was looked at."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], *, quick: bool) -> None:
         self._root = root
-        self._count = 0
+        self._quick = quick
+        self._left = QUICK_CHECKS_MAX if quick else CHECKS_MAX
+        self._allowance = Allowance()
+
+    def _spend(self, count: int) -> None:
+        self._left -= count
+        if self._left >= 0:
+            return
+        if self._quick:
+            raise TooMuchAtOnce
+        _misfit("the output is too large to be checked", expected=f"{CHECKS_MAX} checks")
 
     def value(self, value: Any, schema: object, path: str, *, refs: int) -> None:
         """`refs` bounds references that lead to references."""
-        self._count += 1
-        if self._count > CHECKS_MAX or refs > 300:
-            _misfit("the output is too large to be checked", expected=f"{CHECKS_MAX} checks")
+        self._spend(1)
+        if refs > 300:
+            _misfit("the output is too large to be checked", expected="300 references")
         if schema is False:
-            _misfit(f"{path} is not allowed", got=repr(value)[:80])
+            _misfit(f"{path} is not allowed", got=_shown(value))
         if not isinstance(schema, Mapping):
             return
         rules = cast(Mapping[str, Any], schema)
         if isinstance(rules.get("$ref"), str):
             self.value(value, resolved(self._root, rules["$ref"]), path, refs=refs + 1)
+        if "enum" in rules:  # lists and objects are compared to their ends
+            self._spend(len(rules["enum"]) * (10 if isinstance(value, list | dict) else 1) // 4)
         _check_plain(value, rules, path)
         self._choices(value, rules, path, refs=refs)
         if isinstance(value, dict):
@@ -73,7 +123,7 @@ class _Check:
         elif isinstance(value, list):
             self._array(cast(list[Any], value), rules, path)
         elif isinstance(value, str):
-            _check_text(value, rules, path)
+            self._text(value, rules, path)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             _check_number(value, rules, path)
 
@@ -82,7 +132,7 @@ class _Check:
         try:
             self.value(value, schema, path, refs=refs + 1)
         except OutputInvalid as error:
-            if self._count > CHECKS_MAX:
+            if self._left < 0:
                 raise
             return str(error)
         return ""
@@ -106,9 +156,34 @@ class _Check:
                     expected="exactly one", got=fitting,
                 )  # fmt: skip
         if "not" in rules and not self._fits(value, rules["not"], path, refs=refs):
-            _misfit(f"{path} has a form that is not allowed", got=repr(value)[:80])
+            _misfit(f"{path} has a form that is not allowed", got=_shown(value))
+
+    def _text(self, value: str, rules: Mapping[str, Any], path: str) -> None:
+        _check_count(value, rules, path, "Length", "characters")
+        if "pattern" not in rules or (pattern := pattern_of(rules["pattern"])) is None:
+            return
+        if len(value) > PATTERN_TEXT_CHARS_MAX:
+            _misfit(
+                f"{path} is too long for its pattern",
+                expected=f"at most {PATTERN_TEXT_CHARS_MAX} characters", got=len(value),
+            )  # fmt: skip
+        if not self._matches(pattern, value, path):
+            _misfit(f"{path} does not match its pattern", expected=rules["pattern"], got=value[:80])
+
+    def _matches(self, pattern: Pattern, value: str, path: str) -> bool:
+        if self._quick and not pattern.is_quick(value):
+            raise TooMuchAtOnce
+        self._spend(pattern.work(value) // PATTERN_WORK)
+        try:
+            return pattern.search(value, allowance=self._allowance)
+        except InvalidRequest:  # no pattern after all, which was seen only now
+            return True
+        except PatternTimeout as error:
+            self._left = -1  # no other choice is tried
+            _misfit(f"{path} cannot be checked: {error}")
 
     def _object(self, fields: dict[str, Any], rules: Mapping[str, Any], path: str) -> None:
+        self._spend((len(rules.get("required", ())) + len(fields)) // 8)
         for name in rules.get("required", ()):
             if name not in fields:
                 _misfit(f"{path} lacks a property", expected=name)
@@ -117,11 +192,11 @@ class _Check:
         others = True if "patternProperties" in rules else rules.get("additionalProperties", True)
         for name, item in fields.items():
             if name in properties:
-                self.value(item, properties[name], f"{path}.{name}", refs=0)
+                self.value(item, properties[name], _below(path, f".{name}"), refs=0)
             elif others is False:
                 _misfit(f"{path} has a property that is not allowed", got=name[:80])
             elif others is not True:
-                self.value(item, others, f"{path}.{name[:80]}", refs=0)
+                self.value(item, others, _below(path, f".{name[:80]}"), refs=0)
 
     def _array(self, items: list[Any], rules: Mapping[str, Any], path: str) -> None:
         _check_count(items, rules, path, "Items", "items")
@@ -132,17 +207,29 @@ class _Check:
         for index, item in enumerate(items):
             schema = first[index] if index < len(first) else rest
             if schema is not True:
-                self.value(item, schema, f"{path}[{index}]", refs=0)
+                self.value(item, schema, _below(path, f"[{index}]"), refs=0)
+
+
+def _below(path: str, step: str) -> str:
+    """The path one step down; one that is long already stays as it is."""
+    return path if len(path) + len(step) > PATH_CHARS_MAX else path + step
+
+
+def _shown(value: Any) -> str:
+    """A wrong value as text, at a bounded cost however large it is."""
+    if isinstance(value, str):
+        return repr(value[:100])[:80]
+    return _BRIEF.repr(value)[:80] if isinstance(value, list | dict) else repr(value)[:80]
 
 
 def _check_plain(value: Any, rules: Mapping[str, Any], path: str) -> None:
     if "enum" in rules and not any(_is_same(value, one) for one in rules["enum"]):
-        _misfit(f"{path} is not one of the allowed values", got=repr(value)[:80])
+        _misfit(f"{path} is not one of the allowed values", got=_shown(value))
     if "const" in rules and not _is_same(value, rules["const"]):
         _misfit(
             f"{path} is not the allowed value",
             expected=repr(rules["const"])[:80],
-            got=repr(value)[:80],
+            got=_shown(value),
         )
     kind = rules.get("type")
     if kind is None:
@@ -172,19 +259,6 @@ def _check_count(
         _misfit(f"{path} has too few {of}", expected=f"at least {least}", got=count)
     if most is not None and count > most:
         _misfit(f"{path} has too many {of}", expected=f"at most {most}", got=count)
-
-
-def _check_text(value: str, rules: Mapping[str, Any], path: str) -> None:
-    _check_count(value, rules, path, "Length", "characters")
-    if "pattern" not in rules or (pattern := pattern_of(rules["pattern"])) is None:
-        return
-    if len(value) > PATTERN_TEXT_CHARS_MAX:
-        _misfit(
-            f"{path} is too long for its pattern",
-            expected=f"at most {PATTERN_TEXT_CHARS_MAX} characters", got=len(value),
-        )  # fmt: skip
-    if pattern.search(value) is None:
-        _misfit(f"{path} does not match its pattern", expected=rules["pattern"], got=value[:80])
 
 
 def _check_number(value: float, rules: Mapping[str, Any], path: str) -> None:

@@ -33,7 +33,7 @@ from artelier.kernel.call_ids import with_call_ids
 from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, family_of, words
 from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
-from artelier.kernel.outputs import value_of
+from artelier.kernel.outputs import Fitted, fitted
 from artelier.kernel.prompts import Assembled, request_hash
 from artelier.kernel.results import ModelResult
 from artelier.kernel.turns import claims_for, end_turn, take_turn
@@ -171,6 +171,7 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
         attempt += 1
         try:
             reply, content = await _called(core, ready)
+            fit = await _fitted(core, ready, reply)
         except TransientError as error:
             ready = await next_attempt(core, ready, attempt, error)
         except asyncio.CancelledError:
@@ -180,7 +181,7 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
         except Exception as error:  # a port's own too: record it, then let the caller see it
             await failed(core, ready, error)
         else:
-            return record(core, ready, reply, content)
+            return record(core, ready, reply, content, fit)
 
 
 async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
@@ -203,6 +204,12 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
         ) from None
     core.services.at("model.replied")
     return checked(core, ready, reply)
+
+
+async def _fitted(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
+    """Whether the reply fits. A call is in flight until that is known, since it may take a while."""
+    with core.flight(harmless=True):
+        return await fitted(reply, ready.call.output)
 
 
 async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: TransientError) -> Ready:
@@ -456,7 +463,13 @@ def note_end(
 
 
 def record(
-    core: RunCore, ready: Ready, reply: ModelReply, content: bytes, *, estimated: bool = False
+    core: RunCore,
+    ready: Ready,
+    reply: ModelReply,
+    content: bytes,
+    fit: Fitted,
+    *,
+    estimated: bool = False,
 ) -> ModelResult:
     """Note the reply and its cost; it is durable at the latest when the run's code next waits.
 
@@ -464,11 +477,7 @@ def record(
 
     Errors: `OutputInvalid`, recorded with the reply.
     """
-    output, misfit = None, None
-    try:
-        output = value_of(reply, ready.call.output)
-    except errors.OutputInvalid as error:
-        misfit = error
+    output, misfit = fit.output, fit.misfit
     ref, blob = core.keep(content)
     usage = reply.usage
     settlement = replace(settle_call(core, ready, usage=usage), estimated=estimated)

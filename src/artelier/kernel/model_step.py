@@ -31,7 +31,7 @@ from artelier.kernel.manifest import (
 )
 from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, asked_before, result
 from artelier.kernel.model_stream import streamed
-from artelier.kernel.outputs import schema_of, value_of
+from artelier.kernel.outputs import fitted, schema_of
 from artelier.kernel.prompts import (
     Assembled,
     Messages,
@@ -373,5 +373,8 @@ async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> Model
         raise OutputInvalid(await core.load_json(outcome.misfit), reply=reply)
     # Where prompts may drift, the schema may be another than the recorded one.
     is_same = core.replay != "allow_prompt_drift"
-    output = value_of(reply, call.output, is_recorded=is_same)
+    fit = await fitted(reply, call.output, is_recorded=is_same)
+    if fit.misfit is not None:
+        raise fit.misfit
+    output = fit.output
     return result(core, recorded.key, reply, output, cost=outcome.cost, replayed=True)

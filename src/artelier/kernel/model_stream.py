@@ -20,6 +20,7 @@ from artelier.kernel.model_call import (
     next_attempt,
     record,
 )
+from artelier.kernel.outputs import Fitted, fitted, fitted_at_once
 from artelier.kernel.results import ModelResult
 from artelier.ports.model import Delta, ModelReply, StreamingModelPort, Usage
 from artelier.tokens import TextMeter
@@ -62,6 +63,7 @@ class _Stream:
         self._meter = TextMeter()
         self._attempt = 0
         self._iterator: AsyncIterator[Item] | None = None
+        self._fit = Fitted()
         self._cut: ModelReply | None = None
         """What stands for the reply of a stream that was cut."""
         self.is_done = False
@@ -124,7 +126,10 @@ class _Stream:
                 "the stream brought nothing for too long", expected=f"at most {timeout_s} s"
             ) from None
         if isinstance(item, ModelReply):
-            return checked(core, ready, item)[0]
+            reply = checked(core, ready, item)[0]
+            with core.flight(harmless=True):  # in flight until it is known whether it fits
+                self._fit = await fitted(reply, ready.call.output)
+            return reply
         if not isinstance(item, Delta) or not _is_text(item.text):
             raise errors.ModelReplyBroken("the stream brought no Delta", got=repr(item)[:80])
         return item
@@ -157,7 +162,8 @@ class _Stream:
         self.is_done = True
         _, content = checked(self._core, self._ready, reply)
         is_ours = reply is self._cut
-        return record(self._core, self._ready, reply, content, estimated=is_ours)
+        fit = fitted_at_once(reply, self._ready.call.output) if is_ours else self._fit
+        return record(self._core, self._ready, reply, content, fit, estimated=is_ours)
 
     async def close(self) -> None:
         """A cut stream must end its HTTP call now, not when it is collected as garbage."""

@@ -2,15 +2,71 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, cast
 
 import msgspec
 
 from artelier.errors import InvalidRequest, OutputInvalid
 from artelier.kernel.json_schema import check_schema
-from artelier.kernel.json_value import check_json
+from artelier.kernel.json_value import TooMuchAtOnce, check_json
 from artelier.ports.model import ModelReply
+
+QUICK_CHARS_MAX = 64 * 1024
+"""Of a reply that an event loop reads by itself: some milliseconds."""
+
+THREADS_MAX = 4
+"""Replies that are judged beside the event loop at once; more wait, each for a bounded time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A reply's structured output, or why it does not fit."""
+
+    output: Any = None
+    misfit: OutputInvalid | None = None
+
+
+async def fitted(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> Fitted:
+    """Return what `value_of` says of a reply, found in a thread where that could take long.
+
+    Others choose reply and schema; while a thread is at it the event loop goes on.
+    """
+    judge = partial(_judged, reply, output, is_recorded=is_recorded)
+    if output is None or len(reply.text) <= QUICK_CHARS_MAX:
+        with suppress(TooMuchAtOnce):
+            return judge(quick=True)
+    context = copy_context()
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_threads(), lambda: context.run(judge, quick=False))
+
+
+def fitted_at_once(reply: ModelReply, output: Any) -> Fitted:
+    """Return the same of a reply that was cut, which hardly ever fits, without a wait."""
+    try:
+        return _judged(reply, output, is_recorded=False, quick=True)
+    except TooMuchAtOnce:
+        text = "the reply was cut, and is too large to be checked"
+        return Fitted(misfit=OutputInvalid(text, reply=reply))
+
+
+def _judged(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool) -> Fitted:
+    try:
+        return Fitted(value_of(reply, output, is_recorded=is_recorded, quick=quick))
+    except OutputInvalid as error:
+        return Fitted(misfit=error)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads of their own: all others of the event loop stay free for what is not judged."""
+    return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="artelier-output")
 
 
 def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | None:
@@ -43,23 +99,25 @@ def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | Non
         ) from None
 
 
-def value_of(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> Any:
+def value_of(
+    reply: ModelReply, output: Any, *, is_recorded: bool = False, quick: bool = False
+) -> Any:
     """The reply's structured output as `output`. A reply that calls tools has none yet: None.
 
     An output with `value_of_reply(reply)` takes any reply: what does not fit is then no misfit of the step.
 
     Where a text is asked for (`str`), a reply that is no JSON text is that text. What was recorded as
-    fitting a schema is not checked by it again.
+    fitting a schema is not checked by it again. `quick`: as in `check_json`.
     Errors: `OutputInvalid` that says what does not fit, with the reply in `facts["reply"]`.
     """
     try:
-        return _value_of(reply, output, is_recorded=is_recorded)
+        return _value_of(reply, output, is_recorded=is_recorded, quick=quick)
     except OutputInvalid as error:
         error.facts["reply"] = reply
         raise
 
 
-def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool) -> Any:
+def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool) -> Any:
     if output is None:
         return reply.output
     if hasattr(output, "value_of_reply"):  # its caller judges the reply, as it came
@@ -72,13 +130,14 @@ def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool) -> Any:
     if value is None:
         try:
             value = msgspec.json.decode(reply.text)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise OutputInvalid(
                 "the reply is not the JSON that was asked for",
                 expected="one JSON value", got=f"{reply.text[:80]!r} ({error})",
             ) from None  # fmt: skip
     if isinstance(output, Mapping):
-        return value if is_recorded else check_json(value, cast(Mapping[str, Any], output))
+        schema = cast(Mapping[str, Any], output)
+        return value if is_recorded else check_json(value, schema, quick=quick)
     try:
         if hasattr(output, "model_validate"):
             return output.model_validate(value)

@@ -7,14 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from artelier.errors import InvalidRequest
+from artelier.errors import InvalidRequest, PatternTimeout
 from artelier.missions.faults import Judged, json_in
+from artelier.patterns import Allowance, check_pattern, compile_pattern
 
 if TYPE_CHECKING:
     from artelier.missions.definition import Check
-
-PATTERN_TIME_S = 1.0
-"""For one pattern over one output."""
 
 TEXT_CHARS_MAX = 400_000
 FOUND_CHARS_MAX = 400
@@ -54,20 +52,27 @@ def _by_length(check: Check, outputs: Sequence[Judged]) -> tuple[bool, str]:
 
 
 def _by_pattern(check: Check, outputs: Sequence[Judged]) -> tuple[bool, str]:
-    import regex
-
-    try:
-        pattern = regex.compile(check.pattern or "", regex.MULTILINE, cache_pattern=False)
-    except (regex.error, ValueError, OverflowError, RecursionError) as error:
-        return False, f"the pattern cannot be used: {error}"
+    allowance = Allowance()
     for output in outputs:
         try:
-            text = output.text[:TEXT_CHARS_MAX]
-            if pattern.search(text, timeout=PATTERN_TIME_S, concurrent=True) is not None:
+            pattern = compile_pattern(check.pattern or "", dialect="regex", flags="m")
+            if pattern.search(output.text[:TEXT_CHARS_MAX], allowance=allowance):
                 return True, f"found in {output.ref}"
-        except (TimeoutError, MemoryError):
+        except InvalidRequest as error:
+            return False, str(error)
+        except PatternTimeout:
             return False, f"the pattern took too long over {output.ref}"
     return False, "found in no output"
+
+
+def pattern_problem(pattern: str | None) -> str | None:
+    """Return what is wrong with the pattern of a check; it is read, not compiled."""
+    try:
+        if pattern is not None:
+            check_pattern(pattern, dialect="regex")
+    except InvalidRequest as error:
+        return str(error)
+    return None
 
 
 def _by_schema(check: Check, outputs: Sequence[Judged]) -> tuple[bool, str]:

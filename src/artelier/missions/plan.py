@@ -10,6 +10,7 @@ import msgspec
 from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, OutputInvalid
 from artelier.kernel import Run
 from artelier.kernel.services import Services
+from artelier.missions.checks import pattern_problem
 from artelier.missions.wording import template
 from artelier.ports.model import ToolSchema
 
@@ -140,6 +141,8 @@ def mistakes_of(services: Services, value: Any, *, tools: Collection[str]) -> li
         for number, check in enumerate(task.checks):
             if check.kind == "tool" and check.tool not in known:
                 found.append(f"tasks.{index}.checks.{number}.tool: there is no tool {check.tool!r}")
+            if (wrong := pattern_problem(check.pattern)) is not None:
+                found.append(f"tasks.{index}.checks.{number}.pattern: {wrong}")
     return found
 
 

@@ -17,7 +17,8 @@ from artelier.operations.writing import (
     read_form,
     with_names,
 )
-from artelier.operations.writing.matching import PATTERN_SIZE_MAX, _size, pattern_of
+from artelier.operations.writing.matching import PATTERN_SIZE_MAX, pattern_of
+from artelier.patterns import size_of
 
 
 def entry(id_: str, *keys: str, **more: Any) -> Entry:
@@ -373,7 +374,7 @@ def test_patterns_that_do_not_end_are_stopped_and_not_tried_again() -> None:
     ["(?:(?:a{1000}){1000})", "a{999999999}", "((a{1,99}){,99}){99}", "([](]{200}){200}", r"(\({300}){300}"],
 )  # fmt: skip
 def test_patterns_that_grow_without_end_are_text(pattern: str) -> None:
-    assert _size(pattern) > PATTERN_SIZE_MAX
+    assert size_of(pattern) > PATTERN_SIZE_MAX
     assert pattern_of(f"/{pattern}/") is None
     assert found(f"look: /{pattern}/", keys=(f"/{pattern}/",))
 

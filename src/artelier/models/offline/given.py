@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 
-from artelier.models.offline.schemas import PATTERN_CHARS_MAX
+from artelier.models.offline.matching import is_match
 from artelier.models.offline.words import name_words
 
 CHARS_MAX = 20_000
@@ -81,13 +81,9 @@ def text_formed(form: str, prompt: str) -> str | None:
 
 def text_matching(pattern: str, prompt: str) -> str | None:
     """The first word of a prompt that a pattern matches whole."""
-    try:
-        wanted = re.compile(pattern[:PATTERN_CHARS_MAX])
-    except (re.error, RecursionError):
-        return None
     for word in prompt[:CHARS_MAX].split()[:TOKENS_MAX]:
         bare = word.strip(".,;:!?\"'()[]")[:100]
-        if bare and wanted.fullmatch(bare):
+        if bare and is_match(pattern, bare, whole=True):
             return bare
     return None
 

@@ -6,15 +6,21 @@ guesses; what it does not fully understand is refused with `OfflineCannot` and a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidConfig
+from artelier.models.offline.matching import TooMuchAtOnce
 from artelier.models.offline.reply import reply_to
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
 
 _PIECE_CHARS = 64
 PACE_MAX_S = 60
+THREADS_MAX = 2
+"""Replies with schemas that make much work, at once; more wait, each for a bounded time."""
 
 
 class OfflineModel:
@@ -43,13 +49,13 @@ class OfflineModel:
         self._clock: Clock = clock or SystemClock()
 
     async def complete(self, request: ModelRequest, /) -> ModelReply:
-        reply = reply_to(request)
+        reply = await _reply(request)
         await self._wait(self._pace_s)
         return reply
 
     async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
         """The text in pieces, then the whole reply."""
-        reply = reply_to(request)
+        reply = await _reply(request)
         starts = range(0, len(reply.text), _PIECE_CHARS)
         await self._wait(self._pace_s / 2 if starts else self._pace_s)
         for start in starts:
@@ -60,3 +66,16 @@ class OfflineModel:
     async def _wait(self, seconds: float) -> None:
         if seconds > 0:
             await self._clock.sleep(seconds)
+
+
+async def _reply(request: ModelRequest) -> ModelReply:
+    """The reply, from a thread where its schema makes much work."""
+    try:
+        return reply_to(request, quick=True)
+    except TooMuchAtOnce:
+        return await asyncio.get_running_loop().run_in_executor(_threads(), reply_to, request)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="artelier-offline")

@@ -27,6 +27,7 @@ from artelier.models.offline.answer import parts_for
 from artelier.models.offline.conversation import Ask, Desk, Wanted, question_text
 from artelier.models.offline.excerpt import excerpt_of
 from artelier.models.offline.fitting import fitted, limit_of, noted
+from artelier.models.offline.matching import bounded
 from artelier.models.offline.missions import answer as mission
 from artelier.models.offline.parts import Part
 from artelier.models.offline.past import ENTRY
@@ -65,11 +66,17 @@ class _Answer:
     """Whether it is said in a line or two rather than as a report."""
 
 
-def reply_to(request: ModelRequest) -> ModelReply:
+def reply_to(request: ModelRequest, *, quick: bool = False) -> ModelReply:
     """The reply that the rules give.
 
-    Errors: `OfflineCannot` with the reason.
+    Errors: `OfflineCannot` with the reason; if it is `quick`, `TooMuchAtOnce` where a schema makes more work
+    than an event loop has time for.
     """
+    with bounded(quick=quick):
+        return _reply_to(request)
+
+
+def _reply_to(request: ModelRequest) -> ModelReply:
     if (found := mission.reply(request)) is not None:
         return complete_reply(found, request)
     if world.is_wanted(request):

@@ -12,9 +12,10 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, cast
 
+from artelier.models.offline.matching import is_match, spend
+
 REFS_MAX = 32
 DEPTH_MAX = 40
-PATTERN_CHARS_MAX = 500
 
 Schema = Mapping[str, Any]
 NOTHING: Schema = {}
@@ -112,7 +113,7 @@ def kinds_of(schema: Schema) -> tuple[str, ...]:
 
 def fits(value: Any, schema: Schema, root: Schema, *, depth: int = 0) -> bool:
     """Whether a value fits a schema."""
-    if depth > DEPTH_MAX:
+    if depth > DEPTH_MAX or not spend(1 + len(listed(schema.get("enum"))) // 8):
         return False
     schema = resolved(schema, root)
     kinds = kinds_of(schema) if "type" in schema else ()
@@ -171,13 +172,8 @@ def _fits_text(value: str, schema: Schema) -> bool:
     if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
         return False
     pattern = schema.get("pattern")
-    if isinstance(pattern, str):
-        try:
-            found = re.search(pattern[:PATTERN_CHARS_MAX], value[:10_000])
-        except (re.error, RecursionError):
-            return False
-        if found is None:
-            return False
+    if isinstance(pattern, str) and not is_match(pattern, value):
+        return False
     return _has_format(value, str(schema.get("format", "")))
 
 
@@ -211,7 +207,7 @@ def _fits_number(value: int | float, schema: Schema) -> bool:
 def _fits_list(value: list[Any], schema: Schema, root: Schema, depth: int) -> bool:
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
         return False
-    if schema.get("uniqueItems") and any(one in value[:at] for at, one in enumerate(value)):
+    if schema.get("uniqueItems") and not (spend(len(value) ** 2 // 64) and _are_distinct(value)):
         return False
     prefix = listed(schema.get("prefixItems"))
     inner = as_schema(schema.get("items", True))
@@ -226,6 +222,10 @@ def _fits_list(value: list[Any], schema: Schema, root: Schema, depth: int) -> bo
     return True
 
 
+def _are_distinct(value: list[Any]) -> bool:
+    return not any(one in value[:at] for at, one in enumerate(value))
+
+
 def _fits_object(value: dict[str, Any], schema: Schema, root: Schema, depth: int) -> bool:
     if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
         return False
@@ -238,7 +238,7 @@ def _fits_object(value: dict[str, Any], schema: Schema, root: Schema, depth: int
         if names and not fits(name, names, root, depth=depth + 1):
             return False
         wanted = [properties[name]] if name in properties else []
-        wanted += [inner for pattern, inner in patterns.items() if re.search(pattern, name)]
+        wanted += [inner for pattern, inner in patterns.items() if is_match(pattern, name)]
         if not wanted:
             wanted = [schema.get("additionalProperties", True)]
         if not all(fits(item, as_schema(one), root, depth=depth + 1) for one in wanted):

@@ -10,6 +10,7 @@ import resource
 import select
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ import msgspec
 
 from artelier.operations.transform_steps import Extract, Step
 from artelier.operations.transform_worker.failure import Failure
+from artelier.operations.transform_worker.matching import matches
 from artelier.operations.transform_worker.running import run
 
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
@@ -55,14 +57,25 @@ def main() -> None:
 
 def _answer(message: dict[str, Any]) -> tuple[bytes, bool]:
     """The answer, and whether the process may go on."""
+    if (asked := message.get("match")) is not None:
+        if asked["dialect"] == "regex":
+            importlib.import_module("regex")  # which is not the user's time
+        return _timed(message["time_s"], lambda: msgspec.json.encode({"value": matches(asked)}))
     steps = msgspec.convert(message["steps"], tuple[Step, ...])
     if any(isinstance(step, Extract) and step.path is not None for step in steps):
         # Its import takes a while, which is not the user's time.
         importlib.import_module("jsonpath")
+    return _timed(
+        message["time_s"],
+        lambda: _encoded(run(steps, message["value"]), bytes_max=message["bytes_max"]),
+    )
+
+
+def _timed(time_s: float, work: Callable[[], bytes]) -> tuple[bytes, bool]:
     try:
         try:
-            signal.setitimer(signal.ITIMER_PROF, message["time_s"])
-            answer = _encoded(run(steps, message["value"]), bytes_max=message["bytes_max"])
+            signal.setitimer(signal.ITIMER_PROF, time_s)
+            answer = work()
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     except Failure as failure:

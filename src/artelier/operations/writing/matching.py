@@ -13,6 +13,8 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from artelier.patterns import size_of
+
 if TYPE_CHECKING:
     import regex
 
@@ -39,8 +41,6 @@ _ANY = -1
 """What a key shorter than that has instead; it is among the runs of every text."""
 
 _SLASHED = re.compile(r"/((?:[^\\/]|\\.)+)/([gimsuyv]{0,7})", re.DOTALL)
-# An escape, a set, a group's ends, a counted repeat, or any one character.
-_PIECES = re.compile(r"\\.|\[\^?\]?(?:[^\\\]]|\\.)*\]|\{(\d{1,9})?(,)?(\d{1,9})?\}|.", re.DOTALL)
 
 # Scripts that put no space between words: a letter beside a key says nothing there.
 _UNSPACED = (
@@ -79,7 +79,7 @@ def is_pattern(key: str) -> bool:
 def pattern_of(key: str) -> regex.Pattern[str] | None:
     """The compiled `/pattern/flags`; None for plain text and for what is no pattern, or too large a one."""
     slashed = _SLASHED.fullmatch(key)
-    if slashed is None or _size(slashed[1]) > PATTERN_SIZE_MAX:
+    if slashed is None or size_of(slashed[1]) > PATTERN_SIZE_MAX:
         return None
     import regex
 
@@ -90,28 +90,6 @@ def pattern_of(key: str) -> regex.Pattern[str] | None:
         return regex.compile(slashed[1].replace("\\/", "/"), flags, cache_pattern=False)
     except (regex.error, ValueError, OverflowError, RecursionError):
         return None
-
-
-def _size(pattern: str) -> int:
-    """How many pieces a pattern has when each counted repeat is written out, by nesting."""
-    sizes = [0]
-    last = 0
-    for piece in _PIECES.finditer(pattern):
-        text = piece[0]
-        if text == "(":
-            sizes.append(0)
-            last = 0
-        elif text == ")" and len(sizes) > 1:
-            last = sizes.pop() + 1
-            sizes[-1] += last
-        elif text[0] == "{" and (piece[1] or piece[3]):
-            count = max(int(piece[1] or 0), int(piece[3] or 0), 1)
-            sizes[-1] += last * (count - 1)
-            last *= count
-        else:
-            last = 1
-            sizes[-1] += last
-    return sum(sizes)
 
 
 class Needles(NamedTuple):

@@ -38,11 +38,14 @@ def pattern(kind: str, expression: str) -> Detector:
 def _compiled(kind: str, expression: str) -> regex.Pattern[str]:
     import regex
 
+    from artelier.patterns import check_pattern
+
     if len(expression) > EXPRESSION_CHARS_MAX:
         raise InvalidRequest(
             f"the pattern of {kind} is too long",
             expected=f"at most {EXPRESSION_CHARS_MAX} characters", got=len(expression),
         )  # fmt: skip
+    check_pattern(expression, dialect="regex")
     try:
         compiled = regex.compile(expression, cache_pattern=False)
         empty = compiled.search("", timeout=SEARCH_TIME_S) is not None
