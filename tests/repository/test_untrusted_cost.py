@@ -1,0 +1,391 @@
+"""Nothing whose cost an outsider chooses is without a bound, or holds up the event loop.
+
+Every pattern that is not written in the source, and every parser of text that others may have made, is listed
+here under what bounds its cost. A new one needs a line, and a true reason. Patterns of others belong to
+`artelier.patterns`; what is large belongs into a thread or into a helper process.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.repository.sources import ROOT, sources
+from tests.repository.untrusted import Use, uses
+
+ALLOWED: dict[str, str] = {
+    "open: parsed on the loop, as large as an upload or an artifact": """
+        artifacts/content.py:<module> msgspec.json.Decoder
+        operations/writing/foreign.py:<module> msgspec.json.Decoder
+        operations/writing/png.py:_decoded base64.b64decode
+        server/routes/uploads.py:content_of msgspec.json.decode
+        server/wire/artifacts.py:content_of base64.b64decode
+    """,
+    "open: scrubbed on the loop, as large as an upload or a reply": """
+        kernel/personal.py:Personal.clean msgspec.json.decode
+        kernel/personal.py:Personal.passed msgspec.json.decode
+        pii/placeholder.py:is_json msgspec.json.decode
+        pii/scrubber.py:Scrubber._content msgspec.json.decode
+        pii/walking.py:loses_fields msgspec.json.decode
+        server/personal.py:_read json.loads
+        server/personal.py:_read msgspec.json.decode
+        server/personal.py:_restored_json msgspec.json.decode
+    """,
+    "a helper process, killed for its time": """
+        child.py:Child.ask json.loads
+        operations/transform_worker/__main__.py:main json.loads
+        operations/transform_worker/__main__.py:_answer import_module(regex)
+        operations/transform_worker/__main__.py:_answer import_module(jsonpath)
+        operations/transform_worker/matching.py:_compiled re.compile
+        operations/transform_worker/matching.py:_other regex.compile
+        operations/transform_worker/running.py:_document json.loads
+        operations/transform_worker/running.py:_compiled re.compile
+        operations/transform_worker/running.py:_nodes jsonpath.JSONPathEnvironment
+        tools/worker/__main__.py:main json.loads
+        tools/worker/delimited.py:_width csv.reader
+        tools/worker/delimited.py:_rows csv.reader
+        tools/worker/matching.py:_compile re.compile
+    """,
+    "read and bounded by `patterns`, never a text": """
+        patterns/linear.py:engine re2 passed on
+        patterns/linear.py:Linear._compiled re2 passed on
+        patterns/linear.py:Linear._compiled re2.compile
+        patterns/linear.py:_atom re.compile
+        patterns/linear.py:_atom regex.compile
+        patterns/syntax.py:parsed import_module(re._parser)
+        patterns/syntax.py:program_of import_module(re._parser)
+    """,
+    "compiled after `size_of`, with a time limit, in a thread": """
+        operations/writing/matching.py:pattern_of regex.compile
+    """,
+    "compiled after `check_pattern`, with a time limit": """
+        pii/detectors/pattern.py:_compiled regex.compile
+    """,
+    "parsed only, 1,000 characters": """
+        operations/transform_checks.py:groups_of import_module(re._parser)
+        operations/transform_checks.py:path_problem jsonpath.JSONPathEnvironment
+    """,
+    "groups without content": """
+        operations/transform_checks.py:replacement_problem re.compile
+    """,
+    "quoted words of the text or of names, each of which matches itself": """
+        missions/proof.py:_is_figure re.search
+        models/offline/given.py:text_named re.search
+        models/offline/given.py:number_named re.findall
+        models/offline/missions/compared.py:_parted re.compile
+        models/offline/reply.py:_check_held re.search
+        tools/http_veil.py:Veil._pattern re.compile
+    """,
+    "one of our own patterns, handed on": """
+        models/offline/given.py:text_formed re.findall
+        models/offline/hints.py:_said re.compile
+        models/offline/schemas.py:_has_format re.fullmatch
+        pii/detectors/words.py:words re.compile
+    """,
+    "tables of a package": """
+        pii/detectors/phone_plans.py:_union re.compile
+    """,
+    "`fnmatch` gives nothing back since 3.9: text times pattern": """
+        kernel/policy.py:granted fnmatch.fnmatchcase
+        kernel/policy.py:covers fnmatch.fnmatchcase
+        kernel/rates.py:claims_of fnmatch.fnmatchcase
+    """,
+    "a tool of the operator: `artelier migrate`": """
+        world/loading/code_step.py:read_code ast.parse
+        world/loading/code_step.py:names_in ast.parse
+        world/loading/document.py:_composer yaml.SafeLoader
+        world/loading/document.py:_composer.Composer yaml.SafeLoader
+        world/loading/wording.py:personality re.sub
+        world/loading/workflow.py:_not_yet ast.parse
+        world/loading/workflow.py:_translated ast.parse
+    """,
+    "typed or kept by the operator: command line, settings, users": """
+        cli/completing.py:_stored tomllib.loads
+        cli/desk.py:Desk._edited msgspec.json.decode
+        cli/doctor_online.py:_skew_s email.utils.parsedate_to_datetime
+        cli/runs/control.py:json_argument msgspec.json.decode
+        cli/schema.py:_parsed tomllib.loads
+        cli/sources.py:sources tomllib.loads
+        cli/telling.py:Story.json msgspec.json.decode
+        cli/world/carrying.py:_content json.loads
+        cli/world/carrying.py:_value json.loads
+        cli/world/sweeping.py:main msgspec.json.Decoder
+        cli/world/sweeping.py:_process.ask msgspec.json.decode
+        server/sessions.py:Sessions.__init__ base64.urlsafe_b64decode
+        server/sessions.py:Sessions._load msgspec.json.decode
+        server/sessions.py:Sessions._load base64.urlsafe_b64decode
+        server/users.py:Users.load tomllib.loads
+        world/genesis/file.py:read_world_file tomllib.loads
+        world/genesis/file.py:_Files._load msgspec.json.decode
+        world/results.py:row_of msgspec.json.decode
+    """,
+    "in a thread, of a body or file within its bound": """
+        operations/intake.py:_parsed msgspec.json.decode
+        server/routes/worlds.py:_spec tomllib.loads
+    """,
+    "cut to 1,000 characters or a header before": """
+        pii/sealing.py:_bytes_of base64.b64decode
+        server/mcp/resources.py:_after base64.b64decode
+        server/sessions.py:Sessions.read base64.b64decode
+        server/sessions.py:Sessions.read msgspec.json.decode
+        server/users.py:_parts base64.b64decode
+        tools/http_rules.py:_credentials base64.b64decode
+    """,
+    "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
+        actions/reply.py:<module> json.JSONDecoder
+        kernel/outputs.py:_value_of msgspec.json.decode
+        kernel/outputs.py:_text_of msgspec.json.decode
+        missions/content.py:checked msgspec.json.decode
+        missions/decide.py:json_of msgspec.json.decode
+        missions/faults.py:json_in msgspec.json.decode
+        models/output.py:parse_output msgspec.json.decode
+        models/output.py:parse_arguments msgspec.json.decode
+        operations/kinds/texts.py:_decoded msgspec.json.decode
+    """,
+    "the request of the offline model, cut to what it reads": """
+        models/offline/digest.py:_result json.JSONDecoder
+        models/offline/missions/prompt.py:_decision json.loads
+        models/offline/missions/prompt.py:json_in json.JSONDecoder
+        models/offline/missions/topics.py:Output.value json.loads
+        models/offline/notebook.py:_json json.loads
+        models/offline/past.py:calls_in json.JSONDecoder
+        models/offline/previews.py:parsed json.JSONDecoder
+        models/offline/skills.py:Skills.behind json.loads
+        models/offline/world.py:_read_offers json.loads
+    """,
+    "inflated piece by piece, up to a bound": """
+        kernel/archive.py:ArchiveReader._chunks zlib.decompressobj
+        log/blobs.py:unpack zlib.decompressobj
+        models/http_client.py:_Inflate.__init__ zlib.decompressobj
+        tools/http_exchange.py:Line._reply zlib.decompressobj
+    """,
+    "answers within `BODY_BYTES_MAX` of the tool": """
+        tools/http.py:_value msgspec.json.decode
+        tools/http.py:_about msgspec.json.decode
+    """,
+    "arguments within `ARGUMENTS_BYTES_MAX`": """
+        tools/mcp/schema.py:_object msgspec.json.decode
+        tools/parameters.py:_decode msgspec.json.decode
+    """,
+    "keywords with a budget of work": """
+        tools/mcp/schema.py:_checker import_module(jsonschema.validators)
+        tools/mcp/schema.py:_validator import_module(jsonschema.validators)
+        tools/mcp/schema.py:_misfit import_module(jsonschema.exceptions)
+    """,
+    "16 KB, with its nodes and depth counted": """
+        tools/skills/frontmatter.py:_mapping yaml.compose
+        tools/skills/frontmatter.py:_mapping yaml.BaseLoader
+        tools/skills/frontmatter.py:_check_events yaml.parse
+        tools/skills/frontmatter.py:_check_events yaml.BaseLoader
+    """,
+    "code of 32 KB, its braces and marks counted before": """
+        agents/minds/reflex.py:check_reflex ast.parse
+        artifacts/program.py:_signature ast.parse
+        sandbox/language.py:parse ast.parse
+        world/mind/computation.py:_words ast.parse
+    """,
+    "2,000 characters at most": """
+        agents/minds/condition.py:read_condition ast.parse
+        tools/calculator.py:calculate ast.parse
+    """,
+    "a template of bounded length, its nodes counted": """
+        operations/liquid_compiler.py:_Environment liquid.Environment
+        operations/liquid_compiler.py:_parse liquid.parser.get_parser
+        operations/liquid_texts.py:<module> html.unescape
+    """,
+    "our own source or files of the package": """
+        agents/minds/shipped.py:shipped_workflow json.loads
+        operations/describing.py:_docstrings_of ast.parse
+    """,
+    "lines of an export, each within its bound": """
+        kernel/archive.py:<module> msgspec.json.Decoder
+        kernel/archive.py:ArchiveWriter.__init__ gzip.GzipFile
+        kernel/archive.py:ArchiveReader._header msgspec.json.decode
+    """,
+    "what this process has just encoded": """
+        kernel/embedding.py:_Port.complete msgspec.json.decode
+        kernel/prompts.py:assemble msgspec.json.decode
+        models/params.py:dropped_of json.loads
+        operations/transforming.py:_data msgspec.json.decode
+        operations/writing/forms.py:Form.to_content msgspec.json.decode
+        server/agui_follow.py:_decoded msgspec.json.decode
+        server/mcp/face.py:_told msgspec.json.decode
+        world/hashing.py:Form.of msgspec.json.decode
+    """,
+    "stored by us, within the bounds of what stored it": """
+        agents/baggage.py:_json msgspec.json.decode
+        artifacts/access.py:Access.read msgspec.json.decode
+        kernel/failures.py:raise_recorded msgspec.json.decode
+        kernel/manifest.py:<module> msgspec.json.Decoder
+        kernel/manifest.py:message_of_result msgspec.json.decode
+        kernel/queries.py:content msgspec.json.decode
+        kernel/run.py:Run._computed msgspec.json.decode
+        kernel/run.py:Run.reading msgspec.json.decode
+        kernel/tool_outcome.py:refuse msgspec.json.decode
+        kernel/tool_outcome.py:complete msgspec.json.decode
+        kernel/tool_outcome.py:return_recorded msgspec.json.decode
+        kernel/tool_outcome.py:replayed msgspec.json.decode
+        kernel/tool_step.py:_live msgspec.json.decode
+        log/blobs.py:blob_name base64.b64decode
+        log/collecting.py:refs_in base64.urlsafe_b64decode
+        log/erasing.py:reaches msgspec.json.decode
+        log/event.py:<module> msgspec.json.Decoder
+        log/event.py:decode_data msgspec.json.decode
+        log/names.py:_plain msgspec.json.decode
+        log/stored.py:decode_stored msgspec.json.decode
+        log/verify.py:blob_refs msgspec.json.decode
+        memory/entries.py:_config_of msgspec.json.decode
+        memory/losses.py:losses_of msgspec.json.decode
+        memory/losses.py:_facts msgspec.json.decode
+        memory/scope.py:Scope._opening msgspec.json.decode
+        memory/shelf.py:<module> msgspec.json.Decoder
+        memory/transcript.py:Transcript.value msgspec.json.decode
+        memory/transcript.py:Transcript._outcome msgspec.json.decode
+        missions/driving.py:_refs msgspec.json.decode
+        missions/gathering.py:outputs_of msgspec.json.decode
+        missions/reading.py:_item msgspec.json.decode
+        missions/reading.py:iterations_of msgspec.json.decode
+        missions/standing.py:standing_of msgspec.json.decode
+        operations/chat_file.py:ChatFile.settings msgspec.json.decode
+        operations/chat_file.py:ChatFile.job msgspec.json.decode
+        operations/chat_file.py:_is_text msgspec.json.decode
+        operations/chat_file.py:_is_json msgspec.json.decode
+        operations/chat_settings.py:_json msgspec.json.decode
+        operations/commits.py:message_of msgspec.json.decode
+        operations/nodes.py:<module> msgspec.json.Decoder
+        operations/reading.py:found_from msgspec.json.decode
+        server/agui.py:_plain msgspec.json.decode
+        server/agui_follow.py:_readable msgspec.json.decode
+        server/events.py:shortened msgspec.json.decode
+        server/events.py:_shortened_json msgspec.json.decode
+        tools/skills/definition.py:definition_from msgspec.json.decode
+        tools/skills/handle.py:Skills._json msgspec.json.decode
+        tools/skills/pins.py:_was_unreadable msgspec.json.decode
+        tools/skills/usable.py:usable_tools msgspec.json.decode
+        world/changed.py:previewed msgspec.json.decode
+        world/listing.py:_say_settings msgspec.json.decode
+        world/services/happenings.py:_config msgspec.json.decode
+        world/sight.py:<module> msgspec.json.Decoder
+        world/society.py:Society.content msgspec.json.decode
+        world/stage.py:WorldStage.asks_consent msgspec.json.decode
+        world/world.py:World.config msgspec.json.decode
+    """,
+}
+"""By reason: each line is a place and what is used there. Those that begin with "open:" are to be cleared."""
+
+LEFT_OUT = {"testing"}
+"""Packages that only read what they have made."""
+
+
+def entries() -> dict[str, str]:
+    """Every allowed use with its reason."""
+    return {
+        line.strip(): reason
+        for reason, lines in ALLOWED.items()
+        for line in lines.strip().splitlines()
+    }
+
+
+@cache
+def uses_below(root: Path) -> list[tuple[Path, Use]]:
+    """Every use below a root, with its file."""
+    return [(source.path, use) for source in sources(root) for use in uses(source)]
+
+
+def check_uses(root: Path, allowed: dict[str, str]) -> list[str]:
+    """Every use below `root/artelier` that is not allowed."""
+    return [
+        f"{path}:{use.line} {use.entry}: what bounds its cost?"
+        for path, use in uses_below(root)
+        if path.parts[1] not in LEFT_OUT and use.entry not in allowed
+    ]
+
+
+def test_every_pattern_and_parser_of_text_of_others_has_a_bound() -> None:
+    assert check_uses(ROOT / "src", entries()) == []
+
+
+def test_the_list_names_only_what_is_there() -> None:
+    found = {use.entry for _, use in uses_below(ROOT / "src")}
+
+    assert set(entries()) - found == set()
+    assert all(reason.strip() and len(reason) < 100 for reason in ALLOWED)
+
+
+PLANTS = [
+    ("import re\ndef f(p, t):\n    return re.search(p, t)", "x.py:f re.search"),
+    ("from re import compile as c\ndef f(p):\n    return c(p)", "x.py:f re.compile"),
+    ("import regex as r\nclass A:\n    def f(self, p):\n        r.compile(p)", "x.py:A.f regex.compile"),
+    ("import re\nfind = re.search\n", "x.py:<module> re.search passed on"),
+    ("import re\ndef f(ps):\n    return list(map(re.compile, ps))", "x.py:f re.compile passed on"),
+    ("import re as r\ndef f(p):\n    return getattr(r, 'compile')(p)", "x.py:f re passed on"),
+    ("import re\nengine = re\n", "x.py:<module> re passed on"),
+    ("from re import *\n", "x.py:<module> re passed on"),
+    ("from importlib import import_module\nm = import_module('regex')", "x.py:<module> import_module(regex)"),
+    ("def f(p):\n    return __import__('re').compile(p)", "x.py:f import_module(re)"),
+    ("import re\ndef f(a):\n    return re.compile(rf'^{a}$')", "x.py:f re.compile"),
+    ("import re\ndef f(words):\n    return [re.sub(w, '', 'x') for w in words]", "x.py:f re.sub"),
+    ("import re\nA = re.compile(pattern=open('p').read())", "x.py:<module> re.compile"),
+    ("import re\nA = re.compile(open('p').read())", "x.py:<module> re.compile"),
+    ("import fnmatch\ndef f(t, p):\n    return fnmatch.fnmatch(t, p)", "x.py:f fnmatch.fnmatch"),
+    ("import glob\ndef f(p):\n    return glob.glob(p)", "x.py:f glob.glob"),
+    ("import re2\ndef f(p):\n    return re2.fullmatch(p, 'x')", "x.py:f re2.fullmatch"),
+    ("from pydantic import Field\ndef f(p):\n    return Field(pattern=p)", "x.py:f Field(pattern=)"),
+    ("def f(db):\n    db.create_function('REGEXP', 2, None)", "x.py:f create_function"),
+    ("Q = 'SELECT a FROM t WHERE a REGEXP ?'", "x.py:<module> REGEXP in SQL"),
+    ("import json\ndef f(t):\n    return json.loads(t)", "x.py:f json.loads"),
+    ("from json import loads as read\nx = read", "x.py:<module> json.loads"),
+    ("import json as j\ndef f(m=j): ...", "x.py:f json passed on"),
+    ("import msgspec\nd = msgspec.json.Decoder().decode", "x.py:<module> msgspec.json.Decoder"),
+    ("from msgspec import json\ndef f(t):\n    return json.decode(t)", "x.py:f msgspec.json.decode"),
+    ("def f(t):\n    import yaml\n    return yaml.safe_load(t)", "x.py:f yaml.safe_load"),
+    ("import zipfile\ndef f(p):\n    return zipfile.ZipFile(p)", "x.py:f zipfile.ZipFile"),
+    ("import xml.etree.ElementTree as E\ndef f(t):\n    return E.fromstring(t)",
+     "x.py:f xml.etree.ElementTree.fromstring"),
+    ("from html.parser import HTMLParser\nclass P(HTMLParser): ...", "x.py:P html.parser.HTMLParser"),
+    ("from PIL import Image\ndef f(p):\n    return Image.open(p)", "x.py:f PIL.Image.open"),
+    ("import markdown\ndef f(t):\n    return markdown.markdown(t)", "x.py:f markdown.markdown"),
+    ("import csv\ndef f(t):\n    return list(csv.reader(t))", "x.py:f csv.reader"),
+    ("from base64 import b64decode\ndef f(t):\n    return b64decode(t)", "x.py:f base64.b64decode"),
+    ("import tomllib\ndef f(t):\n    return tomllib.loads(t)", "x.py:f tomllib.loads"),
+    ("import zlib\ndef f(t):\n    return zlib.decompress(t)", "x.py:f zlib.decompress"),
+    ("import ast\ndef f(t):\n    return ast.literal_eval(t)", "x.py:f ast.literal_eval"),
+    ("import jsonschema\ndef f(v, s):\n    jsonschema.validate(v, s)", "x.py:f jsonschema.validate"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "entry"), PLANTS)
+def test_a_planted_use_is_found(tmp_path: Path, text: str, entry: str) -> None:
+    path = tmp_path / "artelier" / "x.py"
+    path.parent.mkdir()
+    path.write_text(text + "\n")
+
+    found = check_uses(tmp_path, entries())
+
+    assert any(f" {entry}: " in one for one in found), found
+
+
+OWN = """
+import json, re
+from re import compile as c, escape
+from collections.abc import Sequence
+_NAME = r"[a-z]+"
+_DOTTED = rf"{_NAME}(?:\\.{_NAME})*"
+A = re.compile(rf"^{_DOTTED}$", re.IGNORECASE)
+B = tuple(c(pattern) for pattern in ("a+", "b+"))
+C = re.compile("|".join(re.escape(word) for word in sorted(("x", "y"))))
+def f(text: str, found: re.Match[str]) -> str | None:
+    json.dumps(text)
+    for word in ("one", "two"):
+        text = re.sub(rf"\\b{word}\\b", "", text)
+    return A.sub(escape(text), text) if isinstance(found, re.Match) else None
+"""
+
+
+def test_patterns_of_our_own_need_no_line(tmp_path: Path) -> None:
+    (tmp_path / "artelier").mkdir()
+    (tmp_path / "artelier" / "own.py").write_text(OWN)
+
+    assert check_uses(tmp_path, {}) == []
