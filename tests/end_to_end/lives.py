@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -21,10 +22,15 @@ from artelier.ports.tool import ToolContext, ToolPort
 from tests.kernel.stage import EAGER, echo, play
 from tests.processes import PATIENCE_S
 
-HALVES = (1, 2)
-"""Where the deaths of a test begin, of which it takes every second: two tests, of half the length each."""
+EVERY = 4
+"""Of so many dangerous instants, a test that kills at each of them takes one."""
 
 STORE, OUTSIDE = "s.db", "outside.txt"
+
+
+def instants() -> range:
+    """Return every fourth dangerous instant from a drawn one on: each run of the tests takes others."""
+    return range(1 + secrets.randbelow(EVERY), 500, EVERY)
 
 
 class Life:

@@ -100,7 +100,7 @@ def here(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 3, 4, 6, 7, 9, 11, 13, 16, 19, 22, 26, 30, 34])
+@pytest.mark.parametrize("count", [1, 3, 6, 9, 13, 19, 26, 34])
 def test_a_killed_job_resumes_to_the_same_result(
     workspace: Path,
     tmp_path: Path,

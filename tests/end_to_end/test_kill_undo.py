@@ -14,7 +14,7 @@ from artelier import Kernel, Run
 from artelier.app import TenantKernel
 from artelier.errors import Flow
 from artelier.kernel.compensation import CompensationFailed
-from tests.end_to_end.lives import HALVES, STORE, Life, lived, outside, shop
+from tests.end_to_end.lives import EVERY, STORE, Life, instants, lived, outside, shop
 from tests.kernel.stage import EAGER, Code, drive, echo, kinds, play, result_of
 
 pytestmark = pytest.mark.slow
@@ -210,38 +210,36 @@ def assert_whole(folder: Path, code: Code, result: Any, done: list[str], why: ob
     assert outside(folder) == done, why
 
 
-@pytest.mark.parametrize("first", HALVES)
 @pytest.mark.parametrize("name", sorted(CODES))
-def test_code_that_undoes_is_killed_at_each_instant(tmp_path: Path, name: str, first: int) -> None:
+def test_code_that_undoes_is_killed_at_each_instant(tmp_path: Path, name: str) -> None:
     code, result, done = CODES[name]
     begun, deaths = tmp_path / f"{name}-begun", 0
     begun.mkdir()
     assert lived(only_paid, begun)
-    for deadly in range(first, 500, 2):
+    for deadly in instants():
         folder = copied(begun, deadly)
         if lived(by_code, folder, deadly=deadly):
             break
         deaths += 1
         to_the_end(by_code, folder)
         assert_whole(folder, code, result, done, deadly)
-    assert 2 * deaths > 6 * sum(line.startswith("undo") for line in done), (
+    assert EVERY * deaths > 6 * sum(line.startswith("undo") for line in done), (
         "around commits and calls"
     )
 
 
-@pytest.mark.parametrize("first", HALVES)
-def test_a_person_who_undoes_is_killed_at_each_instant(tmp_path: Path, first: int) -> None:
+def test_a_person_who_undoes_is_killed_at_each_instant(tmp_path: Path) -> None:
     begun, deaths = tmp_path / "begun", 0
     begun.mkdir()
     assert lived(prepared, begun)
-    for deadly in range(first, 500, 2):
+    for deadly in instants():
         folder = copied(begun, deadly)
         if lived(by_person, folder, deadly=deadly):
             break
         deaths += 1
         to_the_end(by_person, folder)
         assert_whole(folder, ended, "done", ENDED_DONE, deadly)
-    assert deaths > 10
+    assert deaths > 4
 
 
 @pytest.mark.parametrize("name", sorted(CODES))
