@@ -68,7 +68,6 @@ def test_a_run_may_end_as_failed_for_a_reason_of_its_own_and_be_retried(tmp_path
         (InvalidRequest("no"), "failed", "invalid_request"),
         (ZeroDivisionError("by zero"), "failed", "ZeroDivisionError"),
         (OSError("no such file: caf\udce9"), "failed", "OSError"),
-        (asyncio.CancelledError(), "pending", "interrupted"),
         (GeneratorExit(), "pending", "interrupted"),
         (RunSuspended("r", status="waiting", reason="rain"), "waiting", "rain"),
         (RunSuspended("child", status="waiting_approval"), "waiting_approval", "child"),
