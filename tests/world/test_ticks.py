@@ -193,6 +193,21 @@ def test_a_write_between_ticks_is_seen_by_the_next_and_dated_with_the_last(tmp_p
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("to", ["bobb", "artifact:note", "genesis_nothing"])
+def test_a_transfer_between_ticks_to_nobody_is_refused_and_moves_nothing(
+    tmp_path: Path, to: str
+) -> None:
+    async def scenario() -> None:
+        async with world_at(tmp_path, policies=script(), agents={"ana": RULE, "bob": RULE}) as w:
+            ana = w.as_principal("ana")
+            await ana.artifacts.write("note", kind="document", content="no program")
+            with pytest.raises(NotFound, match="in this world"):
+                await ana.ledger.transfer(to=to, amount=7)
+            assert await balance(w, "ana") == 100
+
+    asyncio.run(scenario())
+
+
 def test_paused_worlds_wait_and_shocks_and_news_arrive(tmp_path: Path) -> None:
     inbox: dict[int, Any] = {}
 

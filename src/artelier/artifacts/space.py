@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 from artelier.artifacts.access import check_principal
@@ -12,6 +13,9 @@ from artelier.clock import Clock
 from artelier.errors import InvalidRequest
 from artelier.ledger import MoneyTransferred, Posting
 from artelier.log import Batch, Draft, Store, StreamAppend
+
+CheckRecipient = Callable[[str], Awaitable[None]]
+"""Checks that a principal can be given money. Errors: `NotFound`."""
 
 
 class Space:
@@ -25,15 +29,25 @@ class Space:
         space: str,
         principal: str,
         artifacts: Artifacts,
+        check_recipient: CheckRecipient | None = None,
     ) -> None:
         self.artifacts = artifacts
-        self.ledger = Money(store, clock, tenant, space, principal)
+        self.ledger = Money(store, clock, tenant, space, principal, check_recipient)
 
 
 class Money:
     """Balances and transfers of one principal."""
 
-    def __init__(self, store: Store, clock: Clock, tenant: str, space: str, principal: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tenant: str,
+        space: str,
+        principal: str,
+        check_recipient: CheckRecipient | None = None,
+    ) -> None:
+        self._check_recipient = check_recipient
         self._store = store
         self._clock = clock
         self._tenant = tenant
@@ -53,13 +67,15 @@ class Money:
         """Give money to another principal of the space.
 
         Errors: `InvalidRequest` for an amount that is no positive integer or a transfer to oneself;
-        `InsufficientFunds`, and nothing moved.
+        `InsufficientFunds`, and nothing moved; `NotFound` for a name that a world does not know.
         """
         target = account_of(check_principal(to))
         if isinstance(amount, bool) or not isinstance(cast(object, amount), int) or amount <= 0:
             raise InvalidRequest("amount", expected="a positive integer", got=repr(amount)[:80])
         if to == self._principal:
             raise InvalidRequest("a transfer needs two principals", got=to)
+        if self._check_recipient is not None:
+            await self._check_recipient(to)
         posting = Posting(account_of(self._principal), target, asset, amount)
         draft = Draft(MoneyTransferred(postings=(posting,)), self._clock.now_us(), self._principal)
         stream = money_stream(self._tenant, self._space)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from artelier.agents.minds import register_minds
-from artelier.artifacts import Artifacts, Space
+from artelier.artifacts import Artifacts, Space, Working
 from artelier.operations.saving import register_profiles
 from artelier.world.clock import TickClock
+from artelier.world.deciding.money import check_account
 from artelier.world.events import reader_of, world_space
 from artelier.world.host import Host
 from artelier.world.services import search_memory, shipped_services
@@ -39,4 +40,11 @@ def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
         interpreter=host.sandbox, services=shipped_services(), search_memory=search_memory,
         stages=WorldStage,
     )  # fmt: skip
-    return Space(host.services.store, clock, tenant, space, principal, artifacts)
+
+    async def check_recipient(to: str) -> None:
+        stage = WorldStage(host.services.store, tenant=tenant, space=space, at_us=tick())
+        await check_account(Working(stage), stage, to, is_known=await stage.is_owner(to))
+
+    return Space(
+        host.services.store, clock, tenant, space, principal, artifacts, check_recipient
+    )  # fmt: skip

@@ -154,6 +154,15 @@ class WorldStage(StoreStage):
         )
         return bool(rows)
 
+    async def is_owner(self, principal: str) -> bool:
+        """Return whether a principal owns an artifact of this world at the end of the tick."""
+        rows = await self.store.query(
+            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND owner = ? AND deleted = 0"
+            " LIMIT 1",
+            (self.tenant, self.space, principal),
+        )
+        return bool(rows)
+
     def stored_bytes(self, principal: str) -> int:
         """Bytes of the newest versions of what a principal owns, and of what its programs own.
 

@@ -12,6 +12,7 @@ from artelier.ledger import MoneyTransferred, Posting
 from artelier.money import SCRIP
 from artelier.world.events import ActionTaken, MessageSent
 from artelier.world.scene import Scene, Step
+from artelier.world.stage import WorldStage
 
 
 async def noop(step: Step, action: Noop) -> None:
@@ -32,11 +33,20 @@ async def check_recipient(scene: Scene, working: Working, to: str) -> None:
 
     Errors: `NotFound` for a name that is neither a principal of this world nor a program's account.
     """
+    is_known = to in scene.agents or bool(scene.changed.owned(to))
+    await check_account(working, scene.stage, to, is_known=is_known)
+
+
+async def check_account(working: Working, stage: WorldStage, to: str, *, is_known: bool) -> None:
+    """Check that an account is a program's, or of a known principal or one that has acted here.
+
+    Errors: `NotFound`.
+    """
     if to.startswith(ACTORS):
         if await _is_program(working, to.removeprefix(ACTORS)):
             return
         raise NotFound(f"{to[:200]} is the account of no program in this world")
-    if to in scene.agents or scene.changed.owned(to) or await scene.stage.has_acted(to):
+    if is_known or await stage.has_acted(to):
         return
     raise NotFound(
         f"there is no principal {to[:200]} in this world",
