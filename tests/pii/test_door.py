@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, Policy, Run, Tenant, tool
+from artelier import Kernel, Policy, Run, Tenant, tool, unsure
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.pii.placeholder import PLACEHOLDER, placeholders_in
 from artelier.testing import ManualClock, ScriptedModel, tool_call
@@ -216,6 +216,40 @@ def test_what_code_passes_is_what_a_tool_gets_again_after_a_crash(tmp_path: Path
     assert PLACEHOLDER.fullmatch(got["pay"][0])  # it may not see values, whoever passes them
     assert asked["mail"] and set(got["mail"]) == set(asked["mail"]) == {BO}
     assert_nowhere(tmp_path, ANA, BO)
+
+
+@pytest.mark.parametrize(("grant", "is_given"), [("pii:restore", True), ("tools:mail", False)])
+def test_a_probe_that_a_person_asks_is_given_what_the_tool_was_given(
+    tmp_path: Path, grant: str, is_given: bool
+) -> None:
+    got: list[str] = []
+    asked: list[str] = []
+
+    async def mailed(key: str, arguments: dict[str, Any]) -> Any:
+        asked.append(arguments["to"])
+        return unsure if len(asked) == 1 else {"sent_to": arguments["to"]}
+
+    @tool(side_effect=True, probe=mailed, grant=grant, timeout_s=0.05)
+    async def mail(to: str) -> str:
+        """Write to somebody."""
+        got.append(to)
+        await asyncio.Event().wait()
+        return "never"
+
+    async def code(run: Run) -> Any:
+        return (await run.step_tool("mail", {"to": ANA}, key="mail")).value
+
+    async def scenario() -> None:
+        with opened(tmp_path, ScriptedModel([]), mail) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code) == "unknown_outcome"
+            await runs.reconcile("r", "mail", probe=True)
+            assert await drive(runs, code) == "completed"
+            (found,) = placeholders_in(str(await result_of(runs)))
+            assert got == asked[:1] and set(asked) == {ANA if is_given else found}
+
+    play(scenario())
+    assert_nowhere(tmp_path, ANA)
 
 
 def test_a_run_without_the_grant_may_not_use_such_a_tool(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from artelier.errors import Conflict, NotFound, ToolFailed
@@ -10,6 +11,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import TenantState, run_row
 from artelier.kernel.dispatches import entered_by
+from artelier.kernel.personal import is_known, wants_values
 from artelier.kernel.probe import MAY_LAND, ask_probe
 from artelier.kernel.services import Services
 from artelier.log import EventData, decode_stored, stored_blob
@@ -61,9 +63,11 @@ async def _probe(
             f"{'the undoing of ' if request.undoes else ''}tool {request.name!r} has no probe here",
             hint="Name the file that has it (--tools), or settle it with --succeeded, --failed or --retry.",
         )
-    arguments = tool.validate(
-        decode_stored(await stored_blob(services.store, tenant.id, request.arguments))
-    )
+    stored = decode_stored(await stored_blob(services.store, tenant.id, request.arguments))
+    if services.personal is not None and wants_values(tool.grant or ""):  # as it was called
+        may = partial(is_known, services.store, tenant.id, run_id)
+        stored = services.personal(tenant.id).restored(stored, may)
+    arguments = tool.validate(stored)
     owner = await dispatcher_of(services, tenant.id, run_id, step)
     key = f"{tenant.id}/{owner}:{step}"
     found = await ask_probe(tool, key, arguments)
