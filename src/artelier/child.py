@@ -2,7 +2,7 @@
 
 Inside one process neither a regular expression nor a database function can be stopped once it runs,
 and both can take all memory. A process can be given a memory limit and can be killed. It gets no
-environment, no secrets and only the files that are handed to it.
+environment, no secrets and only the files that are handed to it; `confinement.py` has the walls around it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Any, cast
 
-from artelier.errors import ToolFailed
+from artelier.confinement import Needs, module_arguments, plan_of
+from artelier.errors import Refused, ToolFailed
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 IDLE_MAX = 2
@@ -42,13 +43,20 @@ class Child:
     """One process of a worker module, asked one thing at a time in lines of JSON."""
 
     def __init__(
-        self, *, descriptors: Iterable[int] = (), module: str = "artelier.tools.worker"
-    ) -> None:
-        """Shapes: `descriptors` are open files that the process may read; the caller keeps its own.
-        Errors: `ToolFailed` if no process can be started here.
+        self, *, descriptors: Iterable[int] = (), module: str = "artelier.tools.worker",
+        needs: Needs | None = None,
+    ) -> None:  # fmt: skip
+        """Shapes: `descriptors` are open files that the process may read; the caller keeps its own. `needs`
+        says what the module imports late, and reads: behind the walls it can do neither.
+        Errors: `ToolFailed` if no process can be started here, or not as confined as is required.
         """
         if os.name != "posix":
             raise ToolFailed("this tool needs a POSIX system")
+        descriptors = tuple(descriptors)
+        try:
+            plan = plan_of(descriptors=descriptors, needs=needs)
+        except Refused as error:
+            raise ToolFailed(error.message, got=error.got, hint=error.hint) from None
         try:
             self._process = subprocess.Popen(
                 [
@@ -57,15 +65,14 @@ class Child:
                     "-s",
                     "-X",
                     "utf8",
-                    "-m",
-                    module,
+                    *module_arguments(plan, module),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=_environment(),
                 cwd="/",
-                pass_fds=tuple(descriptors),
+                pass_fds=descriptors,
             )
         except OSError as error:
             raise ToolFailed(
@@ -123,9 +130,11 @@ class Child:
 class ChildPool:
     """Processes of one worker module that are kept for the next question, a few of them."""
 
-    def __init__(self, module: str, *, first: dict[str, Any]) -> None:
-        """`first` is a question that any process answers at once: its start ends with the answer."""
+    def __init__(self, module: str, *, first: dict[str, Any], needs: Needs | None = None) -> None:
+        """`first` is a question that any process answers at once: its start ends with the answer. `needs`: as
+        of `Child`."""
         self._module = module
+        self._needs = needs
         self._first = first
         self._idle: list[Child] = []
         self._lock = Lock()
@@ -150,7 +159,7 @@ class ChildPool:
 
     def new(self) -> Child:
         """Return a process that may not answer yet. Errors: `ToolFailed`."""
-        return Child(module=self._module)
+        return Child(module=self._module, needs=self._needs)
 
     def keep(self, child: Child) -> None:
         with self._lock:

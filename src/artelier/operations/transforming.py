@@ -187,6 +187,7 @@ def _threads() -> DaemonThreads:
 @cache
 def _pool() -> ChildPool:
     from artelier.child import START_S, ChildPool
+    from artelier.confinement import Needs
 
     nothing: dict[str, Any] = {
         "steps": [],
@@ -194,4 +195,6 @@ def _pool() -> ChildPool:
         "time_s": START_S,
         "bytes_max": OUTPUT_BYTES_MAX,
     }
-    return ChildPool("artelier.operations.transform_worker", first=nothing)
+    return ChildPool(
+        "artelier.operations.transform_worker", first=nothing, needs=Needs(preload=("jsonpath",))
+    )

@@ -1,6 +1,7 @@
 """The sandbox over pydantic-monty: a Rust interpreter for a subset of Python, in worker processes.
 
-There is no other way to run code here. If the interpreter is missing or does not start, a run is an
+Each worker is a process of its own, confined by the kernel where it can be (`confinement.py`). There is no
+other way to run code here. If the interpreter is missing or does not start, a run is an
 error; nothing ever falls back to the Python that runs Artelier.
 """
 
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import keyword
+import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from artelier.errors import InvalidRequest
+from artelier.confinement import plan_of, program_launcher
+from artelier.errors import InvalidRequest, Refused
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox.calls import answer_call
 from artelier.sandbox.crossing import NotData, data
@@ -265,26 +269,65 @@ class MontySandbox:
 
     def _start(self) -> pydantic_monty.Monty:
         try:
-            return (
-                _library()
-                .Monty(
-                    binary_path=self._binary_path,
-                    min_processes=1,
-                    max_processes=self._workers,
-                    checkout_timeout=self._wait_s,
-                    request_timeout=TIME_MS_MAX / 1000 + GRACE_S,
-                    max_checkouts_per_worker=self._uses_max,
-                )
-                .__enter__()
-            )
-        # Whatever a broken installation raises means one thing to the caller.
-        except Exception as error:
+            binary = str(self._binary_path or _find_binary())
+            plan = plan_of(program=os.path.realpath(binary))
+            launcher = program_launcher(plan) if plan.walls and sys.platform == "linux" else binary
+        except Refused as error:
             raise SandboxError(
-                "the sandbox's interpreter does not start",
-                reason="crashed",
-                got=type(error).__name__,
-                hint="Reinstall pydantic-monty; code never runs without it.",
-            ) from error
+                error.message, reason="crashed", expected=error.expected, got=error.got,
+                hint=error.hint,
+            ) from None  # fmt: skip
+        except OSError as error:
+            raise _broken(error) from error
+        if launcher != binary:
+            try:
+                return self._pool_of(launcher)
+            # A system on which the confined interpreter does not start: `artelier doctor` names the wall.
+            except Exception as error:
+                if plan.is_required:
+                    raise _broken(error) from error
+        # Whatever a broken installation raises means one thing to the caller.
+        try:
+            return self._pool_of(binary)
+        except Exception as error:
+            raise _broken(error) from error
+
+    def _pool_of(self, binary: str) -> pydantic_monty.Monty:
+        """A pool whose first worker has answered."""
+        pool = (
+            _library()
+            .Monty(
+                binary_path=Path(binary),
+                min_processes=1,
+                max_processes=self._workers,
+                checkout_timeout=self._wait_s,
+                request_timeout=TIME_MS_MAX / 1000 + GRACE_S,
+                max_checkouts_per_worker=self._uses_max,
+            )
+            .__enter__()
+        )
+        try:
+            with pool.checkout() as session:
+                session.feed_run("1")
+        except BaseException:
+            pool.__exit__(None, None, None)
+            raise
+        return pool
+
+
+def _find_binary() -> str:
+    from pydantic_monty._binary import find_monty_binary
+
+    return find_monty_binary()
+
+
+def _broken(error: Exception) -> SandboxError:
+    return SandboxError(
+        "the sandbox's interpreter does not start",
+        reason="crashed",
+        got=type(error).__name__,
+        hint="Reinstall pydantic-monty; code never runs without it.",
+    )
 
 
 def _leave(pool: list[pydantic_monty.Monty]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from artelier.child import Child, ChildStopped
+from artelier.confinement import Needs
 from artelier.errors import ToolFailed
 from artelier.tools.folder import FileState, Folder
 from artelier.tools.function import Tool, tool
@@ -23,6 +26,14 @@ LOAD_S = 90.0
 QUERY_S = 20.0
 GRACE_S = 2.0
 """How long past its time a query may go on before the helper process is killed."""
+
+NEEDS = Needs(
+    preload=("duckdb", "encodings.utf_8_sig"),
+    # DuckDB asks how much memory there is, and ends its process where these exist and cannot be read.
+    files=("/proc/self/cgroup", "/sys/fs/cgroup"),
+    scratch_bytes=2 * 1024 * 1024 * 1024,
+)
+"""What the helper needs for tables. Rows that are no text of a file enter DuckDB by a file in memory."""
 
 KINDS = {
     ".csv": "csv",
@@ -83,7 +94,9 @@ class Tables:
                 return self._child
             if self._child is not None:
                 self._child.close()
-            child = Child(descriptors=[source["descriptor"] for source in sources])
+            handed = [source["descriptor"] for source in sources]
+            needs = NEEDS._replace(files=(*NEEDS.files, *_beside(sources)))
+            child = Child(descriptors=handed, needs=needs)
             try:
                 answer = child.ask({"ask": "load", "sources": sources}, timeout_s=LOAD_S)
             except ChildStopped as stopped:
@@ -135,6 +148,15 @@ class Tables:
             if kind is not None and entry.type == "file":
                 found.append((entry.path, kind))
         return found
+
+
+def _beside(sources: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the files in which SQLite keeps changes that are not in the database itself yet."""
+    for source in sources:
+        if source["kind"] == "sqlite":
+            with contextlib.suppress(OSError):  # no such folder on this system
+                path = os.readlink(f"/proc/self/fd/{source['descriptor']}")
+                yield from (f"{path}-wal", f"{path}-shm")
 
 
 def _over_bounds(state: FileState, *, count: int, total: int) -> str | None:

@@ -4,9 +4,10 @@ values, never of a sample."""
 from __future__ import annotations
 
 import csv
+import os
 import tempfile
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from artelier.tools.worker.failure import Failure
 from artelier.tools.worker.naming import quoted
@@ -44,7 +45,7 @@ def load_rows(
 ) -> None:
     """Make a table of rows; `types` None: by the form of the values. Errors: `duckdb.Error`."""
     # Text in a file is how rows enter DuckDB a hundred times faster than one by one.
-    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as draft:
+    with _scratch() as draft:
         writer = csv.writer(draft, delimiter=_DELIMITER, lineterminator="\n")
         writer.writerow(columns)
         count = 0
@@ -56,6 +57,13 @@ def load_rows(
         load_text(
             db, table, place, columns, delimiter=_DELIMITER, count=count, null=_NULL, types=types
         )
+
+
+def _scratch() -> IO[str]:
+    """A file without a name; in memory where there are such files, since no other may be written."""
+    if not hasattr(os, "memfd_create"):
+        return tempfile.TemporaryFile("w+", encoding="utf-8", newline="")
+    return open(os.memfd_create("rows"), "w+", encoding="utf-8", newline="")
 
 
 def load_text(

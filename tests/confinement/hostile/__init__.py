@@ -1,0 +1,1 @@
+"""Native code in a helper process: what an escape from an interpreter could do next."""
