@@ -15,12 +15,13 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 unexport VIRTUAL_ENV
 unexport UV_PROJECT_ENVIRONMENT
 
+NEWEST := .tools/newest
 WEB := src/artelier/server/static
 WEB_INPUTS := $(shell find web -name node_modules -prune -o -type f -print)
 NODE := $(shell node -e 'const [a, b] = process.versions.node.split(".").map(Number); if (a > 20 || (a === 20 && b >= 19)) console.log("yes")' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up check format test fast bench docs clean
+.PHONY: help setup up check format test fast newest bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +51,12 @@ test: check ## Check, then run all tests, those about the repository included
 
 fast: setup ## Run the fast tests alone
 	@.venv/bin/pytest -n $(JOBS) --dist worksteal -m "not slow" --ignore=tests/browser
+
+newest: setup ## Run the sandbox's tests on the newest releases of what it stands on, whatever pyproject.toml allows
+	@UV_PROJECT_ENVIRONMENT=$(NEWEST) $(UV) sync --quiet --locked
+	@$(UV) pip install --quiet --python $(NEWEST) --upgrade pydantic-monty duckdb cryptography
+	@$(UV) pip list --python $(NEWEST) | grep -E '^(pydantic-monty|duckdb|cryptography) '
+	@$(NEWEST)/bin/pytest -q -n $(JOBS) tests/sandbox tests/confinement tests/tools/test_tables.py tests/pii/test_vault.py tests/log/test_sealing.py
 
 bench: setup ## Print the table of benchmarks
 	@.venv/bin/artelier bench

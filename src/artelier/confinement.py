@@ -97,7 +97,7 @@ def confine(plan: Plan) -> dict[str, str]:
 
 # ---------------------------------------------------------------------------- system calls
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_libc: Any = None if sys.platform == "win32" else ctypes.CDLL(None, use_errno=True)
 
 _X86_64, _AARCH64 = "x86_64", "aarch64"
 _MACHINE = os.uname().machine if hasattr(os, "uname") else ""

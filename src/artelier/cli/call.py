@@ -46,7 +46,12 @@ class Call:
         """Errors: `InvalidConfig` naming file and line, `NotFound` for a file that is not there."""
         from artelier.cli.settings import load_settings
 
-        return load_settings(self._config, environ=os.environ)
+        found = load_settings(self._config, environ=os.environ)
+        if found.confinement != "auto":
+            from artelier.confinement import choose
+
+            choose(found.confinement)
+        return found
 
     @property
     def config(self) -> str | None:

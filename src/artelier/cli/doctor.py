@@ -50,13 +50,17 @@ def doctor(
 
     looks: tuple[Callable[[], list[Finding]], ...] = (
         _python, lambda: doctor_store.looks(call), lambda: _disk(call), lambda: _models(call),
-        lambda: doctor_limits.looks(call), _sandbox, _web, lambda: _port(port),
+        lambda: doctor_limits.looks(call), _sandbox, _confinement, _web, lambda: _port(port),
         lambda: doctor_online.looks(call) if online else [],
     )  # fmt: skip
     found = [finding for look in looks for finding in look()]
     is_well = all(finding.status != WRONG for finding in found)
     if call.as_json:
-        call.screen.json({"ok": is_well, "findings": [one._asdict() for one in found]})
+        from artelier.confinement import standing
+
+        walls = [{"wall": wall, "stands": not why, "why": why} for wall, why in standing().items()]
+        told = [one._asdict() for one in found]
+        call.screen.json({"ok": is_well, "findings": told, "walls": walls})
     else:
         call.screen.table(("what", "", "found"), found, empty="nothing was looked at")
     return COMPLETED if is_well else FAILED
@@ -96,6 +100,26 @@ def _sandbox() -> list[Finding]:
     except (ArtelierError, OSError) as error:
         return [Finding("sandbox", WRONG, f"code cannot be run: {error}")]
     return [Finding("sandbox", OK if is_right else WRONG, "code runs in its cage")]
+
+
+def _confinement() -> list[Finding]:
+    """Which walls of the kernel stand around processes that run untrusted code."""
+    from artelier.confinement import OFF, REQUIRED, landlock_abi, mode, standing
+
+    chosen = mode()
+    if chosen == OFF:
+        return [Finding("confinement", NOTE, "switched off: a broken sandbox has no second wall")]
+    walls = standing()
+    names = {
+        wall: f"landlock (ABI {landlock_abi()})" if wall == "landlock" else wall for wall in walls
+    }
+    said = ", ".join(names[wall] for wall, why in walls.items() if not why) or "no wall"
+    missing = [f"no {wall}: {why}" for wall, why in walls.items() if why]
+    if not missing:
+        return [Finding("confinement", OK, f"{said} stand around untrusted code")]
+    if chosen == REQUIRED:
+        return [Finding("confinement", WRONG, "; ".join(["all walls are required", *missing]))]
+    return [Finding("confinement", NOTE, "; ".join([f"{said} stand", *missing]))]
 
 
 def _models(call: Call) -> list[Finding]:

@@ -15,6 +15,10 @@ from artelier.cli.faults import report
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code; `sys.argv` if no arguments are given."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # a process of its own, which may hold keys
+        from artelier.confinement import hide_memory
+
+        hide_memory()
     for stream in (sys.stdout, sys.stderr):
         # What a terminal cannot show is escaped, not a reason to fail.
         if isinstance(stream, io.TextIOWrapper):

@@ -140,6 +140,15 @@ class PiiTable(Table):
     )
 
 
+class SandboxTable(Table):
+    confinement: Literal["auto", "required", "off"] = Field(
+        "auto",
+        description="Walls of the kernel around the processes that run untrusted code. `auto`: those that it"
+        " has; `required`: all, or code, SQL and patterns are refused; `off`: none. The variable holds in"
+        " programs too.",
+    )
+
+
 class TelemetryTable(Table):
     enabled: bool = Field(
         False,
@@ -168,6 +177,7 @@ class SettingsFile(Table):
     limits: LimitsTable = Field(default_factory=lambda: LimitsTable())  # pyright: ignore[reportCallIssue] - as above
     policy: PolicyTable = Field(default_factory=lambda: PolicyTable())  # pyright: ignore[reportCallIssue] - as above
     pii: PiiTable = Field(default_factory=lambda: PiiTable())  # pyright: ignore[reportCallIssue] - as above
+    sandbox: SandboxTable = Field(default_factory=lambda: SandboxTable())  # pyright: ignore[reportCallIssue] - as above
     telemetry: TelemetryTable = Field(default_factory=lambda: TelemetryTable())  # pyright: ignore[reportCallIssue] - as above
     prices: dict[str, PriceTable] = Field(default_factory=dict)
     tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
@@ -211,6 +221,7 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
         wall_s=found.limits.wall_s,
         approve_risk=found.policy.approve_risk,
         pii=found.pii.enabled,
+        confinement=found.sandbox.confinement,
         patterns=found.pii.patterns,
         telemetry=found.telemetry.enabled,
         telemetry_content=found.telemetry.content,
@@ -329,7 +340,16 @@ def rows() -> list[dict[str, Any]]:
     """Every key: `key`, `default`, `meaning`, `variable`."""
     variables = {place: name for name, place in ENVIRONMENT.items()}
     listed: list[dict[str, Any]] = []
-    for table in ("model", "store", "workspaces", "limits", "policy", "pii", "telemetry"):
+    for table in (
+        "model",
+        "store",
+        "workspaces",
+        "limits",
+        "policy",
+        "pii",
+        "sandbox",
+        "telemetry",
+    ):
         kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
         for key, field in kind.model_fields.items():
             if key in _NAMED:

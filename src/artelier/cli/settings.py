@@ -34,6 +34,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "ARTELIER_LIMITS_WALL_S": ("limits", "wall_s"),
     "ARTELIER_POLICY_APPROVE_RISK": ("policy", "approve_risk"),
     "ARTELIER_PII": ("pii", "enabled"),
+    "ARTELIER_CONFINEMENT": ("sandbox", "confinement"),
     "ARTELIER_OTEL": ("telemetry", "enabled"),
     "ARTELIER_OTEL_CONTENT": ("telemetry", "content"),
 }
@@ -56,6 +57,7 @@ class Settings:
     wall_s: float | None = None
     approve_risk: str | None = None
     pii: bool = False
+    confinement: str = "auto"
     patterns: Mapping[str, str] = field(default_factory=dict[str, str])
     telemetry: bool = False
     telemetry_content: bool = False
