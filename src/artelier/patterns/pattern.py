@@ -12,6 +12,7 @@ from threading import Lock, Semaphore
 from typing import Any
 
 from artelier.child import START_S, ChildPool, ChildStopped, Question
+from artelier.confinement import Needs
 from artelier.errors import InvalidRequest, PatternTimeout, ToolFailed
 from artelier.patterns.linear import Linear
 from artelier.patterns.syntax import (
@@ -189,4 +190,5 @@ class Pattern:
 @cache
 def _pool() -> ChildPool:
     ready = {"pattern": "", "dialect": "re", "flags": 0, "text": "", "whole": False}
-    return ChildPool(_WORKER, first={"match": ready, "time_s": START_S})
+    first = {"match": ready, "time_s": START_S}
+    return ChildPool(_WORKER, first=first, needs=Needs(preload=("regex",)))
