@@ -10,6 +10,7 @@ from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.cli.command import alone, command
 from artelier.cli.exits import COMPLETED, FAILED
+from artelier.errors import InvalidRequest
 
 app = alone()
 
@@ -45,12 +46,28 @@ def torture(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the databases of failed seeds in --directory.")
     ] = False,
+    availability: Annotated[
+        bool,
+        typer.Option(
+            "--availability",
+            help="Hostile inputs of one tenant against a server; see another's waits.",
+        ),
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="With --availability: this input; repeatable."),
+    ] = None,
 ) -> int:
     """Try to break the promises of the kernel.
 
     Each seed draws agents, model replies, delays, crashes at every instant, two workers on one run and
     people who interfere; then the promises are checked. A failure names the command that repeats it.
+    With --availability a real server is attacked by one tenant, input by input, while another asks 50 times a
+    second; at the end a run freezes its server until it is parked. It takes ten minutes, of two cores of its
+    own.
     """
+    if availability:
+        return _availability(call, only or [], plant=plant or "")
     from artelier.testing.torture import run_torture
 
     with call.screen.counting(f"{plain.count(seeds, 'seed')} from {start}", total=seeds) as tried:
@@ -90,6 +107,34 @@ def _show(call: Call, found: dict[str, Any]) -> None:
     failed = len(found["failures"])
     verdict = "every promise held" if found["ok"] else f"{plain.count(failed, 'seed')} failed"
     call.screen.line(verdict, "bold green" if found["ok"] else "bold red")
+
+
+def _availability(call: Call, names: list[str], *, plant: str) -> int:
+    from artelier.testing.availability import INPUTS, PLANTS, run_availability
+
+    known = [one.name for one in INPUTS]
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidRequest("no such input", got=unknown[0], expected=", ".join(known))
+    if plant not in PLANTS:
+        raise InvalidRequest("no such plant", got=plant, expected=", ".join(PLANTS[1:]))
+
+    found = run_availability(names, plant=plant, told=lambda one: call.screen.note(one.line))
+    if call.as_json:
+        call.screen.json(found)
+    else:
+        call.screen.facts(
+            [
+                ("inputs", f"{found['inputs']}, twins well {found['twins_ok']}"),
+                ("another tenant", f"{found['worst_other_tenant_ms_p99']:,.0f} ms at p99, "
+                 f"{found['worst_other_tenant_ms_max']:,.0f} ms at most"),
+                ("its agent's step", f"{found['worst_step_ms_max']:,.0f} ms at most"),
+                ("memory", f"{found['rss_mb_max']:,.0f} MB"),
+                ("parked", f"{found['parked']} of {int(found['life'] is not None)} runs that freeze"),
+            ]
+        )  # fmt: skip
+        verdict = "every promise held" if found["ok"] else "a promise was broken"
+        call.screen.line(verdict, "bold green" if found["ok"] else "bold red")
+    return COMPLETED if found["ok"] else FAILED
 
 
 def _counted(counts: dict[str, int]) -> str:

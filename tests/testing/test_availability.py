@@ -1,0 +1,67 @@
+"""`torture --availability`: a server under attack, and what another tenant notices of it.
+
+How many milliseconds that is, is judged by the command on a machine of its own, and not here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from artelier.testing.availability import INPUTS, run_availability
+from artelier.testing.availability.trial import RSS_MB_MAX, Result
+from tests.cli.conftest import Shell, shell
+
+__all__ = ["shell"]
+
+SMALL = (
+    ("slow-headers", "body-deep", "body-giant-integer", "artifact-card-digits"),
+    ("login-flood", "upload-zip", "schema-nested-repeats", "check-counted-repeats"),
+    ("result-deep", "template-endless", "events-flood", "streams-unread"),
+)  # fmt: skip
+
+
+def test_sixty_inputs_have_names_of_their_own() -> None:
+    assert len({one.name for one in INPUTS}) == len(INPUTS) >= 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", SMALL)
+def test_hostile_inputs_leave_the_other_tenant_and_the_server_as_they_were(
+    names: tuple[str, ...],
+) -> None:
+    seen: list[Result] = []
+
+    found = run_availability(names, freezes=False, measured_s=0.5, told=seen.append)
+
+    print(json.dumps([{"input": one.input, "ms_max": one.ms_max} for one in seen]))  # noqa: T201
+    wrong = [(one.input, one.left, one.answered, one.failed) for one in seen if not one.is_correct]
+    assert wrong == []
+    assert found["inputs"] == found["twins_ok"] == len(names)
+    assert found["rss_mb_max"] <= RSS_MB_MAX
+
+
+@pytest.mark.slow
+def test_a_run_that_freezes_its_server_is_parked_and_the_page_opens_each_time() -> None:
+    found: dict[str, Any] = run_availability(["body-deep"], measured_s=0.5)
+
+    assert found["parked"] == 1
+    assert found["life"]["kills"] == len(found["life"]["opened_s"]) == 3
+    assert found["life"]["reason"].startswith("two drives ended without progress at step c1/")
+
+
+@pytest.mark.slow
+def test_a_pattern_that_an_outsider_runs_on_the_loop_is_found() -> None:
+    found: dict[str, Any] = run_availability(
+        ["queries-long"], plant="unbounded-pattern", freezes=False, measured_s=0.5
+    )
+
+    assert found["ok"] is False
+    assert found["lines"][0]["frozen"] is True
+
+
+def test_the_command_refuses_names_that_are_no_input_and_no_plant(shell: Shell) -> None:
+    assert shell("torture", "--availability", "--only", "rain").code == 2
+    assert shell("torture", "--availability", "--plant", "roses").code == 2
