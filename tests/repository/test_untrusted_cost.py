@@ -214,6 +214,10 @@ ALLOWED: dict[str, str] = {
         server/mcp/face.py:_told msgspec.json.decode
         world/hashing.py:Form.of msgspec.json.decode
     """,
+    "written by this very program, for a process that it starts": """
+        confinement.py:decode_plan json.loads
+        confinement.py:standing json.loads
+    """,
     "stored by us, within the bounds of what stored it": """
         agents/baggage.py:_json msgspec.json.decode
         artifacts/access.py:Access.read msgspec.json.decode
