@@ -107,6 +107,7 @@ def test_a_tenant_without_a_folder_of_its_own_has_none(tmp_path: Path) -> None:
 def test_folders_that_hold_each_other_are_refused(tmp_path: Path) -> None:
     own, inner = folders(tmp_path, "own", "own/inner")
 
+    wrong: dict[str, Any]
     for wrong in (
         {"roots": {"acme": own, "beta": inner}}, {"roots": {"acme": own, "beta": own}},
         {"roots": {"acme": tmp_path}, "base": own}, {"roots": {"acme": inner}, "base": own},

@@ -24,6 +24,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.log import Event, registered, stored_blob
 from artelier.log.contract import Store
 from artelier.operations.definition import HOOKS
+from artelier.server.wire.artifacts import without_path
 
 TEXTS: dict[str, tuple[str, ...]] = {
     "artifact.written": ("content", "metadata"),
@@ -177,6 +178,8 @@ class Encoder:
             ref = data.get(name)
             if isinstance(ref, str) and BLOB.fullmatch(ref):
                 text = await self._text(ref)
+                if text is not None and (name == "job" or data.get("kind") == "task"):
+                    text = _without_path(text) if name in ("job", "metadata") else text
                 if text is not None:
                     found[name] = text
         return found
@@ -189,6 +192,17 @@ class Encoder:
         except ArtelierError:
             return None  # damaged: `artelier verify` says so, a stream goes on
         return shortened(content)
+
+
+def _without_path(text: str) -> str:
+    """Return the metadata of a task, or what a schedule starts, as JSON without a path of this machine."""
+    try:
+        found = without_path(msgspec.json.decode(text, type=dict[str, Any]))
+    except msgspec.DecodeError:
+        return "{}"  # it was cut
+    if isinstance(settings := found.get("settings"), dict):
+        found["settings"] = without_path(cast("dict[str, Any]", settings))
+    return _json(found).decode()
 
 
 def shortened(content: bytes) -> str:

@@ -20,12 +20,14 @@ router = resource("schedules")
 @router.get("", operation_id="schedules_list")
 async def list_(
     desk: Desk,
+    who: Who,
     status: Annotated[Literal["active", "paused"] | None, Query(description="Only those.")] = None,
     after: AfterNumber = 0,
     limit: Limit = 100,
 ) -> Page[wire.ScheduleLine]:
     """Schedules in the order of their making."""
     found = await desk.schedules.list(status=status, after=after, limit=limit)
+    found["items"] = [with_shown_workspace(one, desk=desk, who=who) for one in found["items"]]
     return Page[wire.ScheduleLine].model_validate(found)
 
 

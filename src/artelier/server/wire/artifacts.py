@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error
+from collections.abc import Mapping
+from os.path import basename
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -253,12 +255,22 @@ def shown(artifact: Artifact) -> ArtifactShown:
     is_cut = len(stored) > INLINE_BYTES_MAX
     content: Any = b64encode(stored).decode() if media == "bytes" else artifact.content
     facts = {name: getattr(artifact, name) for name in _PLAIN}
+    if artifact.kind == "task":
+        facts["metadata"] = without_path(artifact.metadata)
     return ArtifactShown.model_validate(
         {
             **facts, "media": media, "size_bytes": len(stored), "is_cut": is_cut,
             "content": None if is_cut else content,
         }
     )  # fmt: skip
+
+
+def without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is noted of a task, with the name of its workspace in place of the path on this machine."""
+    found = dict(metadata)
+    if isinstance(place := found.get("workspace"), str):
+        found["workspace"] = basename(place)
+    return found
 
 
 _PLAIN = (
