@@ -174,7 +174,7 @@ def test_a_misfit_names_no_more_of_its_value_than_fits_a_line() -> None:
 def test_patterns_of_a_schema_have_a_bound_together() -> None:
     schema = {"anyOf": [{"pattern": f"{n}" + "a?" * 400} for n in range(100)]}
 
-    with pytest.raises(InvalidRequest, match="patterns of at most 64000 characters"):
+    with pytest.raises(InvalidRequest, match="patterns of at most 16000 characters"):
         schema_of(schema)
 
 

@@ -22,8 +22,8 @@ SCHEMAS_MAX = 10_000
 """Schemas within a schema, itself among them."""
 BYTES_MAX = 256 * 1024
 PATTERN_CHARS_MAX = 1_000
-PATTERNS_CHARS_MAX = 64_000
-"""Of all patterns of a schema together (a guess: a hundred times what honest ones have)."""
+PATTERNS_CHARS_MAX = 16_000
+"""Of all patterns of a schema together (a guess: some ten times what honest ones have)."""
 
 _ONE = (
     "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",

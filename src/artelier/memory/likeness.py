@@ -66,7 +66,8 @@ BOOT_TERMS_MIN = 3
 BOOT_ORDER_MIN = 0.6
 """Share of those words that stand in the passage's order."""
 
-_NUMBER = re.compile(r"[\w.:/@+-]*\d[\w.:/@+-]*")
+_NAME = re.compile(r"[\w.:/@+-]+")
+_DIGIT = re.compile(r"\d")
 _NOT = re.compile(r"n['\N{RIGHT SINGLE QUOTATION MARK}]t\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -83,7 +84,9 @@ class Gist(NamedTuple):
 
 def gist_of(text: str) -> Gist:
     lowered = _NOT.sub(" not", text.casefold())
-    numbers = tuple(found.strip(".:/@+-") for found in _NUMBER.findall(lowered))
+    numbers = tuple(
+        found.strip(".:/@+-") for found in _NAME.findall(lowered) if _DIGIT.search(found)
+    )
     spoken = words(lowered)
     telling = dict.fromkeys(
         term_of(word)

@@ -6,6 +6,7 @@ Rules about words are made for prose. In a script `${f}` is a variable, and a UR
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import NamedTuple
 
 CODE_SHARE_MIN = 0.6
@@ -16,8 +17,10 @@ _FENCE = re.compile(r"^[^\S\n]{0,3}(?P<mark>`{3,}|~{3,})[^\S\n]*(?P<language>[^\
 _PROSE_LANGUAGES = frozenset(("", "markdown", "md", "text", "txt"))
 _SPAN = re.compile(r"(?<!`)(?P<mark>`{1,2})(?!`)[^`\n]{1,400}(?<!`)(?P=mark)(?!`)")
 _BOX = re.compile(r"^([^\S\n]*(?:[-*+]|\d{1,3}[.)])[^\S\n]+)\[[ xX]\](?=\s)", re.MULTILINE)
-_SCRIPT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>|<!--.{0,2000}?-->|<![A-Za-z][^<>]{0,400}>", re.DOTALL)
+_SCRIPT = re.compile(r"<(script|style)\b", re.IGNORECASE)
+_SCRIPT_END = re.compile(r"</(script|style)\s*>", re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>|<!--|<![A-Za-z][^<>]{0,400}>")
+_COMMENT_CHARS_MAX = 2_000
 _PAIRED = re.compile(r"</[A-Za-z][\w:.-]{0,60}\s*>")
 
 _CODE_LINE = re.compile(
@@ -48,9 +51,45 @@ def prose_of(text: str) -> Prose:
     if _is_code(text):
         return Prose("", "")
     if text.lstrip().startswith("<") and _PAIRED.search(text):
-        text = _TAG.sub(" ", _SCRIPT.sub(" ", text))
+        text = _without_tags(_without_scripts(text))
     text = _BOX.sub(r"\1   ", text)
     return Prose(text, _SPAN.sub(" ", text))
+
+
+def _without_scripts(text: str) -> str:
+    """A text whose scripts and styles are spaces. One pattern for both ends would look for each end anew."""
+    ends: dict[str, list[re.Match[str]]] = {"script": [], "style": []}
+    for end in _SCRIPT_END.finditer(text):
+        ends[end[1].lower()].append(end)
+    parts: list[str] = []
+    at = 0
+    for begin in _SCRIPT.finditer(text):
+        if begin.start() < at:
+            continue
+        there = ends[begin[1].lower()]
+        number = bisect_left(there, begin.end(), key=lambda end: end.start())
+        if number < len(there):
+            parts += [text[at : begin.start()], " "]
+            at = there[number].end()
+    return "".join([*parts, text[at:]])
+
+
+def _without_tags(text: str) -> str:
+    """A text whose tags and comments are spaces. A comment's end is looked for by itself, which is faster."""
+    parts: list[str] = []
+    at = 0
+    for tag in _TAG.finditer(text):
+        if tag.start() < at:
+            continue
+        end = tag.end()
+        if tag[0] == "<!--":
+            closing = text.find("-->", end, end + _COMMENT_CHARS_MAX + 3)
+            if closing < 0:
+                continue
+            end = closing + 3
+        parts += [text[at : tag.start()], " "]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def _without_fences(text: str) -> str:

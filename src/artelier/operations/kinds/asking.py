@@ -12,8 +12,8 @@ from artelier.errors import InvalidRequest, ModelTimeout, OutputInvalid, PriceUn
 from artelier.kernel import Run
 from artelier.kernel.budget import CallSize, price_for, reserve
 from artelier.kernel.json_schema import check_schema
-from artelier.kernel.json_value import check_json
 from artelier.kernel.manifest import encoded
+from artelier.kernel.outputs import fitted
 from artelier.money import MICRO, format_usd
 from artelier.operations.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.operations.kinds.contract import Call, OperationFailed, Problem
@@ -126,7 +126,7 @@ async def _answer(
         raise OperationFailed("timeout", str(error)) from error
     except OutputInvalid as error:
         reply: ModelReply = error.facts["reply"]
-        return _forgiven(reply, schema or {}, str(error))
+        return await _forgiven(reply, schema or {}, str(error))
     reply = result.reply or ModelReply(text=result.text)
     if schema is not None:
         return reply, result.output, "" if result.output is not None else _none_of(reply)
@@ -143,15 +143,16 @@ def _none_of(reply: ModelReply) -> str:
     return "the reply calls tools" if reply.tool_calls else ""
 
 
-def _forgiven(
+async def _forgiven(
     reply: ModelReply, schema: Mapping[str, Any], misfit: str
 ) -> tuple[ModelReply, Any, str]:
     """A reply that is no JSON by itself may have it in a code fence."""
     try:
         value = parsed(reply.text)
-        return reply, check_json(value, schema), ""
-    except (ValueError, OutputInvalid):
+    except ValueError:
         return reply, None, misfit
+    fit = await fitted(ModelReply(output=value), schema)
+    return reply, fit.output, "" if fit.misfit is None else misfit
 
 
 def _repair(text: str, misfit: str) -> list[Message]:
