@@ -145,6 +145,12 @@ def test_what_fails_stops_it_and_a_second_call_goes_on_without_undoing_twice(
             assert await result_of(runs) == ["bob", "ann"]
             assert [line.split()[1] for line in undone(world)] == ["cid", "bob", "ann"]
             assert undone(world)[1].endswith("default/r:bob/undo/2")
+            steps = {step["key"]: step for step in await runs.steps("r")}
+            assert (steps["bob/undo"]["status"], steps["bob/undo/2"]["status"]) == (
+                "failed", "completed",
+            )  # fmt: skip
+            assert "the account is closed" in steps["bob/undo"]["error"]
+            assert [step["key"] for step in steps.values() if step["error"]] == ["bob/undo"]
             assert (await runs.replay("r", code)).result == ["bob", "ann"]
 
     play(scenario())

@@ -470,3 +470,37 @@ async def until_waiting(kernel: Kernel) -> None:
     async with asyncio.timeout(30):
         while not await kernel.store.query("SELECT 1 FROM rates WHERE unit LIKE 'turn:%'"):
             await asyncio.sleep(0.001)
+
+
+def test_a_call_that_waits_for_its_rate_says_so_to_every_process(tmp_path: Path) -> None:
+    clock = ManualClock()
+    model = Watched(clock)
+
+    async def scenario() -> None:
+        with (
+            opened(tmp_path, clock, model, rates={"openai": Rate(requests=1)}) as kernel,
+            Kernel.open(tmp_path / "state.db", clock=clock, environ={}) as other,
+        ):
+            await one(kernel, "first", "a")
+            assert (await other.for_tenant().show("first"))["rate_wait"] is None
+            waiting = asyncio.ensure_future(one(kernel, "second", "b"))
+            began_us = clock.now_us()
+            waits = await _until_it_waits(other, "second")
+            assert waits["status"] == "running"
+            assert waits["rate_wait"]["rate"] == "provider/openai"
+            assert began_us < waits["rate_wait"]["until_us"] <= began_us + MINUTE_US
+            assert await in_virtual_time(clock, [waiting], kernel) == ["completed"]
+            assert (await other.for_tenant().show("second"))["rate_wait"] is None
+
+    play(scenario())
+
+
+async def _until_it_waits(kernel: Kernel, run_id: str) -> dict[str, Any]:
+    """The run once it tells what rate it waits for; the scenario's own bound ends this."""
+    while True:
+        await asyncio.sleep(0)
+        runs = kernel.for_tenant()
+        if any(run["id"] == run_id for run in (await runs.runs())["items"]):
+            shown = await runs.show(run_id)
+            if shown["rate_wait"] is not None:
+                return shown

@@ -12,11 +12,11 @@ import msgspec
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel.ancestry import dispatcher_of
 from artelier.kernel.core import RUN_COLUMNS, run_row
-from artelier.kernel.events import BILLING, ToolRequested, ToolUnresolved
+from artelier.kernel.events import BILLING, ToolRefused, ToolRequested, ToolUnresolved
 from artelier.kernel.family import asked_below, root_of, totals
 from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.services import Services
-from artelier.log import decode_stored, stored_blob
+from artelier.log import PRESENT_US, WAITS, decode_stored, stored_blob
 from artelier.log.stored import stored_name
 from artelier.money import format_usd
 
@@ -66,9 +66,21 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
     shown["waits_for"] = [
         asked for child in children for asked in await approvals(services, tenant, run_id=child)
     ]
+    shown["rate_wait"] = await rate_wait(services, tenant, run_id)
     shown["unknown_calls"] = await unknown_calls(services, tenant, run_id, row["id"])
     shown["unknown_outcomes"] = [call["step"] for call in shown["unknown_calls"]]
     return shown
+
+
+async def rate_wait(services: Services, tenant: str, run_id: str) -> dict[str, Any] | None:
+    """Return for which rate a call of the run waits, in whatever process, and until when at least."""
+    rows = await services.store.query(
+        f"{WAITS} ORDER BY at_us DESC LIMIT 1",
+        (f"run:{tenant}/{run_id}", services.clock.now_us() - PRESENT_US),
+    )
+    if not rows:
+        return None
+    return {"rate": rows[0][0].partition("\n")[2], "until_us": rows[0][1]}
 
 
 async def unknown_calls(
@@ -182,7 +194,11 @@ async def list_runs(
 
 
 async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, Any]]:
-    """The run's own steps in the order they were asked for: key, kind, status, seqs."""
+    """The run's own steps in the order they were asked for: key, kind, status, seqs, error.
+
+    An undoing whose tool failed is `failed`, with the `error` in words: what it was to undo still stands. The
+    error of another call is a result, which the run's code has had.
+    """
     row = await run_row(services, tenant, run_id)
     rows = await services.store.query(
         "SELECT key, kind, status, requested, completed FROM steps WHERE run = ?"
@@ -190,7 +206,34 @@ async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, 
         (row["id"],),
     )
     names = ("key", "kind", "status", "requested_seq", "completed_seq")
-    return [dict(zip(names, found, strict=True)) for found in rows]
+    found: list[dict[str, Any]] = [
+        {**dict(zip(names, step, strict=True)), "error": None} for step in rows
+    ]
+    errors = await _errors_of_undoings(services, tenant, row["id"])
+    for step in found:
+        if (error := errors.get(step["key"])) is not None:
+            step |= {"status": "failed", "error": error}
+    return found
+
+
+async def _errors_of_undoings(services: Services, tenant: str, run: int) -> dict[str, str]:
+    """Return what failed undoings have said, by key."""
+    rows = await services.store.query(
+        "SELECT s.key, e.kind, e.data FROM steps s JOIN events e ON e.stream = s.run"
+        " AND e.seq = s.completed WHERE s.run = ? AND s.kind = 'undo' AND s.status = 'completed'",
+        (run,),
+    )
+    found: dict[str, str] = {}
+    for key, kind, data in rows:
+        fields = decode_stored(data, type=dict[str, Any])
+        is_error = (
+            kind == ToolRefused.KIND or fields.get("is_error") or fields.get("answer") == "failed"
+        )
+        if is_error:
+            told = (await shown_fields(services, tenant, fields.get("result"))).get("error")
+            error = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+            found[key] = str(error.get("message") or error.get("code") or "failed")[:1_000]
+    return found
 
 
 async def tree(services: Services, tenant: str, run_id: str) -> dict[str, Any]:

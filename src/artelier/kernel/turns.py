@@ -177,7 +177,10 @@ class Queue:
     async def _pass(self) -> float:
         """Serve all whose turn it is; seconds until it can be somebody else's."""
         order = FairOrder.ordered(tuple(self._places.values()))
-        asked, crowd = [Asked(place.claims, place.since_us) for place in order], Crowd(order)
+        asked, crowd = list[Asked](), Crowd(order)
+        for place in order:
+            run = f"{place.tenant}/{place.run_id}"
+            asked.append(Asked(place.claims, place.since_us, run=run))
         answers = await self._store.take_turns(
             asked, now_us=self._clock.now_us(), holder=self._holder
         )

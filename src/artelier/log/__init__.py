@@ -31,13 +31,15 @@ from artelier.log.event import (
     tenant_stream,
     upcaster,
 )
-from artelier.log.rates import Asked, Claim, Taken
+from artelier.log.rates import PRESENT_US, WAITS, Asked, Claim, Taken
 from artelier.log.sqlite import SqliteStore
 from artelier.log.stored import decode_stored, missing_mark, stored_blob
 from artelier.log.verify import Report, verify_store
 
 __all__ = [
     "GENESIS",
+    "PRESENT_US",
+    "WAITS",
     "Applied",
     "Asked",
     "Batch",

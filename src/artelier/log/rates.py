@@ -1,15 +1,16 @@
 """How much of a minute is used: the one count that all processes of a store share.
 
-No view and no event: a window is gone after a minute. Two sorts of rows are in table `rates(scope, unit,
-at_us, used)`: what was taken (`unit` is `requests` or `tokens`, `at_us` when), and who waits longest in a
-process (`unit` is `turn:<holder>`, `at_us` since when, `used` when it last asked), so that a process with
-many small calls lets another's large one pass.
+No view and no event: a window is gone after a minute. Three sorts of rows are in table `rates(scope, unit,
+at_us, used)`: what was taken (`unit` is `requests` or `tokens`, `at_us` when); who waits longest in a process
+(`unit` is `turn:<holder>`, `at_us` since when, `used` when it last asked), so that a process with many small
+calls lets another's large one pass; and for people, which runs wait (`scope` is `run:<tenant>/<run>`, `unit`
+`wait:<holder>` with the window on a second line, `at_us` until when, `used` when it last asked).
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 WINDOW_US = 60_000_000
@@ -18,6 +19,9 @@ WINDOW_US = 60_000_000
 GRAIN_US = 100_000
 """What is taken in a tenth of a second shares a row, dated at its end: 600 rows a window, never freed
 early."""
+
+SHOWN_MAX = 200
+"""Waiting calls of a process that people can see: each is a row that is written once a second."""
 
 PRESENT_US = 5_000_000
 """A process that has not asked for so long no longer waits (it asks once a second)."""
@@ -39,6 +43,8 @@ class Asked:
 
     claims: tuple[Claim, ...]
     since_us: int
+    run: str = ""
+    """`<tenant>/<run>`, for people who want to know what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,10 @@ def take_turns(
 
     Cost: O(asked), and one read of each window.
     """
-    db.execute("DELETE FROM rates WHERE unit = ?", (f"turn:{holder}",))
+    db.execute(
+        "DELETE FROM rates WHERE unit = ? OR (unit > ? AND unit < ?)",
+        (f"turn:{holder}", f"wait:{holder}\n", f"wait:{holder}\v"),
+    )
     windows: dict[tuple[str, str], _Window] = {}
     closed: dict[str, int] = {}
     answers: list[Taken] = []
@@ -88,7 +97,31 @@ def take_turns(
             windows[claim.scope, claim.unit].used += claim.amount
         change_turns(db, [(one.scope, one.unit, at_us, one.amount) for one in one.claims])
         answers.append(Taken(at_us))
+    shown = [
+        (
+            f"run:{one.run}",
+            f"wait:{holder}\n{_closed_of(one, closed)}",
+            now_us + answer.wait_us,
+            now_us,
+        )
+        for one, answer in zip(asked, answers, strict=True)
+        if answer.at_us is None and one.run
+    ]
+    db.executemany(
+        "INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", shown[:SHOWN_MAX]
+    )
     return answers
+
+
+def _closed_of(asked: Asked, closed: Mapping[str, int]) -> str:
+    """Return the window that a call waits for longest."""
+    return max(
+        (claim.scope for claim in asked.claims if claim.scope in closed), key=closed.__getitem__
+    )
+
+
+WAITS = "SELECT unit, at_us FROM rates WHERE scope = ? AND unit > 'wait:' AND unit < 'wait;' AND used > ?"
+"""What a run waits for: parameters are `run:<tenant>/<run>` and the time of day less `PRESENT_US`."""
 
 
 def change_turns(db: sqlite3.Connection, changes: Sequence[Change]) -> None:

@@ -6171,6 +6171,22 @@ export interface components {
             tokens: number | null;
         };
         /**
+         * RateWait
+         * @description A call waits until a provider may be asked again.
+         */
+        RateWait: {
+            /**
+             * Rate
+             * @description Such as `provider/openai` or `tenant:acme/openai:gpt-5*`.
+             */
+            rate: string;
+            /**
+             * Until Us
+             * @description At the earliest.
+             */
+            until_us: number;
+        };
+        /**
          * Reconciling
          * @description How an unknown outcome is settled.
          */
@@ -6475,6 +6491,8 @@ export interface components {
              * @description Open questions of its descendants.
              */
             waits_for: components["schemas"]["Approval"][];
+            /** @description The rate that a call of it waits for. */
+            rate_wait: components["schemas"]["RateWait"] | null;
             /**
              * Unknown Outcomes
              * @description Steps to reconcile.
@@ -7343,6 +7361,11 @@ export interface components {
             requested_seq: number | null;
             /** Completed Seq */
             completed_seq: number | null;
+            /**
+             * Error
+             * @description Of a failed undoing: why what it was to undo still stands.
+             */
+            error: string | null;
         };
         /**
          * StepCost

@@ -98,6 +98,7 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
                 "waits for",
                 "\n".join(f"{one['run_id']} at {one['step']}" for one in run["waits_for"]),
             ),
+            ("waits for the", _rate_text(run["rate_wait"])),
             ("asks", "\n".join(line for one in run["approvals"] for line in question_lines(one))),
             (
                 "not known",
@@ -114,6 +115,13 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
             ("result", plain.result_text(run["result"])),
         ]
     )
+
+
+def _rate_text(wait: dict[str, Any] | None) -> str:
+    """Return the rate that a call waits for; empty if none does."""
+    if wait is None:
+        return ""
+    return f"rate of {plain.line(wait['rate'])}, until {plain.moment(wait['until_us'])} at least"
 
 
 @command(app, name="tail", example="artelier runs tail q3-report --follow")
@@ -308,4 +316,9 @@ async def steps(call: Call, run: RunId) -> None:
         for step in found
     ]
     columns = ("step", "kind", "status", ">asked at", ">done at")
+    failed = [
+        f"{step['key']} failed: {plain.line(step['error'])}" for step in found if step["error"]
+    ]
     call.screen.table(columns, rows, empty=f"run {run} has no steps yet")
+    for line in failed:
+        call.screen.note(line, "bold yellow")

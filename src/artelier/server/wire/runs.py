@@ -68,6 +68,13 @@ class UnknownCall(Answer):
     )
 
 
+class RateWait(BaseModel):
+    """A call waits until a provider may be asked again."""
+
+    rate: str = Field(description="Such as `provider/openai` or `tenant:acme/openai:gpt-5*`.")
+    until_us: int = Field(description="At the earliest.")
+
+
 class RunShown(Run):
     """A run with its goal and result, and what it waits for."""
 
@@ -80,6 +87,7 @@ class RunShown(Run):
     root: str = Field(description="The run at the top of its tree: the one to resume.")
     approvals: list[Approval]
     waits_for: list[Approval] = Field(description="Open questions of its descendants.")
+    rate_wait: RateWait | None = Field(description="The rate that a call of it waits for.")
     unknown_outcomes: list[str] = Field(description="Steps to reconcile.")
     unknown_calls: list[UnknownCall] = Field(description="The same, with what is known of them.")
 
@@ -105,6 +113,9 @@ class Step(BaseModel):
     status: str
     requested_seq: int | None
     completed_seq: int | None
+    error: str | None = Field(
+        description="Of a failed undoing: why what it was to undo still stands."
+    )
 
 
 class StepList(BaseModel):

@@ -16,6 +16,7 @@ export function RunHead({ run }: { readonly run: Run }) {
   const isNow = useUi((state) => state.travel === null);
   const shown = useQuery({ ...runQuery(run), enabled: isNow });
   const total = isNow ? (shown.data?.total_cost_microusd ?? null) : null;
+  const waits = isNow ? shown.data?.rate_wait : null;
   const message = run.message !== "" ? run.message : isNow ? said(shown.data?.message) : "";
   return (
     <header className="flex flex-col gap-2 border-b border-line px-4 py-3">
@@ -39,6 +40,11 @@ export function RunHead({ run }: { readonly run: Run }) {
         {run.origin !== "" && <Fact name="fork of">{<RunLink id={run.origin} />}</Fact>}
         {run.successor !== "" && <Fact name="goes on as">{<RunLink id={run.successor} />}</Fact>}
         <Fact name="started">{dayAndTime(run.startedUs)}</Fact>
+        {waits && (
+          <Fact name="waits for">
+            the rate of {waits.rate}, until {dayAndTime(waits.until_us)} at least
+          </Fact>
+        )}
         {run.endedUs !== null && <Fact name="ended">{dayAndTime(run.endedUs)}</Fact>}
         <Fact name="calls">{whole(run.spend.calls)}</Fact>
         <Fact name="tokens">{compact(run.spend.inputTokens + run.spend.outputTokens)}</Fact>

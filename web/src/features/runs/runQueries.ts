@@ -8,11 +8,16 @@ function stateOf(run: Run): string {
   return `${run.status} ${run.cycles} ${run.doing} ${run.spend.calls}`;
 }
 
+/** How often a run at work is looked at again for what no event tells. */
+const WAITS_MS = 5_000;
+
 export function runQuery(run: Run) {
   return queryOptions({
     queryKey: ["runs", run.id, "shown", stateOf(run)],
     queryFn: ({ signal }) => api.get<Shape<"RunShown">>(path("runs", run.id), {}, signal),
     placeholderData: keepPreviousData,
+    // That a call waits for its rate is no event.
+    refetchInterval: run.status === "running" ? WAITS_MS : false,
   });
 }
 
