@@ -262,6 +262,7 @@ ALLOWED: dict[str, str] = {
         operations/reading.py:found_from msgspec.json.decode
         server/agui.py:_plain msgspec.json.decode
         server/agui_follow.py:_readable msgspec.json.decode
+        server/events.py:_without_path msgspec.json.decode
         server/events.py:shortened msgspec.json.decode
         server/events.py:_shortened_json msgspec.json.decode
         tools/skills/definition.py:definition_from msgspec.json.decode
