@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import sys
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -40,8 +42,11 @@ class Neighbour(Client):
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self._open: set[asyncio.Task[None]] = set()
         self.took_s: list[float] = []
-        self.failed = 0
+        self.failed: Counter[int] = Counter()
+        """Answers that were no success, by status; 0 for none."""
         self._number = 0
+        self._own = secrets.token_hex(4)
+        """Of ids: another process was here before a server was killed."""
 
     async def forever(self) -> None:
         loop = asyncio.get_running_loop()
@@ -53,7 +58,7 @@ class Neighbour(Client):
             number += 1
             if len(self._open) >= OPEN_MAX:
                 self.took_s.append(GIVEN_UP_S)
-                self.failed += 1
+                self.failed[0] += 1
                 continue
             task = asyncio.ensure_future(self._one(due_s))
             self._open.add(task)
@@ -71,7 +76,8 @@ class Neighbour(Client):
                 status = await self._exchanged()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             status = 0
-        self.failed += not 200 <= status < 300
+        if not 200 <= status < 300:
+            self.failed[status] += 1
         self.took_s.append(loop.time() - due_s if status else GIVEN_UP_S)
 
     async def _exchanged(self) -> int:
@@ -79,7 +85,7 @@ class Neighbour(Client):
         method, path, asked = REQUESTS[self._number % len(REQUESTS)]
         body, headers = b"", dict[str, str]()
         if asked is not None:
-            body = json.dumps({**asked, "id": f"notes/n{self._number}"}).encode()
+            body = json.dumps({**asked, "id": f"notes/{self._own}-{self._number}"}).encode()
             headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         asked_for = self.head(method, f"/api/v1{path}", headers) + body
         while self._idle:
@@ -117,13 +123,13 @@ async def main(port: int, token: str) -> None:
     print("{}", flush=True)  # noqa: T201 - it is ready
     while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
         if line == "begin":
-            neighbour.took_s, neighbour.failed = [], 0
+            neighbour.took_s, neighbour.failed = [], Counter()
             asking = asyncio.ensure_future(neighbour.forever())
         elif asking is not None:
             asking.cancel()
             await neighbour.settled()
             p99_ms, max_ms = figures(neighbour.took_s)
-            told = {"p99_ms": p99_ms, "max_ms": max_ms, "failed": neighbour.failed}
+            told = {"p99_ms": p99_ms, "max_ms": max_ms, "failed": dict(neighbour.failed)}
             print(json.dumps({**told, "requests": len(neighbour.took_s)}), flush=True)  # noqa: T201
 
 

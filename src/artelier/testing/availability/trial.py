@@ -42,8 +42,8 @@ class Result:
     ms_p99: float = 0.0
     ms_max: float = 0.0
     requests: int = 0
-    failed: int = 0
-    """Requests of the neighbour that got no answer, or an error."""
+    failed: dict[str, int] = field(default_factory=dict[str, int])
+    """Requests of the neighbour that were no success, by status; 0 for no answer in ten seconds."""
     step_ms_p99: float = 0.0
     step_ms_max: float = 0.0
     heartbeat_ms_p99: float = 0.0
@@ -77,7 +77,9 @@ class Result:
         """What it cost, and what it broke."""
         wrong = ["frozen"] if self.frozen else []
         wrong += [] if self.twin_ok else ["its twin failed"]
-        wrong += [f"{self.failed} requests failed"] if self.failed else []
+        wrong += [
+            f"{count} requests were answered {status}" for status, count in self.failed.items()
+        ]
         return (
             f"{self.input}: {self.ms_p99:,.0f} ms at p99, {self.ms_max:,.0f} at most,"
             f" step {self.step_ms_max:,.0f}, beat {self.heartbeat_ms_max:,.0f}, {self.rss_mb_max:,.0f} MB"
@@ -190,7 +192,7 @@ async def _measured(house: House, tried: Input, result: Result, *, measured_s: f
     finally:
         watching.cancel()
     result.ms_p99, result.ms_max = round(seen["p99_ms"], 1), round(seen["max_ms"], 1)
-    result.requests, result.failed = seen.get("requests", 0), seen.get("failed", 0)
+    result.requests, result.failed = seen.get("requests", 0), seen.get("failed", {})
     for name in ("step_ms_p99", "step_ms_max", "heartbeat_ms_p99", "heartbeat_ms_max"):
         setattr(result, name, round(seen.get(name, 0.0), 1))
 
