@@ -68,7 +68,7 @@ _IDENTITY = re.compile(
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _HEADING = re.compile(r"^#{1,6}[ \t]+[^\n]*$", re.MULTILINE)
 _FIELD = re.compile(
-    r"^[ \t]*[-*]?[ \t]*(location|place|time|mood)[ \t]*:[ \t]*([^\n]{1,80})$", re.I | re.M
+    r"^[ \t]*(?:[-*][ \t]*)?(location|place|time|mood)[ \t]*:[ \t]*([^\n]{1,80})$", re.I | re.M
 )
 _JSON_FIELD = re.compile(r'"(location|place|time|mood)"\s*:\s*"([^"\\\n]{1,80})"', re.IGNORECASE)
 

@@ -50,10 +50,10 @@ _ORDERS: tuple[tuple[str, str], ...] = (
     ),
     (
         "tries to override instructions",
-        r"(?:ignorier\w*|vergiss|missachte)\b[^.!?\n]{0,40}\b(?:anweisungen|regeln|vorgaben)"
+        r"(?:ignorier\w{0,20}|vergiss|missachte)\b[^.!?\n]{0,40}\b(?:anweisungen|regeln|vorgaben)"
         r"|(?:ignora|olvida)\b[^.!?\n]{0,40}\b(?:instrucciones|reglas)"
         r"|(?:ignore[rz]?|oublie[rz]?)\b[^.!?\n]{0,40}\b(?:consignes|instructions|règles)"
-        r"|(?:игнорируй|забудь)\w*\b[^.!?\n]{0,40}(?:инструкци|правил)"
+        r"|(?:игнорируй|забудь)\w{0,20}\b[^.!?\n]{0,40}(?:инструкци|правил)"
         r"|(?:忽略|无视|忘记)[^。\n]{0,20}(?:指令|指示|规则|提示)",
     ),
     (

@@ -131,7 +131,7 @@ def _plain(text: str) -> str:
     """For patterns: one spelling, lower case, no hidden characters, no markup inside a sentence."""
     flat = "".join(one for at, one in enumerate(text) if not _is_hidden(one, text, at))
     flat = unicodedata.normalize("NFKC", flat).lower()
-    flat = re.sub(r"[*`\"“”]+|(?<=\w)_+(?= )|(?<= )_+(?=\w)", "", flat)
+    flat = re.sub(r"[*`\"“”]+|(?<=\w)_{1,99}(?= )|(?<= )_{1,99}(?=\w)", "", flat)
     pieces: list[str] = []
     for line in flat.split("\n"):
         words = " ".join(line.split())
