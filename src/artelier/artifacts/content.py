@@ -63,6 +63,28 @@ def decode_content(media: str, stored: bytes) -> Any:
         raise CorruptStore(f"content of an artifact is not {media}: {error}") from None
 
 
+def is_small(content: object, *, bytes_max: int) -> bool:
+    """Return whether content certainly takes no more than so many bytes. Cost: O(bytes_max)."""
+    left, waiting = bytes_max, [content]
+    while waiting and left >= 0:
+        item = waiting.pop()
+        left -= 8  # of a number, or the signs around what is in it
+        if isinstance(item, str | bytes):
+            left -= len(item) if isinstance(item, bytes) or item.isascii() else 6 * len(item)
+        elif isinstance(item, dict):
+            members = cast("dict[object, object]", item)
+            left -= 8 * len(members)
+            if left >= 0:
+                waiting += members.keys()
+                waiting += members.values()
+        elif isinstance(item, list | tuple):
+            members_listed = cast("list[object]", item)
+            left -= len(members_listed)
+            if left >= 0:
+                waiting += members_listed
+    return left >= 0
+
+
 def canonical_json(value: object) -> bytes:
     """Canonical JSON: sorted keys, UTF-8, no spaces. Errors: `InvalidArtifact` for anything but JSON."""
     check_json(value)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from artelier.artifacts.access import Access, Decision
 from artelier.artifacts.artifact import Artifact, Provenance
 from artelier.artifacts.bill import Prices, check_prices
-from artelier.artifacts.content import Media, encode_content
+from artelier.artifacts.content import Media, encode_content, is_small
 from artelier.artifacts.events import ArtifactWritten
 from artelier.artifacts.kinds import Kind, check_content, is_executable, kind_named, known_kinds
 from artelier.artifacts.program import check_interface
@@ -19,7 +20,8 @@ from artelier.artifacts.retention import Retention
 from artelier.artifacts.rows import Standing
 from artelier.artifacts.shown import shown
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound, VersionConflict
-from artelier.log import Blob, BlobRef, DataKey, make_blob
+from artelier.log import Blob, BlobRef, DataKey, make_blob, prepared_blob
+from artelier.log.blobs import LARGE_BYTES
 
 EXTRAS_BYTES_MAX = 256 * 1024
 """Stored bytes of metadata, and of an interface (guess: hundreds of tools)."""
@@ -68,6 +70,26 @@ def encode(wish: Wish) -> Encoded:
     )
 
 
+class Prepared(NamedTuple):
+    """The large content of a wish, checked and named off the event loop."""
+
+    encoded: Encoded
+    content: tuple[BlobRef, Blob]
+
+
+async def prepare(wish: Wish, *, tenant: str, key: DataKey) -> Prepared | None:
+    """Return the content of a wish as it is stored; None for small content, which needs no care.
+
+    Errors: those of `encode`, and of the search for personal data.
+    """
+    if is_small(wish.content, bytes_max=LARGE_BYTES):
+        return None
+    encoded = await asyncio.to_thread(encode, wish)
+    if len(encoded.content) <= LARGE_BYTES:
+        return None
+    return Prepared(encoded, await prepared_blob(tenant, key, encoded.content))
+
+
 def check_expected(wish: Wish, standing: Standing | None) -> None:
     """Errors: `VersionConflict` with both numbers."""
     have = standing.version if standing else 0
@@ -109,10 +131,12 @@ def decide_write(
     tenant: str,
     principal: str,
     key: DataKey,
+    prepared: Prepared | None = None,
 ) -> tuple[ArtifactWritten, list[Blob]]:
     """The event of the next version and the blobs it names, its content first.
 
-    `decision` is the gate's on `asked_right` over what stands; for a new id there is none.
+    `decision` is the gate's on `asked_right` over what stands; for a new id there is none. `prepared` is what
+    `prepare` has made of the same wish under the same key.
 
     Errors: `InvalidArtifact`, `InvalidRequest`, `AccessDenied`, `VersionConflict`, `NotFound`.
     """
@@ -120,7 +144,7 @@ def decide_write(
         check_allowed(wish, standing, principal, decision)
     check_expected(wish, standing)
     kind = kind_named(_kind(wish, standing))
-    encoded = encode(wish)
+    encoded = encode(wish) if prepared is None else prepared.encoded
     Retention.parse((wish.metadata or {}).get("retention", {}))
     check_content(kind, wish.content)
     if wish.interface is not None and is_executable(kind, wish.content):
@@ -134,6 +158,11 @@ def decide_write(
         blobs.append(blob)
         return ref
 
+    def kept(prepared: Prepared) -> BlobRef:
+        ref, blob = prepared.content
+        blobs.append(blob)
+        return ref
+
     def keep_extra(content: bytes | None, before: str | None) -> BlobRef | None:
         if content is not None:
             return keep(content)
@@ -144,7 +173,7 @@ def decide_write(
         id=wish.id,
         kind=kind.name,
         version=standing.version + 1 if standing else 1,
-        content=keep(encoded.content),
+        content=keep(encoded.content) if prepared is None else kept(prepared),
         media=encoded.media,
         size_bytes=len(encoded.content),
         creator=standing.creator if standing else principal,

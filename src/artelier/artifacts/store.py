@@ -6,6 +6,7 @@ all. Prices are paid through the ledger's view, which must follow `events.MOVING
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -15,7 +16,7 @@ from artelier.artifacts import search as text_search
 from artelier.artifacts.access import check_principal
 from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
 from artelier.artifacts.bill import Bill, account_of
-from artelier.artifacts.content import Content, decode_content
+from artelier.artifacts.content import Content, decode_content, is_small
 from artelier.artifacts.contracts import Decisions, Interpreter
 from artelier.artifacts.diff import Diff, diff
 from artelier.artifacts.door import ATTEMPTS_MAX, Door, KeyOfRun, Stages, Taken, too_busy
@@ -38,7 +39,7 @@ from artelier.artifacts.invocation import (
 )
 from artelier.artifacts.invoking import Invoker, Outcome
 from artelier.artifacts.kinds import check_deletable
-from artelier.artifacts.plan import Wish, asked_right, decide_write, written
+from artelier.artifacts.plan import Wish, asked_right, decide_write, prepare, written
 from artelier.artifacts.ref import Ref, check_new_id
 from artelier.artifacts.retention import Retention, first_kept
 from artelier.artifacts.rows import Standing, sources_of
@@ -56,6 +57,7 @@ from artelier.errors import (
 )
 from artelier.ids import MAIN_SPACE, check_space, check_tenant, is_person
 from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx, check_subject
+from artelier.log.blobs import LARGE_BYTES
 from artelier.pii.placeholder import disarmed
 
 PAGE_MAX = 1000
@@ -458,8 +460,13 @@ class Artifacts:
         if is_person(self._door.principal):
             key = await self._door.store.data_key(self._door.tenant)
             if key.scrub is not None:  # what a person types stands for nobody
+                content = wish.content
+                if is_small(content, bytes_max=LARGE_BYTES):
+                    content = disarmed(content)
+                else:
+                    content = await asyncio.to_thread(disarmed, content)
                 wish = replace(
-                    wish, content=disarmed(wish.content), metadata=disarmed(wish.metadata),
+                    wish, content=content, metadata=disarmed(wish.metadata),
                     interface=disarmed(wish.interface),
                 )  # fmt: skip
         for _ in range(ATTEMPTS_MAX):
@@ -496,12 +503,17 @@ class Artifacts:
             tenant=door.tenant,
             principal=door.principal,
             key=key,
+            prepared=await prepare(wish, tenant=door.tenant, key=key),
         )
         at_us = door.clock.now_us()
         draft = Draft(event, at_us, actor or door.actor, cause)
+        stored = blobs[0].content
+        content = decode_content(event.media, stored) if len(stored) <= LARGE_BYTES else (
+            await asyncio.to_thread(decode_content, event.media, stored)
+        )  # fmt: skip
         artifact = written(
             event,
-            content=decode_content(event.media, blobs[0].content),
+            content=content,
             metadata=await self._kept(wish.metadata, event.metadata),
             interface=await self._kept(wish.interface, event.interface),
             created_us=standing.created_us if standing else at_us,

@@ -34,7 +34,7 @@ from artelier.log import (
     Stream,
     StreamAppend,
     control_stream,
-    make_blob,
+    prepared_blob,
     run_stream,
 )
 from artelier.log.event import decode_data
@@ -415,7 +415,7 @@ async def give_in_order(
         ref = None
         if one.payload is not None:
             data_key = await key_of(services, await lineage(services, tenant, run_id))
-            ref, blob = make_blob(tenant, data_key, encoded(one.payload))
+            ref, blob = await prepared_blob(tenant, data_key, encoded(one.payload))
             blobs.append(blob)
         command = ev.CommandGiven(verb=one.verb, key=one.key, choice=one.choice, payload=ref)
         drafts.append(Draft(command, services.clock.now_us(), by))

@@ -320,6 +320,8 @@ class OpenRun:
         blobs: list[Blob] = []
         key_id = await take_key(core, opening.subject, opening.parent, opening.key_id)
         core.listed_under = core.sight
+        if core.pii is not None:
+            await core.pii.prepare(opening.goal, opening.settings)
         started = ev.RunStarted(
             loop=opening.loop, agent=opening.agent, model=opening.model,
             goal=_keep(core, opening.goal, blobs), settings=_keep(core, opening.settings, blobs),

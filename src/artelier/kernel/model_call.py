@@ -203,7 +203,7 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
             f"model {ready.request.model} gave no reply in time", expected=f"at most {timeout_s} s"
         ) from None
     core.services.at("model.replied")
-    return checked(core, ready, reply)
+    return await checked(core, ready, reply)
 
 
 async def _fitted(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
@@ -393,7 +393,7 @@ def _has_media(ready: Ready) -> bool:
     )
 
 
-def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, bytes]:
+async def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, bytes]:
     """A reply as it will be read from the log, and its bytes.
 
     Errors: `ModelReplyBroken` for what is no reply or no JSON; `ModelRefusedCall` for one too large.
@@ -408,20 +408,27 @@ def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, byt
             "the model's usage cannot be true", got=repr(reply.usage)[:200]
         )
     try:
-        content = core.clean(canonical(msgspec.structs.replace(reply, usage=usage)), foreign=True)
+        content = canonical(msgspec.structs.replace(reply, usage=usage))
+        check_reply_size(core, content, usage)
+        if core.pii is not None:
+            content = await core.pii.clean_aside(content, foreign=True)
         reply = decode_reply(content)
     except (*UNENCODABLE, errors.CorruptStore) as error:
         raise errors.ModelReplyBroken(
             f"the model's reply cannot be stored as JSON: {words(error)[:200]}", usage=usage
         ) from None
+    named = with_call_ids(reply, run_id=core.run_id, key=ready.key, messages=ready.request.messages)
+    return named, content if named is reply else canonical(named)
+
+
+def check_reply_size(core: RunCore, content: bytes, usage: Usage) -> None:
+    """Refuse a reply before anything reads it. Errors: `ModelRefusedCall`."""
     if len(content) > core.policy.reply_bytes_max:
         raise errors.ModelRefusedCall(
             "the model's reply is too large; it was not kept",
             expected=f"at most {core.policy.reply_bytes_max} bytes", got=len(content),
             hint="Lower max_output_tokens.", usage=usage,
         )  # fmt: skip
-    named = with_call_ids(reply, run_id=core.run_id, key=ready.key, messages=ready.request.messages)
-    return named, content if named is reply else canonical(named)
 
 
 def settle_call(

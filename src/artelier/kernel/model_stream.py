@@ -27,6 +27,9 @@ from artelier.tokens import TextMeter
 
 Item = Delta | ModelReply
 
+PIECE_CHARS = 16 * 1024
+"""Of a reply that is searched for personal data at once, while it is written."""
+
 CUT_PERCENT = 130
 """Of the tokens that were asked for, by estimate: English prose has 4.5 to 5 characters per token, and the
 estimate counts 4, so a whole reply must not be cut for that."""
@@ -41,11 +44,19 @@ async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelR
         while not stream.is_done:
             item = await stream.next()
             if isinstance(item, Delta):
-                text = item.text if live is None else live.add(item.text)
-                if text:
-                    yield Delta(text=text)
+                if live is None:
+                    if item.text:
+                        yield Delta(text=item.text)
+                    continue
+                for at in range(0, len(item.text), PIECE_CHARS):
+                    if at:
+                        await asyncio.sleep(
+                            0
+                        )  # a large piece is searched in parts, others in between
+                    if text := live.add(item.text[at : at + PIECE_CHARS]):
+                        yield Delta(text=text)
             elif item is not None:
-                result = stream.end(item)
+                result = await stream.end(item)
                 if live is not None and (text := live.rest()):
                     yield Delta(text=text)
                 yield result
@@ -126,7 +137,7 @@ class _Stream:
                 "the stream brought nothing for too long", expected=f"at most {timeout_s} s"
             ) from None
         if isinstance(item, ModelReply):
-            reply = checked(core, ready, item)[0]
+            reply = (await checked(core, ready, item))[0]
             with core.flight(harmless=True):  # in flight until it is known whether it fits
                 self._fit = await fitted(reply, ready.call.output)
             return reply
@@ -157,10 +168,16 @@ class _Stream:
             self.is_done = True
             bill_cut(self._core, self._ready, output_tokens=self._meter.tokens, came=self.cut())
 
-    def end(self, reply: ModelReply) -> ModelResult:
+    async def end(self, reply: ModelReply) -> ModelResult:
         """Record the whole. Errors: `OutputInvalid`."""
+        try:
+            _, content = await checked(self._core, self._ready, reply)
+        except asyncio.CancelledError:
+            raise  # its reader has gone: `bill` says what it cost
+        except BaseException:
+            self.is_done = True
+            raise
         self.is_done = True
-        _, content = checked(self._core, self._ready, reply)
         is_ours = reply is self._cut
         fit = fitted_at_once(reply, self._ready.call.output) if is_ours else self._fit
         return record(self._core, self._ready, reply, content, fit, estimated=is_ours)

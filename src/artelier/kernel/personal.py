@@ -6,17 +6,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import msgspec
 
+from artelier.artifacts.content import is_small
 from artelier.errors import InvalidRequest
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.portable import KINDS
 from artelier.log import Applied, EventData, Tx, View, event
+from artelier.log.blobs import LARGE_BYTES
 from artelier.pii.placeholder import counted, placeholders_in
 from artelier.ports.model import ChatMessage
 
@@ -157,13 +161,48 @@ class Personal:
         self._scrubber = scrubber
         self._received: set[str] = set()
 
+    async def prepare(self, *values: Any) -> None:
+        """Search large JSON values off the event loop, before they are cleaned, kept or shown.
+
+        Cost: nothing for small ones. Errors: those of the search; then they are stored and sent nowhere.
+        """
+        for value in values:
+            if not is_small(value, bytes_max=LARGE_BYTES):
+                # Whoever keeps what cannot be encoded says what is wrong with it.
+                with suppress(*UNENCODABLE), self._at_work():
+                    await self._scrubber.prepare(await asyncio.to_thread(canonical, value))
+
+    async def clean_aside(self, content: bytes, *, foreign: bool = False) -> bytes:
+        """Return content as `clean` does; large content is searched off the event loop."""
+        if len(content) > LARGE_BYTES:
+            with self._core.flight(
+                harmless=True
+            ):  # the run is at work until it knows what it was told
+                if foreign and _MAYBE.search(content):
+                    content = await asyncio.to_thread(self._escaped, content)
+                    foreign = False
+                await self._scrubber.prepare(content)
+        return self.clean(content, foreign=foreign)
+
+    @contextmanager
+    def _at_work(self) -> Generator[None]:
+        """While a large text is searched the run is at work, and no command cuts off what it was told."""
+        if asyncio.current_task() in self._core.in_flight:
+            yield
+            return
+        with self._core.flight(harmless=False):
+            yield
+
+    def _escaped(self, content: bytes) -> bytes:
+        return canonical(self._scrubber.escaped(msgspec.json.decode(content), self.knows))
+
     def clean(self, content: bytes, *, foreign: bool = False) -> bytes:
         """JSON as the run and its log see it. In `foreign` content, what was typed is no placeholder.
 
         Errors: those of the detectors.
         """
         if foreign and _MAYBE.search(content):
-            content = canonical(self._scrubber.escaped(msgspec.json.decode(content), self.knows))
+            content = self._escaped(content)
         return self._scrubber.content(content)
 
     def check_name(self, name: str) -> None:
@@ -231,13 +270,15 @@ class Personal:
             self._received.update(new)
             self._core.actor.note(PersonalReceived(placeholders=tuple(new)))
 
-    def result(self, content: bytes, tool: ToolPort | None, *, is_error: bool = False) -> bytes:
+    async def result(
+        self, content: bytes, tool: ToolPort | None, *, is_error: bool = False
+    ) -> bytes:
         """A tool's result. One that reads what this store holds shows placeholders of other runs, too.
 
         An error may say again what was typed: that was read nowhere, whatever it looks like.
         """
         is_read = getattr(tool, "reads_store", False) and not is_error
-        content = self.clean(content, foreign=not is_read)
+        content = await self.clean_aside(content, foreign=not is_read)
         self.took(content)
         return content
 

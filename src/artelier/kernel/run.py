@@ -217,7 +217,8 @@ class Run:
                 f"the value of step {name!r} cannot be recorded: {error}",
                 expected="JSON data", got=type(value).__name__,
             ) from None  # fmt: skip
-        content = core.clean(content)
+        if core.pii is not None:
+            content = await core.pii.clean_aside(content)
         ref, blob = core.keep(content)
         beside = core.delivery.is_beside(key)
         writer.note(ev.StepCompleted(key=key, name=name, result=ref, beside=beside), [blob])
@@ -484,7 +485,8 @@ class Run:
             try:
                 with core.flight(harmless=True):
                     async with core.within(READING_TIMEOUT_S):
-                        return core.clean(encoded(await read()))
+                        said = encoded(await read())
+                        return said if core.pii is None else await core.pii.clean_aside(said)
             except OutOfTime:
                 await core.out_of_time()
             except asyncio.CancelledError:

@@ -105,7 +105,7 @@ async def complete(
         )
         content = canonical(value)
     if core.pii is not None:
-        content = core.pii.result(content, core.tools.get(ask.name), is_error=is_error)
+        content = await core.pii.result(content, core.tools.get(ask.name), is_error=is_error)
     value = msgspec.json.decode(content)
     ref, blob = core.keep(content)
     artifact, shown = "", None

@@ -1,6 +1,6 @@
 """Events, streams, blobs, hash chain, views: the truth that everything else is folded from."""
 
-from artelier.log.blobs import Blob, DataKey, blob_name, blob_ref, make_blob
+from artelier.log.blobs import Blob, DataKey, blob_name, blob_ref, make_blob, prepared_blob
 from artelier.log.chain import GENESIS
 from artelier.log.collecting import Collected
 from artelier.log.contract import (
@@ -76,6 +76,7 @@ __all__ = [
     "is_known",
     "make_blob",
     "missing_mark",
+    "prepared_blob",
     "registered",
     "run_stream",
     "stored_blob",

@@ -7,12 +7,12 @@ what personal data it holds is replaced before it is named (see `keyring.py`).
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import zlib
-from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from artelier.errors import CorruptStore, InvalidRequest
 from artelier.log.event import BlobRef
@@ -44,8 +44,23 @@ class Secret(NamedTuple):
     sealed: bytes
 
 
-Scrub = Callable[[bytes], tuple[bytes, tuple[Secret, ...]]]
-"""Content without personal data, and what its placeholders stand for as far as that is not stored yet."""
+LARGE_BYTES = 32 * 1024
+"""Content above this size is searched for personal data before it is named."""
+
+HASHED_ASIDE_BYTES = 1024 * 1024
+"""Content above this size is hashed in a thread."""
+
+
+class Scrub(Protocol):
+    """What stands before a key where personal data is replaced."""
+
+    def __call__(self, content: bytes, /) -> tuple[bytes, tuple[Secret, ...]]:
+        """Return content without personal data, and the rows of its placeholders that are not stored."""
+        ...
+
+    async def prepare(self, content: bytes, /) -> None:
+        """Do the work of the call ahead, off the event loop."""
+        ...
 
 
 class DataKey(NamedTuple):
@@ -68,13 +83,21 @@ class Blob(NamedTuple):
     """What seals it; empty for plain content."""
     vault: tuple[Secret, ...] = ()
     """What rides with it."""
+    packed: tuple[int, bytes] | None = None
+    """Codec and bytes as they are stored, where that was done ahead of the writer."""
 
 
 def name_blob(key: DataKey, content: bytes) -> bytes:
     """The 32-byte name of some content under a key."""
-    if key.key_id is None:
-        return sha256(content).digest()
-    inner, outer = _hmac_states(key.secret)
+    return sha256(content).digest() if key.key_id is None else hmac_sha256(key.secret, content)
+
+
+def hmac_sha256(secret: bytes, content: bytes) -> bytes:
+    """`hmac.digest(secret, content, "sha256")`, and faster for many small contents under one key.
+
+    `hmac.digest` also gives other threads a turn each time, which may take milliseconds.
+    """
+    inner, outer = _hmac_states(secret)
     digest = inner.copy()
     digest.update(content)
     name = outer.copy()
@@ -104,6 +127,18 @@ def blob_name(ref: str) -> bytes:
         return base64.b64decode(f"{ref[2:]}=", altchars=b"-_", validate=True)
     except ValueError:
         raise InvalidRequest("not a blob reference", expected="base64url", got=ref[:60]) from None
+
+
+async def prepared_blob(tenant: str, key: DataKey, content: bytes) -> tuple[BlobRef, Blob]:
+    """Name some content, as `make_blob` does, without holding up the event loop, however large it is.
+
+    Errors: those of `make_blob` and of the search for personal data; then it must not be stored.
+    """
+    if key.scrub is not None and len(content) > LARGE_BYTES:
+        await key.scrub.prepare(content)
+    if len(content) > HASHED_ASIDE_BYTES:
+        return await asyncio.to_thread(make_blob, tenant, key, content)
+    return make_blob(tenant, key, content)
 
 
 def make_blob(tenant: str, key: DataKey, content: bytes) -> tuple[BlobRef, Blob]:

@@ -160,11 +160,16 @@ class Keyring:
 
     def row(self, blob: Blob) -> tuple[Any, ...]:
         """A blob as a row of `blobs`."""
+        codec, stored = self.packed(blob) if blob.packed is None else blob.packed
+        return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored
+
+    def packed(self, blob: Blob) -> tuple[int, bytes]:
+        """Codec and bytes of a blob as they are stored. Any thread may ask."""
         codec, stored = pack(blob.content)
         if blob.secret:
             assert self._sealer is not None
             codec, stored = codec | SEALED, self._sealer.seal(blob.secret, blob.name, stored)
-        return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored
+        return codec, stored
 
     def opened(
         self, name: bytes, key_id: int | None, secret: bytes | None, codec: int, stored: bytes,

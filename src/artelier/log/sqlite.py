@@ -17,6 +17,7 @@ import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from artelier.errors import (
@@ -29,7 +30,7 @@ from artelier.errors import (
 )
 from artelier.ids import fresh_secret
 from artelier.log import collecting, erasing
-from artelier.log.blobs import DataKey, blob_ref
+from artelier.log.blobs import Blob, DataKey, blob_ref
 from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, LeaseEnd, Names, Receipt, Row, View
 from artelier.log.event import Event, Stream
@@ -42,6 +43,9 @@ from artelier.log.writer import FaultHook, Writer, another_process, store_error
 
 BUSY_TIMEOUT_S = 10.0
 """How long a writer waits for another process's transaction before `StoreLocked`."""
+
+PACKED_AHEAD_BYTES = 256 * 1024
+"""Content above this size is compressed, sealed and opened in threads of its own."""
 
 CLOSING_MS = 1_000
 """How long closing waits for another process's transaction before it leaves leases to end by time."""
@@ -299,7 +303,17 @@ class SqliteStore:
         return [next(queued) if isinstance(one, Batch) else one for one in admitted]
 
     async def append(self, batch: Batch) -> Receipt:
+        if any(len(blob.content) > PACKED_AHEAD_BYTES for blob in batch.blobs):
+            # Else all other commits would wait until the writer has compressed and sealed them.
+            batch = replace(batch, blobs=await asyncio.to_thread(self._packed, batch.blobs))
         return await self.submit(batch)
+
+    def _packed(self, blobs: Sequence[Blob]) -> list[Blob]:
+        packed = self.keyring.packed
+        return [
+            one if len(one.content) <= PACKED_AHEAD_BYTES else one._replace(packed=packed(one))
+            for one in blobs
+        ]
 
     def look(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """`query` for callers that cannot wait: a clock, a property."""
@@ -336,6 +350,8 @@ class SqliteStore:
         rows = self._rows(f"{_CONTENT} WHERE b.name = ? AND b.tenant = ?", (name, tenant))
         if not rows:
             raise NotFound("no such content", got=blob_ref(name))
+        if rows[0][-1] > PACKED_AHEAD_BYTES:
+            return await asyncio.to_thread(self.keyring.opened, *rows[0])
         return self.keyring.opened(*rows[0])
 
     async def blobs(self, tenant: str, names: Sequence[bytes]) -> dict[bytes, bytes]:

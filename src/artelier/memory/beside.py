@@ -38,7 +38,11 @@ class StoreBeside(SqliteStore):
         self.keyring.scrub_of = self._net_of
 
     def _net_of(self, tenant: str, key: DataKey) -> Scrub:
-        return lambda content: self._scrubber_of(tenant).net(content)
+        from artelier.pii.door import (
+            Net,  # as the kernel does where personal data is replaced alone
+        )
+
+        return Net(lambda: self._scrubber_of(tenant))
 
     async def data_key(self, tenant: str, subject: str | None = None) -> DataKey:
         await self._home.data_key(tenant)  # a scrubber needs it

@@ -39,7 +39,7 @@ from artelier.log import (
     StreamAppend,
     Tx,
     blob_name,
-    make_blob,
+    prepared_blob,
 )
 from artelier.log.blobs import name_blob
 from artelier.log.erasing import IMPORTED
@@ -194,7 +194,7 @@ class Scope:
         self, content: bytes, blobs: list[Blob], *, under: DataKey | None = None
     ) -> BlobRef:
         key = under or await self.store.data_key(self.tenant)
-        ref, blob = make_blob(self.tenant, key, content)
+        ref, blob = await prepared_blob(self.tenant, key, content)
         blobs.append(blob)
         return ref
 

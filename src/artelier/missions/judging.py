@@ -11,7 +11,7 @@ from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import shown_json
 from artelier.kernel.results import FINAL
 from artelier.kernel.subjects import writing_key
-from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, make_blob
+from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.standing import Standing, standing_of
 
@@ -34,7 +34,9 @@ async def judge_output(
         key = None
         if standing.mission:
             key = await writing_key(desk.services.store, desk.id, standing.mission)
-        kept, blob = make_blob(desk.id, key or state.key, encoded(note.strip()[:NOTE_CHARS_MAX]))
+        kept, blob = await prepared_blob(
+            desk.id, key or state.key, encoded(note.strip()[:NOTE_CHARS_MAX])
+        )
         event, blobs = ev.OutputJudged(task=task, ref=ref, accepted=accepted, note=kept), [blob]
     draft = Draft(event, desk.services.clock.now_us(), by)
     append = StreamAppend(artifact_stream(desk.id, MAIN_SPACE, task), [draft])

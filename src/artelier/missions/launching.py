@@ -12,7 +12,7 @@ from artelier.artifacts import Provenance
 from artelier.ids import OPERATOR
 from artelier.kernel.manifest import encoded
 from artelier.kernel.subjects import writing_key
-from artelier.log import Blob, Draft, EventData, StreamAppend, make_blob
+from artelier.log import Blob, Draft, EventData, StreamAppend, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.definition import (
     ITERATIONS_DEFAULT,
@@ -65,7 +65,9 @@ async def launched(
         await maker.task(task)
     state = await desk.state()
     own = await writing_key(desk.services.store, desk.id, mission)
-    ref, blob = make_blob(desk.id, own or state.key, encoded(plan.model_dump(mode="json")))
+    ref, blob = await prepared_blob(
+        desk.id, own or state.key, encoded(plan.model_dump(mode="json"))
+    )
     event = ev.MissionLaunched(
         key=key, plan=ref, edited=edited, budget=budget,
         agents=tuple(f"{mission}/{one.slug}" for one in plan.agents),

@@ -19,7 +19,7 @@ from artelier.log import (
     EventData,
     StreamAppend,
     check_subject,
-    make_blob,
+    prepared_blob,
 )
 from artelier.operations import chat_settings as cs
 from artelier.operations import events as ev
@@ -552,7 +552,7 @@ class Session(Reader):
     async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
         key = await chat_key(self.store, self.desk.id, self.chat_id) or self._own
         key = key or await self.store.data_key(self.desk.id)
-        ref, blob = make_blob(self.desk.id, key, content)
+        ref, blob = await prepared_blob(self.desk.id, key, content)
         blobs.append(blob)
         return ref
 

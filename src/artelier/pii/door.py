@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from artelier.errors import InvalidRequest
@@ -16,12 +16,13 @@ from artelier.log import (
     Stream,
     StreamAppend,
 )
-from artelier.log.blobs import Scrub, Secret
+from artelier.log.blobs import Secret
 from artelier.log.contract import Row
 from artelier.log.names import names_in, names_of
 from artelier.pii.detectors import find_all, pattern
 from artelier.pii.marking import marked_by, watch
 from artelier.pii.scrubber import Scrubber
+from artelier.pii.search import Search
 from artelier.pii.vault import PATTERNS_SQL, Vault
 from artelier.ports.pii import Detector
 
@@ -47,6 +48,7 @@ class PersonalData:
         knows what is not stored yet."""
         self._patterns: dict[str, list[Row]] = {}
         """Of each scrubber: the patterns of its tenant that it was made with."""
+        self.search = Search()
         self._standing: dict[str, set[str]] = {}
         """By tenant: names that hold a value and are older than that anybody looked."""
         self._changed = 0
@@ -78,7 +80,7 @@ class PersonalData:
             more = [pattern(kind, expression) for kind, expression in patterns]
             found = Scrubber(
                 self._detectors, self._vault(tenant), own=more,
-                standing=self._standing.setdefault(tenant, set()),
+                standing=self._standing.setdefault(tenant, set()), search=self.search, tenant=tenant,
             )  # fmt: skip
             self._scrubbers[tenant], self._patterns[tenant] = found, patterns
         return found
@@ -100,9 +102,13 @@ class PersonalData:
         known = self._vaults.get(tenant)
         if known is not None and known[0] == secret:
             return known[1]
-        vault = Vault(tenant, DataKey(rows[0][0], secret), self._sealer, self._store.look)
+        key = DataKey(rows[0][0], secret)
+        vault = Vault(tenant, key, self._sealer, self._store.look, self._commit)
         self._vaults[tenant] = secret, vault
         return vault
+
+    async def _commit(self, rows: Sequence[Secret]) -> None:
+        await self._store.append(Batch(vault=rows))
 
     def _key_rows(self, tenant: str) -> list[Row]:
         return self._store.look(
@@ -155,11 +161,21 @@ class PersonalData:
             found = self.scrubber_of(tenant)
         return found
 
-    def _net_of(self, tenant: str, key: DataKey) -> Scrub:
-        def net(content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
-            return (self._current(tenant) or self.scrubber_of(tenant)).net(content)
+    def _net_of(self, tenant: str, key: DataKey) -> Net:
+        return Net(lambda: self._current(tenant) or self.scrubber_of(tenant))
 
-        return net
+
+class Net:
+    """`Scrub`: a tenant's scrubber before all that is stored under a key."""
+
+    def __init__(self, scrubber: Callable[[], Scrubber]) -> None:
+        self._scrubber = scrubber
+
+    def __call__(self, content: bytes, /) -> tuple[bytes, tuple[Secret, ...]]:
+        return self._scrubber().net(content)
+
+    async def prepare(self, content: bytes, /) -> None:
+        await self._scrubber().prepare(content)
 
 
 def _signed(append: StreamAppend, scrubber: Scrubber) -> StreamAppend:

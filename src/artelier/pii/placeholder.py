@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -36,9 +36,27 @@ def placeholder(kind: str, digest: bytes, *, chars: int = CODE_CHARS) -> str:
     return f"<{kind}_{b32encode(digest).decode()[:chars]}>"
 
 
+PIECE_CHARS = 1024 * 1024
+"""Of a text that is searched at once: no other thread runs meanwhile."""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Part a large text before signs that a placeholder has at its start alone."""
+    at = 0
+    while len(text) - at > PIECE_CHARS:
+        end = text.find("<", at + PIECE_CHARS)
+        if end < 0:
+            break
+        yield text[at:end]
+        at = end
+    yield text[at:] if at else text
+
+
 def placeholders_in(text: str) -> list[str]:
     """Every placeholder of a text, as often as it stands there."""
-    return [found[0] for found in PLACEHOLDER.finditer(text)] if "<" in text else []
+    if "<" not in text:
+        return []
+    return [found[0] for piece in _pieces(text) for found in PLACEHOLDER.finditer(piece)]
 
 
 def counted(text: str) -> Counter[str]:
@@ -63,7 +81,7 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
             mark = "\\\\" if is_json(text) else "\\"  # a text that is JSON stays JSON
         return f"<{mark}{found[1]}{found[2]}>"
 
-    return _ANY.sub(told, text)
+    return "".join(_ANY.sub(told, piece) for piece in _pieces(text))
 
 
 def disarmed(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
@@ -75,8 +93,11 @@ def disarmed(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
     def text(leaf: str) -> str:
         if "<" not in leaf:
             return leaf
-        return PLACEHOLDER.sub(
-            lambda found: found[0] if keep(found[0]) else f"<\\{found[0][1:]}", leaf
+        return "".join(
+            PLACEHOLDER.sub(
+                lambda found: found[0] if keep(found[0]) else f"<\\{found[0][1:]}", piece
+            )
+            for piece in _pieces(leaf)
         )
 
     return walked(value, lambda leaf, _: text(leaf) if isinstance(leaf, str) else leaf)
@@ -87,7 +108,8 @@ def is_json(text: str) -> bool:
     if text.lstrip()[:1] not in ("{", "["):
         return False
     try:
-        msgspec.json.decode(text)
+        # A large one is checked and not made into objects, which take twenty times its memory.
+        msgspec.json.decode(text, type=msgspec.Raw if len(text) > PIECE_CHARS else Any)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False
     return True

@@ -7,7 +7,9 @@ detector finds gets into a blob.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -18,9 +20,11 @@ from artelier.log.names import is_made
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.reading import Shipped
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
+from artelier.pii.search import INLINE_CHARS_MAX, Search
 from artelier.pii.vault import ERASED, LOCKED, Vault
 from artelier.pii.view import view_of
 from artelier.pii.walking import loses_fields, walked
+from artelier.pii.windows import Place, places
 from artelier.ports.pii import Detector
 
 MEMO_MAX = 4_096
@@ -29,6 +33,13 @@ MEMO_CHARS_ALL = 4 * 1024 * 1024
 """Texts that were scanned are remembered: so many, up to this size each, and together."""
 
 CONTENTS_MAX = 256
+
+LARGE_MAX = 8
+LARGE_BYTES_ALL = 32 * 1024 * 1024
+"""Large contents that were prepared and not stored yet: so many, and together; the newest in any case."""
+
+SLICE = 200
+"""Values that are replaced before others get their turn."""
 
 NAMES_MAX = 50_000
 """Names that were looked at are remembered."""
@@ -49,9 +60,18 @@ class Scrubber:
 
     def __init__(
         self, detectors: Sequence[Detector], vault: Vault, *, own: Sequence[Detector] = (),
-        standing: set[str] | None = None,
+        standing: set[str] | None = None, search: Search | None = None, tenant: str = "",
     ) -> None:  # fmt: skip
-        """`own` are those of the tenant, beside those of all; `standing`: names from before, which stay."""
+        """`own` are those of the tenant, beside those of all; `standing`: names from before, which stay.
+
+        `search` is what `prepare` uses for large texts of `tenant`; without one nothing is prepared.
+        """
+        self._search = search
+        self._tenant = tenant
+        self._large: dict[bytes | str, bytes | str] = {}
+        """Large texts that were searched, with what came of them; the oldest first."""
+        self._named: dict[bytes, list[str]] = {}
+        """Of contents among them: the placeholders whose rows may have to be stored with them."""
         self.own = tuple(own)
         self._detectors = (*detectors, *own)
         self.vault = vault
@@ -69,12 +89,17 @@ class Scrubber:
         self._memo.clear()
         self._memo_chars = 0
         self._contents.clear()
+        self._large.clear()
+        self._named.clear()
         self.vault.forget()
 
     def text(self, text: str) -> str:
         """The text with placeholders. Errors: those of the detectors: then it must not be sent on."""
         if len(text) < 3:
             return text
+        if len(text) > INLINE_CHARS_MAX and (large := self._large.get(text)) is not None:
+            assert isinstance(large, str)
+            return large
         known = self._memo.get(text)
         if known is not None:
             return known
@@ -93,24 +118,13 @@ class Scrubber:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where values stand, ascending."""
-        view = view_of(text)
-        return [view.span(one.start, one.end) for one in find_all(self._detectors, view.text)]
+        return [(one.start, one.end) for one in places(self._detectors, text)]
 
     def _replaced(self, text: str, start: int) -> str:
         """`text[start:]` with placeholders; what stands before is read and not changed."""
-        view = view_of(text)
         pieces: list[str] = []
-        at, is_data = start, text[start : start + 100].lstrip()[:1] in ("{", "[")
-        for found in find_all(self._detectors, view.text):
-            begin, end = view.span(found.start, found.end)
-            if begin < at:
-                continue
-            shown = view.text[found.start : found.end]
-            named = self.vault.placeholder_of(found.kind, found.normal, shown)
-            if shown.isdigit() and is_data and _is_bare(text, begin, end):
-                named = f'"{named}"'  # a number of JSON becomes a text
-            pieces += (text[at:begin], named)
-            at = end
+        found = places(self._detectors, text)
+        at = self._replace(text, found, start, pieces, is_data=_is_data(text, start))
         return text[start:] if not pieces else "".join((*pieces, text[at:]))
 
     def value(self, value: Any) -> Any:
@@ -132,6 +146,9 @@ class Scrubber:
         """JSON or text with placeholders; what is neither stays as it is."""
         if (known := self._contents.get(content)) is not None:
             return known
+        if len(content) > INLINE_CHARS_MAX and (large := self._large.get(content)) is not None:
+            assert isinstance(large, bytes)
+            return large
         done = self._content(content)
         if len(content) <= MEMO_CHARS:
             if len(self._contents) >= CONTENTS_MAX:
@@ -144,13 +161,83 @@ class Scrubber:
         if encoding is None:
             return content
         text = content.decode(encoding)
-        done = self.text(text)
+        return self._fitted(content, text, self.text(text), encoding)
+
+    def _fitted(self, content: bytes, text: str, done: str, encoding: str) -> bytes:
+        """Content whose text has become another: JSON stays JSON."""
         if done == text:
             return content
         # JSON in a text of JSON has quotes of its own; two spellings of a value may be keys of one object
         if is_json(text) and (not is_json(done) or loses_fields(text, done)):
             return msgspec.json.encode(self.value(msgspec.json.decode(content)))
         return done.encode(encoding)
+
+    # Large texts
+
+    async def prepare(self, *texts: bytes | str) -> None:
+        """Search large texts off the event loop, so that `text`, `content` and `net` of them cost nothing.
+
+        What is small, no text or known already is left alone. Errors: those of `Search.places`.
+        Cost: O(length) in a helper process; here O(values), in slices between which others have their turn.
+        """
+        for one in texts:
+            if self._search is None or len(one) <= INLINE_CHARS_MAX or one in self._large:
+                continue
+            if isinstance(one, str):
+                self._keep(one, await self._prepared(one, self._search))
+            elif (encoding := await asyncio.to_thread(_encoding_of, one)) is not None:
+                text = await asyncio.to_thread(one.decode, encoding)
+                done = await self._prepared(text, self._search)
+                whole = await asyncio.to_thread(self._fitted, one, text, done, encoding)
+                named = await asyncio.to_thread(placeholders_in, done)
+                self._named[whole] = self.vault.waiting(named)
+                self._keep(one, whole)
+                self._keep(whole, whole)
+            else:
+                self._named[one] = []
+                self._keep(one, one)
+
+    def _keep(self, text: bytes | str, done: bytes | str) -> None:
+        held = self._large
+        held.pop(text, None)
+        held[text] = done
+        while len(held) > 2 and (len(held) > LARGE_MAX or sum(map(len, held)) > LARGE_BYTES_ALL):
+            self._drop(next(iter(held)))
+
+    def _drop(self, text: bytes | str) -> None:
+        self._large.pop(text, None)
+        if isinstance(text, bytes):
+            self._named.pop(text, None)
+
+    async def _prepared(self, text: str, search: Search) -> str:
+        pieces: list[str] = []
+        at, is_data = 0, _is_data(text, 0)
+        async with aclosing(search.places(self._detectors, text, tenant=self._tenant)) as windows:
+            async for found in windows:
+                for start in range(0, len(found), SLICE):
+                    some = found[start : start + SLICE]
+                    self.vault.prepare((one.kind, one.normal, one.shown) for one in some)
+                    at = self._replace(text, some, at, pieces, is_data=is_data)
+                    await asyncio.sleep(0)
+                await self.vault.commit_many()
+        return text if not pieces else "".join((*pieces, text[at:]))
+
+    def _replace(
+        self, text: str, found: Sequence[Place], at: int, pieces: list[str], *, is_data: bool
+    ) -> int:
+        """Append what stands from `at` on, with placeholders; return the place behind the last of them."""
+        names: dict[tuple[str, str], str] = {}
+        for begin, end, kind, normal, shown in found:
+            if begin < at:
+                continue
+            named = names.get((kind, normal))
+            if named is None:
+                named = names[kind, normal] = self.vault.placeholder_of(kind, normal, shown)
+            if shown.isdigit() and is_data and _is_bare(text, begin, end):
+                named = f'"{named}"'  # a number of JSON becomes a text
+            pieces += (text[at:begin], named)
+            at = end
+        return at
 
     def holds(self, content: bytes) -> bool:
         """Whether a detector finds something in content. Changes nothing; any thread may ask."""
@@ -192,6 +279,11 @@ class Scrubber:
     def net(self, content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
         """Content as it may be stored, and the rows that must be stored with it."""
         content = self.content(content)
+        if (named := self._named.get(content)) is not None:
+            if len(content) > LARGE_BYTES_ALL:  # it is stored once, and too large to be kept
+                for one in [one for one, done in self._large.items() if done is content]:
+                    self._drop(one)
+            return content, self.vault.unstored(named)
         if b"<" not in content:
             return content, ()
         encoding = _encoding_of(content)
@@ -222,6 +314,10 @@ class Scrubber:
 
 def _texts(value: Any, change: Callable[[str], str]) -> Any:
     return walked(value, lambda leaf, _: change(leaf) if isinstance(leaf, str) else leaf)
+
+
+def _is_data(text: str, start: int) -> bool:
+    return text[start : start + 100].lstrip()[:1] in ("{", "[")
 
 
 def _is_bare(text: str, start: int, end: int) -> bool:

@@ -7,12 +7,11 @@ placeholder, and the old one stays erased.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from hmac import digest
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from artelier.errors import Erased, Locked
-from artelier.log.blobs import DataKey, Secret
+from artelier.log.blobs import DataKey, Secret, hmac_sha256
 from artelier.log.keyring import Sealer
 from artelier.pii.placeholder import CODE_CHARS, CODE_CHARS_MAX, placeholder
 
@@ -32,19 +31,27 @@ _LOOKED_AT_ONCE = 500
 _NAME_BYTES = 12
 
 Look = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+Commit = Callable[[Sequence[Secret]], Awaitable[object]]
+"""Stores rows of the vault, on their own."""
+
+RIDING_MAX = 1_000
+"""New rows that ride with what names them. More are stored before it: no batch may hold up the others."""
 
 
 class Vault:
     """The values of one tenant. It belongs to one process; the table is shared."""
 
-    def __init__(self, tenant: str, key: DataKey, sealer: Sealer, look: Look) -> None:
+    def __init__(
+        self, tenant: str, key: DataKey, sealer: Sealer, look: Look, commit: Commit | None = None
+    ) -> None:
         """`look` runs a small query at once."""
+        self._commit = commit
         self._tenant = tenant
         self._key_id = key.key_id
         self._sealer = sealer
         self._look = look
-        self._naming = digest(key.secret, b"artelier vault name", "sha256")
-        self._sealing = digest(key.secret, b"artelier vault seal", "sha256")
+        self._naming = hmac_sha256(key.secret, b"artelier vault name")
+        self._sealing = hmac_sha256(key.secret, b"artelier vault seal")
         self._known: dict[bytes, str] = {}
         self._pending: dict[str, Secret] = {}
         """Rows that no look has seen stored, by placeholder."""
@@ -52,7 +59,7 @@ class Vault:
 
     def digest_of(self, kind: str, normal: str) -> bytes:
         """What a value is found by, whatever its spelling."""
-        return digest(self._naming, f"{kind}\0{normal}".encode(errors="surrogatepass"), "sha256")
+        return hmac_sha256(self._naming, f"{kind}\0{normal}".encode(errors="surrogatepass"))
 
     def placeholder_of(self, kind: str, normal: str, shown: str) -> str:
         """The placeholder of a value, made on first use. `shown` is the spelling that is kept."""
@@ -64,6 +71,58 @@ class Vault:
             found = self._known[key] = self._stored(kind, key, shown)
         return found
 
+    def prepare(self, values: Iterable[tuple[str, str, str]]) -> None:
+        """Make the placeholders of some hundred values `(kind, normal, shown)` with two queries."""
+        new = {
+            key: (kind, shown)
+            for (kind, normal), shown in {value[:2]: value[2] for value in values}.items()
+            if (key := self.digest_of(kind, normal)) not in self._known
+        }
+        if not new:
+            return
+        if len(self._known) + len(new) >= KNOWN_MAX:
+            self._known.clear()
+        marks = ", ".join("?" * len(new))
+        rows = {
+            key: row
+            for key, *row in self._look(
+                "SELECT digest, placeholder, generation, sealed IS NULL FROM vault"
+                f" WHERE digest IN ({marks}) AND tenant = ? ORDER BY generation",
+                (*new, self._tenant),
+            )
+        }
+        made: dict[bytes, str] = {}
+        for key, (kind, _) in new.items():
+            if key not in rows or rows[key][2]:
+                code = self._code_of(key, rows[key][1] + 1 if key in rows else 0)
+                made[key] = placeholder(kind, code, chars=CODE_CHARS)
+        taken = {
+            one
+            for (one,) in self._look(
+                f"SELECT placeholder FROM vault WHERE placeholder IN ({', '.join('?' * len(made))})"
+                " AND tenant = ?",
+                (*made.values(), self._tenant),
+            )
+        }
+        for key, (kind, shown) in new.items():
+            if key not in made:
+                self._known[key] = rows[key][0]
+            elif made[key] in taken or made[key] in self._pending:
+                self._known[key] = self._stored(kind, key, shown)
+            else:
+                generation = rows[key][1] + 1 if key in rows else 0
+                self._known[key] = self._wait(made[key], key, shown, generation)
+
+    async def commit_many(self) -> None:
+        """Store rows that wait, where they are too many to ride with what names them."""
+        if self._commit is None:
+            return
+        while len(self._pending) > RIDING_MAX:
+            rows = [self._pending[one] for one in list(self._pending)[:RIDING_MAX]]
+            await self._commit(rows)
+            for row in rows:
+                self._pending.pop(row.placeholder, None)
+
     def _stored(self, kind: str, key: bytes, shown: str) -> str:
         rows = self._look(
             "SELECT placeholder, generation, sealed IS NULL FROM vault"
@@ -72,17 +131,26 @@ class Vault:
         )
         if rows and not rows[0][2]:
             return rows[0][0]
-        generation = rows[0][1] + 1 if rows else 0
-        code = digest(self._naming, key + generation.to_bytes(4, "big"), "sha256")
-        name = digest(self._naming, code + shown.encode(errors="surrogatepass"), "sha256")[
-            :_NAME_BYTES
-        ]
-        sealed = name + self._sealer.seal(self._sealing, name, shown.encode(errors="surrogatepass"))
+        return self._made(kind, key, shown, generation=rows[0][1] + 1 if rows else 0)
+
+    def _made(self, kind: str, key: bytes, shown: str, *, generation: int) -> str:
+        code = self._code_of(key, generation)
         made = ""
         for chars in range(CODE_CHARS, CODE_CHARS_MAX + 1, 2):  # longer where another value has it
             made = placeholder(kind, code, chars=chars)
             if self._is_free(made, key):
                 break
+        return self._wait(made, key, shown, generation)
+
+    def _code_of(self, key: bytes, generation: int) -> bytes:
+        return hmac_sha256(self._naming, key + generation.to_bytes(4, "big"))
+
+    def _wait(self, made: str, key: bytes, shown: str, generation: int) -> str:
+        """Remember the row of a new placeholder until it is stored."""
+        code = self._code_of(key, generation)
+        spelling = shown.encode(errors="surrogatepass")
+        name = hmac_sha256(self._naming, code + spelling)[:_NAME_BYTES]
+        sealed = name + self._sealer.seal(self._sealing, name, spelling)
         if len(self._pending) >= self._pending_max:
             self._drop_stored()
         self._pending[made] = Secret(self._tenant, made, key, generation, self._key_id, sealed)
@@ -123,6 +191,10 @@ class Vault:
             else:
                 del self._pending[one]
         return tuple(rows)
+
+    def waiting(self, named: Iterable[str]) -> list[str]:
+        """Those of these placeholders whose rows may not be stored yet."""
+        return [one for one in dict.fromkeys(named) if one in self._pending]
 
     def held(self) -> int:
         """How many rows wait to be stored, as far as is known."""

@@ -36,10 +36,14 @@ def typed(desk: TenantKernel, value: Any) -> Any:
     return desk.services.typed(desk.id, value)
 
 
-def cleaned(desk: TenantKernel, content: bytes) -> bytes:
-    """Content as it is stored, to compare it with what is there."""
+async def cleaned(desk: TenantKernel, content: bytes) -> bytes:
+    """Content as it is stored, to compare it with what is there; large content is searched elsewhere."""
     personal = desk.services.personal
-    return content if personal is None else personal(desk.id).content(content)
+    if personal is None:
+        return content
+    scrubber = personal(desk.id)
+    await scrubber.prepare(content)
+    return scrubber.content(content)
 
 
 async def sought(desk: TenantKernel, who: Identity, words: str) -> str:

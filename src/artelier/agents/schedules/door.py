@@ -25,7 +25,7 @@ from artelier.log import (
     EventData,
     StreamAppend,
     check_subject,
-    make_blob,
+    prepared_blob,
 )
 from artelier.log.stored import stored_name
 from artelier.money import parse_usd
@@ -94,7 +94,7 @@ class Schedules:
         key = (await self._desk.state()).key
         if subject:
             key = await self._services.store.data_key(self._desk.id, check_subject(subject))
-        ref, blob = make_blob(self._desk.id, key, encoded(job))
+        ref, blob = await prepared_blob(self._desk.id, key, encoded(job))
         event = ev.ScheduleAdded(
             **asdict(timing), job=ref, next_due_us=timing.after(now_us), **policy
         )
@@ -151,7 +151,7 @@ class Schedules:
             policy = _policy(**{**have, **_given(ways)})
             store = self._services.store
             held = await store.subject_key_of(self._desk.id, stored_name(row.job))
-            ref, blob = make_blob(self._desk.id, held or state.key, encoded(job))
+            ref, blob = await prepared_blob(self._desk.id, held or state.key, encoded(job))
             next_us = row.next_due_us if timing == row.timing else None
             if next_us is None and row.status == "active":
                 next_us = timing.after(self._services.clock.now_us())
@@ -172,7 +172,7 @@ class Schedules:
         ref: BlobRef | None = None
         blobs: list[Blob] = []
         if note:
-            ref, blob = make_blob(self._desk.id, state.key, encoded(note))
+            ref, blob = await prepared_blob(self._desk.id, state.key, encoded(note))
             blobs.append(blob)
 
         async def paused(row: Schedule) -> tuple[EventData, list[Blob]]:

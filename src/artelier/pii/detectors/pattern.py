@@ -32,7 +32,7 @@ def pattern(kind: str, expression: str) -> Detector:
             "the kind of a pattern is not a name",
             expected="2 to 24 of A-Z, 0-9 and _, a letter first", got=repr(kind),
         )  # fmt: skip
-    return _Pattern(kind, _compiled(kind, expression))
+    return TenantPattern(kind, expression, _compiled(kind, expression))
 
 
 def _compiled(kind: str, expression: str) -> regex.Pattern[str]:
@@ -68,9 +68,12 @@ def _compiled(kind: str, expression: str) -> regex.Pattern[str]:
     return compiled
 
 
-class _Pattern:
-    def __init__(self, kind: str, compiled: regex.Pattern[str]) -> None:
+class TenantPattern:
+    """A detector of what an expression matches; `pattern` makes one."""
+
+    def __init__(self, kind: str, expression: str, compiled: regex.Pattern[str]) -> None:
         self.kind = kind
+        self.expression = expression
         self._compiled = compiled
 
     def find(self, text: str, /) -> Iterator[Found]:

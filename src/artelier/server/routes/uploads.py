@@ -5,10 +5,13 @@ They are held in memory until the store has them: no file is written, whatever a
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from fastapi import Request
@@ -17,7 +20,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
-from artelier.artifacts.content import CONTENT_BYTES_MAX, check_json, encode_content
+from artelier.artifacts.content import CONTENT_BYTES_MAX, Media, check_json, encode_content
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, VersionConflict
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk
@@ -28,11 +31,18 @@ from artelier.server.wire.uploads import Uploaded, Uploads
 
 router = resource("uploads")
 
+T = TypeVar("T")
+
 FILES_MAX = 20
 FIELDS_MAX = 4
 NAME_CHARS_MAX = 80
 """Of the last piece of the artifact's id."""
 KINDS = ("document", "dataset")
+ASIDE_BYTES = 64 * 1024
+"""Files above this size are read in a thread."""
+JSON_BYTES_MAX = 4 * 1024 * 1024
+JSON_ITEMS_MAX = 100_000
+"""Of a file that is stored as JSON data."""
 DATASETS = frozenset((".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".sqlite", ".db"))
 """Files of rows."""
 
@@ -134,17 +144,17 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
     artifacts = artifacts_of(desk, actor)
     if subject:
         artifacts = artifacts.about(subject)
-    name = named(desk, file)
+    digest = await _aside(file, lambda: sha256(file.content).hexdigest()[:8])
+    name = named(desk, file, digest)
     chosen = kind or ("dataset" if _suffix(name) in DATASETS else "document")
-    content = typed(desk, content_of(file, name))
-    media, stored = encode_content(content)
-    kept = cleaned(desk, stored)
+    content, media, stored = await _aside(file, lambda: _read(desk, file, name))
+    kept = await cleaned(desk, stored)
     found = False
     artifact = None
-    for id in (f"uploads/{name}", f"uploads/{_numbered(name, file.content)}"):
+    for id in (f"uploads/{name}", f"uploads/{_numbered(name, digest)}"):
         before = await _standing(artifacts, id)
         # Encoded: to Python, 1 and true are the same.
-        if before is not None and encode_content(before.content) == (media, kept):
+        if before is not None and await _aside(file, partial(_is_same, before, media, kept)):
             artifact, found = before, True
             break
         if before is None:
@@ -164,19 +174,33 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
     )  # fmt: skip
 
 
+async def _aside(file: File, work: Callable[[], T]) -> T:
+    """Do some work on a file, in a thread if it is large: nobody else may wait for it."""
+    return work() if len(file.content) <= ASIDE_BYTES else await asyncio.to_thread(work)
+
+
+def _read(desk: TenantKernel, file: File, name: str) -> tuple[Any, Media, bytes]:
+    content = typed(desk, content_of(file, name))
+    return content, *encode_content(content)
+
+
+def _is_same(artifact: Artifact, media: Media, stored: bytes) -> bool:
+    return encode_content(artifact.content) == (media, stored)
+
+
 async def _standing(artifacts: Artifacts, id: str) -> Artifact | None:
     with suppress(NotFound):
         return await artifacts.read(id, price_max=0)
     return None
 
 
-def named(desk: TenantKernel, file: File) -> str:
+def named(desk: TenantKernel, file: File, digest: str) -> str:
     """The last piece of the id. Ids are no secret: a name that tells of a person is left out."""
     name = slug(file.name)
     personal = desk.services.personal
     if personal is None or all(personal(desk.id).text(one) == one for one in (file.name, name)):
         return name
-    return f"file-{sha256(file.content).hexdigest()[:8]}{_suffix(name)}"
+    return f"file-{digest}{_suffix(name)}"
 
 
 def slug(name: str) -> str:
@@ -193,14 +217,18 @@ def _suffix(name: str) -> str:
     return found.group().lower() if found and found.start() > 0 else ""
 
 
-def _numbered(name: str, content: bytes) -> str:
+def _numbered(name: str, digest: str) -> str:
     suffix = _suffix(name)
     stem = name[: -len(suffix)] if suffix else name
-    return f"{stem}-{sha256(content).hexdigest()[:8]}{suffix}"
+    return f"{stem}-{digest}{suffix}"
 
 
 def content_of(file: File, name: str) -> Any:
-    """JSON for a `.json` that is some, text for what is UTF-8, else the bytes. Errors: `InvalidArtifact`."""
+    """JSON for a `.json` that is some, text for what is UTF-8, else the bytes. Errors: `InvalidArtifact`.
+
+    JSON beyond `JSON_BYTES_MAX` or `JSON_ITEMS_MAX` stays the text that it is: objects take thirty times its
+    memory.
+    """
     if len(file.content) > CONTENT_BYTES_MAX:
         raise InvalidArtifact(
             f"{name} is too large", expected=f"at most {CONTENT_BYTES_MAX} bytes",
@@ -212,9 +240,14 @@ def content_of(file: File, name: str) -> Any:
         return file.content
     if "\0" in text:
         return file.content
-    if name.endswith(".json"):
+    if name.endswith(".json") and _is_moderate(text):
         with suppress(msgspec.DecodeError, RecursionError, InvalidArtifact):
             data: Any = msgspec.json.decode(text)
             check_json(data)
             return text if isinstance(data, str) else data
     return text
+
+
+def _is_moderate(text: str) -> bool:
+    """Whether a text that may be JSON makes no more items than a request may cost."""
+    return len(text) <= JSON_BYTES_MAX and sum(map(text.count, "[{,")) <= JSON_ITEMS_MAX

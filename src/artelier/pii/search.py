@@ -1,0 +1,213 @@
+"""The search of large texts off the event loop, in helper processes that can be killed, in turn of tenants.
+
+A process is given one window of a text at a time and answers with places; keys and placeholders stay here.
+Whoever searches much waits behind others after each window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from artelier.child import ChildPool, ChildStopped, Question
+from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
+from artelier.pii.detectors.pattern import TenantPattern
+from artelier.pii.detectors.reading import Shipped
+from artelier.pii.windows import Place, Window, joined, places, windows
+from artelier.ports.pii import Detector
+
+INLINE_CHARS_MAX = 32 * 1024
+"""Texts up to this size are searched where they are, which takes some 100 ms at worst (a guess of what others
+may wait for)."""
+
+PLACES = 2
+"""Windows that are searched at once, over all tenants; one has all of them only while no other waits."""
+
+WINDOW_TIME_S = 20.0
+"""Of the processor, for one window: some ten times what the worst known text takes."""
+
+TEXT_TIME_S = 240.0
+"""Of the processor, for all windows of one text."""
+
+
+_OURS = "artelier.pii.detectors."
+
+_Names = list[tuple[str, str | None]]
+"""Detectors as a helper process is told of them: the kind, and the expression of a pattern."""
+
+
+class Unsearchable(Exhausted):
+    """A text took too much to be searched for personal data: it is stored nowhere and sent to nobody."""
+
+    code = "unsearchable"
+
+
+class Turns:
+    """A few places, given out in turn among tenants."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By tenant, the one whose turn is next first."""
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncGenerator[None]:
+        """Wait for a place behind one turn of each other tenant, at most."""
+        if self._free and not self._waiting:
+            self._free -= 1
+        else:
+            await self._wait(tenant)
+        try:
+            yield
+        finally:
+            self._free += 1
+            self._wake()
+
+    async def _wait(self, tenant: str) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(place)
+        self._wake()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._free += 1  # it was given, and nobody takes it
+                self._wake()
+            else:
+                self._drop(tenant, place)
+            raise
+
+    def _wake(self) -> None:
+        while self._free and self._waiting:
+            tenant = next(iter(self._waiting))
+            queue = self._waiting.pop(tenant)
+            place = queue.popleft()
+            if queue:
+                self._waiting[tenant] = queue  # behind the others now
+            if not place.done():
+                self._free -= 1
+                place.set_result(None)
+
+    def _drop(self, tenant: str, place: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(tenant)
+        if queue is not None and place in queue:
+            queue.remove(place)
+            if not queue:
+                del self._waiting[tenant]
+
+
+class Search:
+    """Searches of one kernel. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._turns = Turns(PLACES)
+        self._pool = ChildPool(
+            "artelier.pii.worker", first={"detectors": [], "text": "", "time_s": WINDOW_TIME_S}
+        )
+        self.windows = 0
+        """How many windows helper processes have searched."""
+
+    async def places(
+        self, detectors: Sequence[Detector], text: str, *, tenant: str
+    ) -> AsyncGenerator[list[Place]]:
+        """Yield what the detectors find in a text, window by window, ascending, none over another.
+
+        Errors: `PatternTimeout`; `Unsearchable` for a text that takes more time or memory than there is;
+        `ToolFailed` where no process can be started.
+        """
+        named = _names(detectors)
+        if named is None:  # a detector of the host's own is an object of this process
+            async with self._turns.turn(tenant):
+                yield await asyncio.to_thread(places, detectors, text)
+            return
+        patterns, left_s = _kinds(named), TEXT_TIME_S
+        last: list[Place] = []
+        """The last place so far, which the next window may make longer."""
+        for window in windows(text):
+            async with self._turns.turn(tenant):
+                found, took_s = await self._searched(named, text, window, last, patterns)
+            left_s -= took_s
+            if left_s < 0:
+                raise _unsearchable("it takes too long", text)
+            yield found[:-1]
+            last = found[-1:]
+        yield last
+
+    async def _searched(
+        self, named: _Names, text: str, window: Window, last: list[Place], patterns: frozenset[str]
+    ) -> tuple[list[Place], float]:
+        """Return the last place before a window with those that belong to it, and the time that they took."""
+        question = Question(self._pool)
+
+        def ask() -> tuple[list[Place], float]:
+            message = {"detectors": named, "text": text[window.low : window.high]}
+            answer = _checked(question.ask(message, time_s=WINDOW_TIME_S), text)
+            owned = _owned(answer["found"], answer["values"], window, patterns=patterns)
+            return joined(text, last + owned, patterns), answer["took_s"]
+
+        self.windows += 1
+        try:
+            return await asyncio.to_thread(ask)
+        except asyncio.CancelledError:
+            question.stop()
+            raise
+        except ChildStopped as error:
+            raise ToolFailed(f"the helper process does not start: {error}") from None
+
+
+def _checked(answer: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return the answer of a helper process. Errors: as it says."""
+    match answer.get("failed"):
+        case None:
+            return answer
+        case "pattern":
+            raise PatternTimeout(answer["message"], kind=answer["kind"])
+        case "refused":
+            raise InvalidRequest(answer["message"])
+        case _:
+            raise _unsearchable(answer["message"], text)
+
+
+def _names(detectors: Sequence[Detector]) -> _Names | None:
+    """Return how a helper process calls the detectors; None if one of them is of the host."""
+    named: _Names = []
+    for one in detectors:
+        if isinstance(one, TenantPattern):
+            named.append((one.kind, one.expression))
+        elif isinstance(one, Shipped) and type(one).__module__.startswith(_OURS):
+            named.append((one.kind, None))
+        else:
+            return None
+    return named
+
+
+def _kinds(named: _Names) -> frozenset[str]:
+    return frozenset(kind for kind, expression in named if expression is not None)
+
+
+def _owned(
+    flat: list[int], values: list[list[str]], window: Window, *, patterns: frozenset[str]
+) -> list[Place]:
+    """Return the places that belong to a window; of patterns, all that reach into it.
+
+    Shapes: `flat` is start, end and index in `values` of each; a value is kind, normal form and spelling.
+    """
+    base, found = window.low, list[Place]()
+    for start, end, index in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        kind, normal, shown = values[index]
+        place = Place(base + start, base + end, kind, normal, shown)
+        reaches = kind in patterns and place.start < window.end and place.end > window.start
+        if reaches or window.start <= place.start < window.end:
+            found.append(place)
+    return found
+
+
+def _unsearchable(why: str, text: str) -> Unsearchable:
+    return Unsearchable(
+        f"a text could not be searched for personal data: {why}",
+        expected=f"one that takes at most {TEXT_TIME_S:g} s of a processor", got=f"{len(text)} characters",
+        hint="Nothing of it was stored or sent. Part it, or take lists of numbers out of it.",
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""A large text in windows: each is searched alone, with enough around it that nothing is seen otherwise.
+
+A window owns the values that begin in it. What a detector looks at around a value (the words before it, the
+lines of a private key) lies in its margins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from artelier.pii.detectors import find_all
+from artelier.pii.view import view_of
+from artelier.ports.pii import Detector
+
+WINDOW_CHARS = 256 * 1024
+MARGIN_CHARS = 40 * 1024
+"""More than the longest value of a shipped detector: a token of three parts has 26,000."""
+
+
+class Place(NamedTuple):
+    """A value in a text as it was written, escapes and all."""
+
+    start: int
+    end: int
+    kind: str
+    normal: str
+    shown: str
+    """The value as a person reads it."""
+
+
+class Window(NamedTuple):
+    """From `low` to `high` is read; values that begin between `start` and `end` count."""
+
+    low: int
+    start: int
+    end: int
+    high: int
+
+
+def places(detectors: Sequence[Detector], text: str) -> list[Place]:
+    """Return what the detectors find, ascending by place. Errors: those of `find_all`."""
+    view = view_of(text)
+    found: list[Place] = []
+    for one in find_all(detectors, view.text):
+        start, end = view.span(one.start, one.end)
+        found.append(Place(start, end, one.kind, one.normal, view.text[one.start : one.end]))
+    return found
+
+
+def windows(text: str, *, size: int = WINDOW_CHARS, margin: int = MARGIN_CHARS) -> Iterator[Window]:
+    """Part a text where lines end, or else words."""
+    start, length = 0, len(text)
+    while start < length:
+        end = length if length - start <= size else _cut(text, start + size // 2, start + size)
+        low = _cut(text, max(0, start - 2 * margin), start - margin) if start > margin else 0
+        yield Window(low, start, end, min(length, end + margin))
+        start = end
+
+
+def _cut(text: str, floor: int, at: int) -> int:
+    for sign in "\n ,":
+        found = text.rfind(sign, floor, at)
+        if found >= 0:
+            return found + 1
+    return at
+
+
+def joined(text: str, found: Sequence[Place], kinds_of_tenants: frozenset[str]) -> list[Place]:
+    """Return the places of all windows in order, none over another.
+
+    A match of somebody's pattern may be longer than the margins: its parts are made one.
+    """
+    done: list[Place] = []
+    for one in sorted(found):
+        last = done[-1] if done else None
+        if last is None or one.start >= last.end:
+            done.append(one)
+        elif one.end > last.end and one.kind == last.kind and one.kind in kinds_of_tenants:
+            whole: Any = text[last.start : one.end]
+            done[-1] = Place(last.start, one.end, one.kind, whole, whole)
+    return done

@@ -1,0 +1,106 @@
+"""Large content from outside: searched for personal data off the event loop, bounded before it is parsed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from artelier.kernel import Policy
+from artelier.pii.search import INLINE_CHARS_MAX
+from artelier.ports.pii import Found
+from artelier.server.routes.uploads import JSON_ITEMS_MAX
+from tests.server.house import House, house
+from tests.server.test_personal import KEY
+
+SIZE = 300_000
+"""Characters of the inputs: some times what is searched at once. What is true of them is true of 64 MiB."""
+
+HOSTILE = {
+    "digits of cards": "4111111111111111 " * (SIZE // 17),
+    "pairs of zeros": "00 " * (SIZE // 3),
+    "integers": json.dumps(list(range(4_000_000_000_000_000, 4_000_000_000_000_000 + SIZE // 18))),
+    "nested arrays": "[" * (SIZE // 2) + "]" * (SIZE // 2),
+    "escapes": "\\" * SIZE,
+    "openings of placeholders": "<A" * (SIZE // 2),
+}
+
+
+class Spy:
+    """A detector that notes on which threads it is given large texts, and finds one word."""
+
+    kind = "WORD"
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def find(self, text: str, /) -> Iterable[Found]:
+        if len(text) > INLINE_CHARS_MAX:
+            self.threads.append(threading.get_ident())
+        at = text.find("needle")
+        return [Found(at, at + 6, self.kind, "needle")] if at >= 0 else []
+
+
+def spied(folder: Path, spy: Spy) -> Policy:
+    return Policy(pii=True, detectors=(spy,), backoff_s=0)
+
+
+async def upload(made: House, name: str, content: str | bytes) -> dict[str, object]:
+    data = content.encode() if isinstance(content, str) else content
+    answer = await made.client.post("/api/v1/uploads", files=[("file", (name, data))])
+    assert answer.status_code == 201, answer.text
+    return answer.json()["items"][0]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.json"])
+@pytest.mark.parametrize("sort", HOSTILE)
+def test_an_upload_is_never_searched_on_the_event_loop(
+    tmp_path: Path, sort: str, name: str
+) -> None:
+    async def scenario() -> None:
+        spy = Spy()
+        async with house(tmp_path, policy=spied(tmp_path, spy), environ=KEY) as made:
+            item = await upload(made, name, HOSTILE[sort] + " needle")
+            shown = await made.client.get(
+                f"/api/v1/artifacts/{str(item['id']).replace('/', '%2F')}"
+            )
+            assert "needle" not in shown.text
+            assert "<WORD_" in shown.text
+        assert spy.threads
+        assert threading.get_ident() not in spy.threads
+
+    asyncio.run(scenario())
+
+
+def test_bodies_of_requests_are_never_searched_on_the_event_loop(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        text = "needle " + "4111111111111111 " * 5_500
+        spy = Spy()
+        async with house(tmp_path, policy=spied(tmp_path, spy), environ=KEY) as made:
+            client = made.client
+            for path, body in (
+                ("artifacts", {"id": "a", "kind": "document", "content": text}),
+                ("artifacts", {"id": "b", "kind": "document", "content": {"a": [text]}}),
+                ("sessions", {"id": "c1", "greetings": [text]}),
+                ("sessions/c1/turns", {"text": text}),
+            ):
+                answer = await client.post(f"/api/v1/{path}", json=body)
+                assert answer.status_code in (201, 202), (path, answer.text[:300])
+                assert threading.get_ident() not in spy.threads, path
+
+    asyncio.run(scenario())
+
+
+def test_json_that_makes_too_many_items_stays_the_text_that_it_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            small = await upload(made, "small.json", "[" + "1," * 10 + "1]")
+            many = await upload(made, "many.json", "[" + "1," * JSON_ITEMS_MAX + "1]")
+            deep = await upload(made, "deep.json", "[" * 50_000 + "]" * 50_000)
+            assert [one["media"] for one in (small, many, deep)] == ["json", "text", "text"]
+
+    asyncio.run(scenario())
