@@ -179,6 +179,12 @@ async def changes_of(services: Services, places: Sequence[Place]) -> dict[str, A
     return changes
 
 
+async def pii_rules_of(services: Services, places: Sequence[Place]) -> int:
+    """Return the rules for personal data that a lineage was started under."""
+    started = (await services.store.read(places[-1].stream, limit=1))[0].decode()
+    return started.pii_rules if isinstance(started, ev.RunStarted) else 1
+
+
 async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
     """The key that names a run's content: the tenant's, or the one that an import brought with it.
 

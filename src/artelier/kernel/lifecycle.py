@@ -35,6 +35,7 @@ from artelier.kernel.ancestry import (
     key_of,
     lineage,
     newest_state,
+    pii_rules_of,
     segments,
 )
 from artelier.kernel.budget import abandon
@@ -68,6 +69,7 @@ from artelier.log import (
     make_blob,
     run_stream,
 )
+from artelier.pii.view import RULES
 from artelier.ports.telemetry import RunFacts, Telemetry
 from artelier.ports.tool import ToolPort
 
@@ -316,6 +318,7 @@ class OpenRun:
             loop=opening.loop,
         )  # fmt: skip
         if core.pii is not None:
+            core.pii.hold(RULES)
             core.pii.check_name(opening.run_id)
         blobs: list[Blob] = []
         key_id = await take_key(core, opening.subject, opening.parent, opening.key_id)
@@ -329,6 +332,7 @@ class OpenRun:
             parent=opening.parent.run_id if opening.parent else opening.ended_parent or None,
             parent_step=opening.parent_step, replay=opening.replay,
             scopes=check_scopes(opening.scopes), code=self._services.code_version, key_id=key_id,
+            pii_rules=1 if core.pii is None else RULES,
         )  # fmt: skip
         core.listed = started.tools
         caps = opening_caps(opening.limits, opening.run_id)
@@ -393,6 +397,8 @@ class OpenRun:
         )  # fmt: skip
         core.status = row["status"]
         core.key = await key_of(self._services, places)
+        if core.pii is not None:
+            core.pii.hold(await pii_rules_of(self._services, places))
         await check_same(core, opening.subject)
         core.changes = await changes_of(self._services, places)
         core.effects = await effects_of(self._services, tenant.id, opening.run_id)

@@ -161,6 +161,12 @@ class Personal:
         self._scrubber = scrubber
         self._received: set[str] = set()
 
+    def hold(self, rules: int) -> None:
+        """Look for values by the rules that the run was started under, in what it says and what it stores."""
+        self._scrubber = self._scrubber.under(rules)
+        if (scrub := self._core.key.scrub) is not None:
+            self._core.key = self._core.key._replace(scrub=scrub.under(rules))
+
     async def prepare(self, *values: Any) -> None:
         """Search large JSON values off the event loop, before they are cleaned, kept or shown.
 

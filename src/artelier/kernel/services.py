@@ -156,10 +156,10 @@ class Services:
         """Whether a stored field is this text, be it as it was given or with placeholders in it."""
         if text == as_ or self.personal is None:
             return text == as_
-        scrubber = self.personal(tenant)
-        for one in (text, self.typed(tenant, text)):
-            if as_ in (one, scrubber.text(one), scrubber.value({name: one})[name]):
-                return True
+        for scrubber in (self.personal(tenant), self.personal(tenant).under(1)):
+            for one in (text, self.typed(tenant, text)):
+                if as_ in (one, scrubber.text(one), scrubber.value({name: one})[name]):
+                    return True
         return False
 
     def at(self, point: str) -> None:

@@ -62,6 +62,10 @@ class Scrub(Protocol):
         """Do the work of the call ahead, off the event loop."""
         ...
 
+    def under(self, rules: int, /) -> Scrub:
+        """Return the same under the rules that a run was started under."""
+        ...
+
 
 class DataKey(NamedTuple):
     """A key of the table `keys`, and what it demands of content."""

@@ -24,6 +24,7 @@ from artelier.pii.marking import marked_by, watch
 from artelier.pii.scrubber import Scrubber
 from artelier.pii.search import Search
 from artelier.pii.vault import PATTERNS_SQL, Vault
+from artelier.pii.view import RULES
 from artelier.ports.pii import Detector
 
 _IDS_SQL = (
@@ -168,14 +169,18 @@ class PersonalData:
 class Net:
     """`Scrub`: a tenant's scrubber before all that is stored under a key."""
 
-    def __init__(self, scrubber: Callable[[], Scrubber]) -> None:
+    def __init__(self, scrubber: Callable[[], Scrubber], *, rules: int = RULES) -> None:
         self._scrubber = scrubber
+        self._rules = rules
 
     def __call__(self, content: bytes, /) -> tuple[bytes, tuple[Secret, ...]]:
-        return self._scrubber().net(content)
+        return self._scrubber().under(self._rules).net(content)
 
     async def prepare(self, content: bytes, /) -> None:
-        await self._scrubber().prepare(content)
+        await self._scrubber().under(self._rules).prepare(content)
+
+    def under(self, rules: int, /) -> Net:
+        return Net(self._scrubber, rules=rules)
 
 
 def _signed(append: StreamAppend, scrubber: Scrubber) -> StreamAppend:

@@ -22,9 +22,9 @@ from artelier.pii.detectors.reading import Shipped
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
 from artelier.pii.search import INLINE_CHARS_MAX, Search
 from artelier.pii.vault import ERASED, LOCKED, Vault
-from artelier.pii.view import view_of
+from artelier.pii.view import RULES, Place, view_of
 from artelier.pii.walking import loses_fields, walked
-from artelier.pii.windows import Place, places
+from artelier.pii.windows import places
 from artelier.ports.pii import Detector
 
 MEMO_MAX = 4_096
@@ -61,11 +61,15 @@ class Scrubber:
     def __init__(
         self, detectors: Sequence[Detector], vault: Vault, *, own: Sequence[Detector] = (),
         standing: set[str] | None = None, search: Search | None = None, tenant: str = "",
+        rules: int = RULES,
     ) -> None:  # fmt: skip
         """`own` are those of the tenant, beside those of all; `standing`: names from before, which stay.
 
         `search` is what `prepare` uses for large texts of `tenant`; without one nothing is prepared.
+        `rules` say how values are looked for.
         """
+        self._rules = rules
+        self._sibling: Scrubber | None = None
         self._search = search
         self._tenant = tenant
         self._large: dict[bytes | str, bytes | str] = {}
@@ -84,8 +88,21 @@ class Scrubber:
         self._contents: dict[bytes, bytes] = {}
         """Content that was looked at last, and what came of it: a run cleans what it stores next."""
 
+    def under(self, rules: int) -> Scrubber:
+        """Return the scrubber of the same detectors and vault under other rules, as an older run has them."""
+        if rules == self._rules:
+            return self
+        if self._sibling is None:
+            self._sibling = Scrubber(
+                self._detectors[: len(self._detectors) - len(self.own)], self.vault, own=self.own,
+                standing=self._standing, search=self._search, tenant=self._tenant, rules=rules,
+            )  # fmt: skip
+        return self._sibling
+
     def forget(self) -> None:
         """Values were erased: what was read before is read anew."""
+        if self._sibling is not None:
+            self._sibling.forget()
         self._memo.clear()
         self._memo_chars = 0
         self._contents.clear()
@@ -118,12 +135,12 @@ class Scrubber:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where values stand, ascending."""
-        return [(one.start, one.end) for one in places(self._detectors, text)]
+        return [(one.start, one.end) for one in places(self._detectors, text, rules=self._rules)]
 
     def _replaced(self, text: str, start: int) -> str:
         """`text[start:]` with placeholders; what stands before is read and not changed."""
         pieces: list[str] = []
-        found = places(self._detectors, text)
+        found = places(self._detectors, text, rules=self._rules)
         at = self._replace(text, found, start, pieces, is_data=_is_data(text, start))
         return text[start:] if not pieces else "".join((*pieces, text[at:]))
 
@@ -212,7 +229,8 @@ class Scrubber:
     async def _prepared(self, text: str, search: Search) -> str:
         pieces: list[str] = []
         at, is_data = 0, _is_data(text, 0)
-        async with aclosing(search.places(self._detectors, text, tenant=self._tenant)) as windows:
+        searching = search.places(self._detectors, text, tenant=self._tenant, rules=self._rules)
+        async with aclosing(searching) as windows:
             async for found in windows:
                 for start in range(0, len(found), SLICE):
                     some = found[start : start + SLICE]

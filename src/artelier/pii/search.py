@@ -10,13 +10,15 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from artelier.child import ChildPool, ChildStopped, Question
 from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
 from artelier.pii.detectors.pattern import TenantPattern
 from artelier.pii.detectors.reading import Shipped
-from artelier.pii.windows import Place, Window, joined, places, windows
+from artelier.pii.view import RULES, Place
+from artelier.pii.windows import Window, joined, places, windows
 from artelier.ports.pii import Detector
 
 INLINE_CHARS_MAX = 32 * 1024
@@ -105,13 +107,13 @@ class Search:
     def __init__(self) -> None:
         self._turns = Turns(PLACES)
         self._pool = ChildPool(
-            "artelier.pii.worker", first={"detectors": [], "text": "", "time_s": WINDOW_TIME_S}
+            "artelier.pii.worker", first={"detectors": [], "text": "", "rules": RULES}
         )
         self.windows = 0
         """How many windows helper processes have searched."""
 
     async def places(
-        self, detectors: Sequence[Detector], text: str, *, tenant: str
+        self, detectors: Sequence[Detector], text: str, *, tenant: str, rules: int = RULES
     ) -> AsyncGenerator[list[Place]]:
         """Yield what the detectors find in a text, window by window, ascending, none over another.
 
@@ -121,14 +123,14 @@ class Search:
         named = _names(detectors)
         if named is None:  # a detector of the host's own is an object of this process
             async with self._turns.turn(tenant):
-                yield await asyncio.to_thread(places, detectors, text)
+                yield await asyncio.to_thread(partial(places, detectors, text, rules=rules))
             return
-        patterns, left_s = _kinds(named), TEXT_TIME_S
+        left_s = TEXT_TIME_S
         last: list[Place] = []
         """The last place so far, which the next window may make longer."""
         for window in windows(text):
             async with self._turns.turn(tenant):
-                found, took_s = await self._searched(named, text, window, last, patterns)
+                found, took_s = await self._searched(named, text, window, last, rules=rules)
             left_s -= took_s
             if left_s < 0:
                 raise _unsearchable("it takes too long", text)
@@ -137,13 +139,14 @@ class Search:
         yield last
 
     async def _searched(
-        self, named: _Names, text: str, window: Window, last: list[Place], patterns: frozenset[str]
+        self, named: _Names, text: str, window: Window, last: list[Place], *, rules: int
     ) -> tuple[list[Place], float]:
         """Return the last place before a window with those that belong to it, and the time that they took."""
-        question = Question(self._pool)
+        question, patterns = Question(self._pool), _kinds(named)
 
         def ask() -> tuple[list[Place], float]:
-            message = {"detectors": named, "text": text[window.low : window.high]}
+            part = text[window.low : window.high]
+            message = {"detectors": named, "text": part, "rules": rules}
             answer = _checked(question.ask(message, time_s=WINDOW_TIME_S), text)
             owned = _owned(answer["found"], answer["values"], window, patterns=patterns)
             return joined(text, last + owned, patterns), answer["took_s"]

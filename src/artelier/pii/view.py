@@ -11,6 +11,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+RULES = 2
+"""How values are looked for. 1: as they are written, behind up to three levels of escapes; 2: also where they
+are encoded, spaced or parted (`hidden.py`). A run keeps those it was started under."""
+
 LEVELS_MAX = 3
 """JSON within JSON within JSON."""
 
@@ -29,6 +33,17 @@ _NAMED = {
 _PLAIN = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 _DATA = re.compile(r"[A-Za-z0-9+/_=-]{1000,}")
 """A picture or a file in some encoding: no words, and long enough to look like anything somewhere."""
+
+
+class Place(NamedTuple):
+    """A value in a text as it was written, escapes and all."""
+
+    start: int
+    end: int
+    kind: str
+    normal: str
+    shown: str
+    """The value as a person reads it."""
 
 
 class View(NamedTuple):
@@ -61,6 +76,37 @@ def view_of(text: str) -> View:
             break
         view = further
     return view
+
+
+DEEPER_LEVELS_MAX = 16
+"""Of escapes within escapes, for `unescaped`: each level of JSON doubles its backslashes."""
+
+_HIGH = "%[89AaBb][0-9A-Fa-f]"
+_PERCENT = re.compile(
+    rf"%[2-7][0-9A-Fa-f]|%[C-Dc-d][0-9A-Fa-f]{_HIGH}|%[Ee][0-9A-Fa-f](?:{_HIGH}){{2}}|%[Ff][0-4](?:{_HIGH}){{3}}"
+)
+"""One character of UTF-8."""
+
+
+def unescaped(view: View, *, percent: bool = False) -> View:
+    """Return a view with further levels of escapes taken away, or percent signs read; itself without any.
+
+    Cost: O(length) for each level, of which a text of n characters has at most log2(n).
+    """
+    if percent:
+        return _read(view, _PERCENT, _percent)
+    for _ in range(DEEPER_LEVELS_MAX):
+        if "\\" not in view.text:
+            break
+        further = _read(view, _ESCAPE, _escaped)
+        if further is view:
+            break
+        view = further
+    return view
+
+
+def _percent(found: re.Match[str]) -> str:
+    return bytes.fromhex(found[0].replace("%", "")).decode(errors="replace")[:1]
 
 
 def _escaped(found: re.Match[str]) -> str:

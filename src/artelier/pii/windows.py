@@ -10,23 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from artelier.pii.detectors import find_all
-from artelier.pii.view import view_of
+from artelier.pii.hidden import hidden
+from artelier.pii.view import RULES, Place, view_of
 from artelier.ports.pii import Detector
 
 WINDOW_CHARS = 256 * 1024
 MARGIN_CHARS = 40 * 1024
 """More than the longest value of a shipped detector: a token of three parts has 26,000."""
-
-
-class Place(NamedTuple):
-    """A value in a text as it was written, escapes and all."""
-
-    start: int
-    end: int
-    kind: str
-    normal: str
-    shown: str
-    """The value as a person reads it."""
 
 
 class Window(NamedTuple):
@@ -38,13 +28,15 @@ class Window(NamedTuple):
     high: int
 
 
-def places(detectors: Sequence[Detector], text: str) -> list[Place]:
-    """Return what the detectors find, ascending by place. Errors: those of `find_all`."""
+def places(detectors: Sequence[Detector], text: str, *, rules: int = RULES) -> list[Place]:
+    """Return what the detectors find, ascending by place, under some `RULES`. Errors: those of `find_all`."""
     view = view_of(text)
     found: list[Place] = []
     for one in find_all(detectors, view.text):
         start, end = view.span(one.start, one.end)
         found.append(Place(start, end, one.kind, one.normal, view.text[one.start : one.end]))
+    if rules >= 2 and (more := hidden(detectors, text, view, found)):
+        return sorted((*found, *more))
     return found
 
 

@@ -43,7 +43,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
     began_s = time.process_time()
     try:
         detectors = [_detector(*one) for one in message["detectors"]]
-        found = places(detectors, message["text"])
+        found = places(detectors, message["text"], rules=message["rules"])
         values = {value: at for at, value in enumerate(dict.fromkeys(one[2:] for one in found))}
     except PatternTimeout as error:
         return {"failed": "pattern", "message": str(error), "kind": error.facts.get("kind")}
