@@ -162,14 +162,15 @@ async def _measured(
     wanted, what, again = await _wanted(services, store, tenant, subject)
     size = await store.measure(wanted)
     upto_key = wanted.upto_key or 0
-    if subject is None:
-        asked = preview.upto_key if preview is not None else None
-        again = await _erased_before(store, tenant, size, upto_key=asked)
+    if preview is not None:
+        again = again or await _erased_since(store, tenant, subject is None, what, preview)
+    elif subject is None and size == Wiped():
+        again = bool(await store.query(_ERASURES, (tenant, True, "")))
     runs = () if again else await _runs(store, tenant, wanted)
     found = Erasure(tenant=tenant, whole=wanted.whole, upto_key=upto_key, runs=runs, again=again)
     if again:
         return wanted, found, what
-    parts = (tenant, wanted.keys, wanted.placeholders, wanted.whole, upto_key, astuple(size))
+    parts = (tenant, wanted.keys, wanted.placeholders, wanted.whole, astuple(size))
     return (
         replace(wanted, expected=size),
         replace(
@@ -180,19 +181,19 @@ async def _measured(
     )  # fmt: skip
 
 
-async def _erased_before(
-    store: SqliteStore, tenant: str, size: Wiped, *, upto_key: int | None
+_ERASURES = (
+    "SELECT e.data FROM erasures g JOIN events e ON e.position = g.position"
+    " WHERE g.tenant = ? AND g.whole = ? AND g.what = ?"
+)
+
+
+async def _erased_since(
+    store: SqliteStore, tenant: str, whole: bool, what: str, preview: Preview
 ) -> bool:
-    """Return whether a whole tenant was erased up to that key, or else up to now."""
-    rows = await store.query(
-        "SELECT e.data FROM erasures g JOIN events e ON e.position = g.position"
-        " WHERE g.tenant = ? AND g.whole",
-        (tenant,),
-    )
-    if upto_key is None:
-        return bool(rows) and size == Wiped()
+    """Return whether the same was erased after the preview, so that it is asked for twice."""
+    rows = await store.query(_ERASURES, (tenant, whole, what))
     events = [decode_stored(data, type=ContentErased) for (data,) in rows]
-    return any(one.upto_key is not None and one.upto_key >= upto_key for one in events)
+    return any(one.upto_key is not None and one.upto_key >= preview.upto_key for one in events)
 
 
 async def _take(
@@ -228,10 +229,9 @@ async def _wanted(
     services: Services, store: SqliteStore, tenant: str, subject: str | None
 ) -> tuple[Erasing, str, bool]:
     """What to take away, the keyed hash of its name, and whether that was done before."""
-    rows = await store.query(
-        "SELECT coalesce(max(key_id), 0) FROM keys WHERE tenant = ?", (tenant,)
-    )
-    upto_key = rows[0][0]
+    # The newest key ever made. Each erasure moves it, so no later one has the same.
+    made = await store.query("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
+    upto_key = made[0][0] if made else 0
     if subject is None:
         return Erasing(tenant=tenant, whole=True, upto_key=upto_key), "", False
     check_subject(subject)

@@ -2821,6 +2821,51 @@ export interface paths {
         patch: operations["tenants_update"];
         trace?: never;
     };
+    "/api/v1/erasures/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview
+         * @description Say what would be erased; only admins may. Nothing is changed.
+         *
+         *     The `token` confirms exactly that, for ten minutes, for the same person, in `POST /erasures`.
+         */
+        post: operations["erasures_preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create
+         * @description Erase what a preview has shown, for good; only admins may.
+         *
+         *     If something else would go by now, nothing is erased (`conflict`). The same request again erases nothing
+         *     more. An event names who did it, and up to which key it reached.
+         */
+        post: operations["erasures_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/agui": {
         parameters: {
             query?: never;
@@ -4119,6 +4164,147 @@ export interface components {
              * @default
              */
             date: string;
+        };
+        /**
+         * ErasureAsked
+         * @description Whose data, to look at what would go.
+         */
+        ErasureAsked: {
+            /**
+             * Subject
+             * @description The subject of runs, or a value that the vault knows, in any spelling. Null: all of the tenant.
+             */
+            subject?: string | null;
+        };
+        /**
+         * ErasureConfirmed
+         * @description The same, with the confirmation.
+         */
+        ErasureConfirmed: {
+            /**
+             * Subject
+             * @description The subject of runs, or a value that the vault knows, in any spelling. Null: all of the tenant.
+             */
+            subject?: string | null;
+            /**
+             * Token
+             * @description Of a preview of the same subject, by the same person.
+             */
+            token: string;
+        };
+        /**
+         * ErasurePreview
+         * @description What would be erased, and what confirms that.
+         */
+        ErasurePreview: {
+            /** Tenant */
+            tenant: string;
+            /**
+             * Whole
+             * @description Everything of the tenant.
+             */
+            whole: boolean;
+            /** Keys */
+            keys: number;
+            /** Contents */
+            contents: number;
+            /**
+             * Size Bytes
+             * @description Of the contents before compression.
+             */
+            size_bytes: number;
+            /**
+             * Values
+             * @description Values of personal data that the vault forgets.
+             */
+            values: number;
+            /**
+             * Runs
+             * @description Runs of the subject, at most a hundred; empty for a whole tenant.
+             */
+            runs: string[];
+            /**
+             * Again
+             * @description It had been erased before: only its traces in the file are looked after.
+             */
+            again: boolean;
+            /**
+             * Cleaned
+             * @description No byte of it is left in the file.
+             */
+            cleaned: boolean;
+            /**
+             * Not Reached
+             * @description Files of their own: what was written into them before is still there.
+             * @default [
+             *       "exports",
+             *       "backups",
+             *       "reports"
+             *     ]
+             */
+            not_reached: string[];
+            /**
+             * Token
+             * @description Goes into the request that erases.
+             */
+            token: string;
+            /**
+             * Until Us
+             * @description Until when the token holds.
+             */
+            until_us: number;
+        };
+        /**
+         * ErasureShown
+         * @description What was erased, or would be.
+         */
+        ErasureShown: {
+            /** Tenant */
+            tenant: string;
+            /**
+             * Whole
+             * @description Everything of the tenant.
+             */
+            whole: boolean;
+            /** Keys */
+            keys: number;
+            /** Contents */
+            contents: number;
+            /**
+             * Size Bytes
+             * @description Of the contents before compression.
+             */
+            size_bytes: number;
+            /**
+             * Values
+             * @description Values of personal data that the vault forgets.
+             */
+            values: number;
+            /**
+             * Runs
+             * @description Runs of the subject, at most a hundred; empty for a whole tenant.
+             */
+            runs: string[];
+            /**
+             * Again
+             * @description It had been erased before: only its traces in the file are looked after.
+             */
+            again: boolean;
+            /**
+             * Cleaned
+             * @description No byte of it is left in the file.
+             */
+            cleaned: boolean;
+            /**
+             * Not Reached
+             * @description Files of their own: what was written into them before is still there.
+             * @default [
+             *       "exports",
+             *       "backups",
+             *       "reports"
+             *     ]
+             */
+            not_reached: string[];
         };
         /**
          * ErrorAnswer
@@ -23387,6 +23573,198 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TenantShown"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    erasures_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ErasureAsked"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasurePreview"];
+                };
+            };
+            /** @description Nobody is signed in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Refused by role or policy. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It is not there, or not in this tenant. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description It does not fit what happened before, or a limit is reached. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request does not fit. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something outside failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Try again in a moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    erasures_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ErasureConfirmed"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureShown"];
                 };
             };
             /** @description Nobody is signed in. */

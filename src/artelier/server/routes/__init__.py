@@ -42,7 +42,8 @@ PREFIX = "/api/v1"
 MODULES = (
     "auth", "events", "runs", "approvals", "artifacts", "uploads", "sessions", "turns", "profiles",
     "missions", "god_mode", "tasks", "agents", "membranes", "steering", "all_runs", "schedules",
-    "memory", "skills", "worlds", "world_figures", "market", "ledger", "tenants", "agui", "server",
+    "memory", "skills", "worlds", "world_figures", "market", "ledger", "tenants", "erasures",
+    "agui", "server",
 )  # fmt: skip
 """Modules of this package with a `router`, in the order of the documentation."""
 
