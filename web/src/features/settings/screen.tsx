@@ -1,4 +1,5 @@
 import { Account } from "./Account";
+import { EraseCard } from "./EraseCard";
 import { Keys } from "./Keys";
 import { Look } from "./Look";
 import { ServerCard } from "./ServerCard";
@@ -15,6 +16,7 @@ export default function Settings() {
       <TenantCard />
       <ServerCard />
       <UsersCard />
+      <EraseCard />
       <Keys />
     </div>
   );

@@ -1,5 +1,5 @@
 import { QueryClientProvider } from "@tanstack/react-query";
-import { render, screen, waitFor, within } from "@testing-library/react";
+import { act, render, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import { queryClient } from "@/client/queries";
@@ -52,6 +52,21 @@ const SERVER = {
   users: null as null | { name: string; role: string; tenants: string[] }[],
 };
 
+const PREVIEW = {
+  tenant: "default",
+  whole: false,
+  keys: 1,
+  contents: 7,
+  size_bytes: 1200,
+  values: 2,
+  runs: ["r17"],
+  again: false,
+  cleaned: false,
+  not_reached: ["exports", "backups", "reports"],
+  token: "shown",
+  until_us: 1,
+};
+
 let asked: { method: string; url: string; body: string }[] = [];
 
 beforeEach(() => {
@@ -59,13 +74,15 @@ beforeEach(() => {
   SERVER.users = null;
   vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
     asked.push({ method: init.method ?? "GET", url, body: typeof init.body === "string" ? init.body : "" });
-    const body = url.includes("/tenants/me")
-      ? TENANT
-      : url.includes("/server")
-        ? SERVER
-        : url.includes("/me")
-          ? ME
-          : { items: [], next: null };
+    const body = url.includes("/erasures")
+      ? PREVIEW
+      : url.includes("/tenants/me")
+        ? TENANT
+        : url.includes("/server")
+          ? SERVER
+          : url.includes("/me")
+            ? ME
+            : { items: [], next: null };
     return Promise.resolve(new Response(JSON.stringify(body)));
   });
   queryClient.clear();
@@ -174,6 +191,52 @@ test("an admin changes what differs and nothing else, and sees the users", async
   await user.click(button());
   await waitFor(() => expect(changes()).toHaveLength(2));
   expect(JSON.parse(changes()[1]?.body ?? "")).toMatchObject({ grants: ["models:*", "tools:read_file"] });
+});
+
+test.each(["light", "dark"] as const)(
+  "an admin sees what would be erased before it is (%s)",
+  async (theme) => {
+    resetUi({ me: { ...ME, role: "admin" }, session: "signed_in", live: "live", theme });
+    document.documentElement.dataset["theme"] = theme;
+    const user = userEvent.setup();
+    open();
+    const card = within(await screen.findByRole("region", { name: /Erase/ }));
+    const look = card.getByRole("button", { name: "See what would go" });
+    expect(look.getAttribute("aria-description")).toBe("Say whose data it is.");
+    await user.type(card.getByLabelText("Subject"), " customer-17 ");
+    await user.click(look);
+
+    const dialog = within(await screen.findByRole("dialog", { name: "Erase customer-17?" }));
+    expect(dialog.getByText("7 contents, 2 values (1,200 bytes)")).toBeTruthy();
+    expect(dialog.getByText("r17")).toBeTruthy();
+    await expectAccessible();
+    const posts = () => asked.filter((one) => one.method === "POST");
+    expect(posts()).toMatchObject([{ url: "/api/v1/erasures/preview", body: '{"subject":"customer-17"}' }]);
+    await user.click(dialog.getByRole("button", { name: "Cancel" }));
+    expect(posts()).toHaveLength(1);
+
+    await user.click(look);
+    await user.click(await screen.findByRole("button", { name: "Erase for good" }));
+    await waitFor(() => expect(posts()).toHaveLength(3));
+    expect(posts()[2]).toMatchObject({
+      url: "/api/v1/erasures",
+      body: '{"subject":"customer-17","token":"shown"}',
+    });
+    await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  },
+);
+
+test("everything of a tenant is erased only by choosing that; others than admins see nothing of it", async () => {
+  const user = userEvent.setup();
+  open();
+  await screen.findByText("tools:read_file");
+  expect(screen.queryByRole("region", { name: /Erase/ })).toBeNull();
+
+  act(() => resetUi({ me: { ...ME, role: "admin" }, session: "signed_in", live: "live" }));
+  await user.selectOptions(await screen.findByLabelText("What"), "all");
+  await user.click(screen.getByRole("button", { name: "See what would go" }));
+  expect(await screen.findByRole("dialog", { name: "Erase everything of default?" })).toBeTruthy();
+  expect(asked.at(-1)).toMatchObject({ url: "/api/v1/erasures/preview", body: '{"subject":null}' });
 });
 
 test("an amount is sent as it was written, and only what differs is a change", () => {
