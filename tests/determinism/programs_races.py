@@ -171,3 +171,17 @@ async def durable_timeout_without_a_step_after_it(run: Run, out: Outside) -> Any
             return await look(run, "a")
     except TimeoutError:
         return "late"
+
+
+@program
+async def a_computation_in_the_background_is_cancelled(run: Run, out: Outside) -> Any:
+    """On resume it would be cancelled before it has begun, were the step beside it given too early."""
+    slow = asyncio.ensure_future(compute(run, out, "slow"))
+    found = [await ask(run, "a")]
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
+    other = asyncio.ensure_future(compute(run, out, "other"))
+    await asyncio.sleep(0.3)
+    other.cancel()
+    await asyncio.gather(other, return_exceptions=True)
+    return [found, slow.cancelled(), other.cancelled(), await ask(run, "b")]

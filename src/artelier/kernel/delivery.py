@@ -78,6 +78,8 @@ class AtWork:
     bill: Callable[[], None] | None = None
     """Settles a stream that its reader leaves."""
     task: asyncio.Task[object] | None = None
+    asked: int | None = None
+    """Requests and outcomes that this drive had recorded when it was asked for; None if unknown."""
     is_left: bool = False
     is_settled: bool = False
     """Whether its end has reached the code, or its cancellation was taken down."""
@@ -169,6 +171,8 @@ class Delivery:
                 f" step {key}", hint="Wait for every task before the run's code returns.",
             )  # fmt: skip
         step = AtWork(key=key, kind=kind, task=asyncio.current_task())
+        if self.core.actor is not None and self.core.history.at_end:
+            step.asked = next((count - 1 for count in self._noted.values()), self.core.actor.count)
         self.add(step)
         return step
 
@@ -246,6 +250,9 @@ class Delivery:
                 one.since -= number
         if self._place[0] >= upto:
             self._place = self._place[0] - number, self._place[1]
+        for step in (*self.steps.values(), *(one.step for one in self.pending)):
+            if step.asked is not None and step.asked >= upto:
+                step.asked -= number
 
     async def due(self, step: AtWork) -> None:
         """Return when all that was recorded before the end of a step has reached the code."""
@@ -543,10 +550,13 @@ class Delivery:
         cls = ev.StepTimedOut if one.is_timeout else ev.StepCancelled
         if step.kind in ("wait", "approval"):
             core.status = "running"
+        is_known = step.kind == "compute" and step.asked is not None
+        asked = max(0, one.since - (step.asked or 0) + 1) if is_known else 0
         core.actor.note(
             cls(
                 key=step.key, kind=step.kind, name=step.name, came=ref, cost=step.cost,
                 left=step.is_left, raised=one.is_raised, late=core.actor.count - one.since, nth=one.nth,
+                asked=asked,
             ),
             blobs,
         )  # fmt: skip

@@ -404,6 +404,8 @@ class Cut(EventData, frozen=True, kw_only=True, omit_defaults=True):
     clear that the code goes on, and not the drive that was interrupted."""
     nth: int = 0
     """Cancellations before it at the same place."""
+    asked: int = 0
+    """Of a computed step: one more than requests and outcomes while it was at work; 0 if unknown."""
 
 
 @event("step.cancelled")

@@ -251,6 +251,8 @@ class History:
             step.ended = step.place or self._position
             if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
                 step.ended = self._position + 1 + data.nth - GAP * (1 + data.late)
+                if data.asked and step.request is None:
+                    step.began = self._position + 1 - GAP * (data.late + data.asked)
             step.actor, step.at_us = actor, at_us
             if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
                 step.outcome, step.status, step.ended = None, "open", 0
