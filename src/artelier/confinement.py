@@ -48,6 +48,8 @@ class Needs(NamedTuple):
     """Paths that it may read besides the descriptors that are handed to it."""
     scratch_bytes: int = 0
     """How large a file in memory may grow; there are no others that it may write."""
+    walls: tuple[str, ...] = WALLS
+    """Fewer for a worker that runs no code of others, and loads modules or starts helpers while it works."""
 
 
 class Plan(NamedTuple):
@@ -67,8 +69,10 @@ class Plan(NamedTuple):
 
 
 def decode_plan(text: str) -> Plan:
-    walls, descriptors, program, is_required, (preload, files, scratch_bytes) = json.loads(text)
-    needs = Needs(tuple(preload), tuple(files), scratch_bytes)
+    walls, descriptors, program, is_required, (preload, files, scratch_bytes, whole) = json.loads(
+        text
+    )
+    needs = Needs(tuple(preload), tuple(files), scratch_bytes, tuple(whole))
     return Plan(tuple(walls), tuple(descriptors), program, is_required, needs)
 
 
@@ -459,12 +463,13 @@ def plan_of(
     *, descriptors: Iterable[int] = (), program: str = "", needs: Needs | None = None
 ) -> Plan:
     """Return what holds for a new helper. Errors: `Refused` if a wall is required and does not stand."""
-    chosen = mode()
+    chosen, needs = mode(), needs or Needs()
     plan = Plan(
-        walls=() if chosen == OFF else WALLS, descriptors=tuple(descriptors),
-        program=program, is_required=chosen == REQUIRED, needs=needs or Needs(),
+        walls=() if chosen == OFF else needs.walls, descriptors=tuple(descriptors), program=program,
+        is_required=chosen == REQUIRED, needs=needs,
     )  # fmt: skip
-    missing = {wall: why for wall, why in standing().items() if why} if plan.is_required else {}
+    found = standing() if plan.is_required else {}
+    missing = {wall: why for wall, why in found.items() if why and wall in plan.walls}
     if missing:
         from artelier.errors import Refused
 

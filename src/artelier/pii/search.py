@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from artelier.child import ChildPool, ChildStopped, Question
+from artelier.confinement import Needs
 from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
 from artelier.pii.detectors.pattern import TenantPattern
 from artelier.pii.detectors.reading import Shipped
@@ -107,7 +108,10 @@ class Search:
     def __init__(self) -> None:
         self._turns = Turns(PLACES)
         self._pool = ChildPool(
-            "artelier.pii.worker", first={"detectors": [], "text": "", "rules": RULES}
+            "artelier.pii.worker",
+            first={"detectors": [], "text": "", "rules": RULES},
+            # Detectors load numbering plans as they meet them, and patterns have a helper of their own.
+            needs=Needs(walls=("limits", "namespaces", "privileges")),
         )
         self.windows = 0
         """How many windows helper processes have searched."""
