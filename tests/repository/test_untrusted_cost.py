@@ -20,22 +20,30 @@ ALLOWED: dict[str, str] = {
         artifacts/content.py:<module> msgspec.json.Decoder
         operations/writing/foreign.py:<module> msgspec.json.Decoder
         operations/writing/png.py:_decoded base64.b64decode
+    """,
+    "a body or a file within its bound; what is large in a thread": """
+        server/personal.py:_read json.loads
+        server/personal.py:_read msgspec.json.decode
         server/routes/uploads.py:content_of msgspec.json.decode
         server/wire/artifacts.py:content_of base64.b64decode
     """,
-    "open: scrubbed on the loop, as large as an upload or a reply": """
-        kernel/personal.py:Personal.clean msgspec.json.decode
+    "scrubbed: large texts beside the loop, their JSON read once": """
+        kernel/personal.py:Personal._escaped msgspec.json.decode
         kernel/personal.py:Personal.passed msgspec.json.decode
         pii/placeholder.py:is_json msgspec.json.decode
-        pii/scrubber.py:Scrubber._content msgspec.json.decode
+        pii/scrubber.py:Scrubber._fitted msgspec.json.decode
         pii/walking.py:loses_fields msgspec.json.decode
-        server/personal.py:_read json.loads
-        server/personal.py:_read msgspec.json.decode
+    """,
+    "tokens of 100,000 characters at most": """
+        pii/hidden.py:_of_base64 base64.b64decode
+    """,
+    "an answer of ours, read once to be shown": """
         server/personal.py:_restored_json msgspec.json.decode
     """,
     "a helper process, killed for its time": """
         child.py:Child.ask json.loads
         operations/transform_worker/__main__.py:main json.loads
+        pii/worker/__main__.py:main json.loads
         operations/transform_worker/__main__.py:_answer import_module(regex)
         operations/transform_worker/__main__.py:_answer import_module(jsonpath)
         operations/transform_worker/matching.py:_compiled re.compile
