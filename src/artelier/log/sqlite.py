@@ -121,6 +121,15 @@ def _is_frozen(path: Path) -> bool:
     return not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
 
 
+def _is_read_only(path: Path) -> bool:
+    """Return whether a database that is here can be read and not written: then it is opened so."""
+    if not path.exists():
+        return False
+    # Readers and writers share `-shm`; where it cannot be made, it must be there.
+    can_share = os.access(path.parent, os.W_OK) or Path(f"{path}-shm").exists()
+    return not (can_share and os.access(path, os.W_OK))
+
+
 def _use_wal(db: sqlite3.Connection) -> None:
     """Switch to WAL; two processes that do so at once get SQLITE_BUSY without SQLite's own waiting."""
     end = time.monotonic() + BUSY_TIMEOUT_S
@@ -209,7 +218,7 @@ class SqliteStore:
                 got=str(self.path.parent),
             ) from error
         self.views = tuple(views)
-        db = connect(str(self.path))
+        db = connect(str(self.path), read_only=not is_scratch and _is_read_only(self.path))
         try:
             identity = None if is_scratch else FileIdentity(self.path)
             if is_scratch:

@@ -134,7 +134,13 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
             f"the database file is damaged: {error}",
             hint=RESTORE,
         )
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
+    if code == sqlite3.SQLITE_READONLY:
+        return StoreUnavailable(
+            "the database is read-only here; nothing was written",
+            expected="a file and a folder that this user may write",
+            hint="It can be looked at. For anything else copy it, with its -wal, to where it can be written.",
+        )
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
         return StoreUnavailable(
             f"the database cannot be written: {error}",
             hint="Check the path, its rights and the disk.",
