@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from typing import Any, NamedTuple, cast
@@ -28,7 +28,8 @@ from artelier.ledger import Moving
 from artelier.log import Event, EventData, Store, decode_stored
 from artelier.money import SCRIP
 from artelier.world import events as ev
-from artelier.world.events import world_space
+from artelier.world.checkpoints import START, Checkpoint, behind
+from artelier.world.events import world_space, world_stream
 from artelier.world.history import Reach, ancestors, reaches, tick_of
 from artelier.world.host import Host, run_id_of
 
@@ -60,18 +61,23 @@ async def span_of(host: Host, world: str, *, from_tick: int, to_tick: int | None
     return Span(from_tick, last)
 
 
-async def history_of(host: Host, world: str, *, to_tick: int) -> AsyncIterator[Event]:
-    """The events of a world up to the end of a tick, by tick; those of one stream by seq.
+async def history_of(
+    host: Host, world: str, *, to_tick: int, since: Checkpoint = START
+) -> AsyncIterator[Event]:
+    """Return the events of a world up to the end of a tick, by tick; those of one stream by seq.
 
-    What prompts cost in a tick comes before what was done in it. Cost: every event is read once, at most
-    `HELD_EVENTS_MAX` (or one of each stream) are in memory.
+    What prompts cost in a tick comes before what was done in it. Cost: every event behind `since` is read
+    once, at most `HELD_EVENTS_MAX` (or one of each stream) are in memory.
     """
     store = host.services.store
     found = await reaches(store, host.id, world, tick=to_tick)
+    covered = await behind(store, host.id, world, found, since)
     own = world_space(world)
     found.sort(key=lambda one: one.stream.local == own)
     share = max(1, HELD_EVENTS_MAX // max(1, len(found)))
-    feeds = [_events(store, reach, share=share) for reach in found]
+    feeds = [
+        _events(store, reach, share=share, after=covered.get(reach.stream, 0)) for reach in found
+    ]
     heads: list[tuple[int, int, Event]] = []
     for n, feed in enumerate(feeds):
         if (head := await anext(feed, None)) is not None:
@@ -87,8 +93,7 @@ async def history_of(host: Host, world: str, *, to_tick: int) -> AsyncIterator[E
             heapreplace(heads, (after.at_us, n, after))
 
 
-async def _events(store: Store, reach: Reach, *, share: int) -> AsyncIterator[Event]:
-    after = 0
+async def _events(store: Store, reach: Reach, *, share: int, after: int) -> AsyncIterator[Event]:
     while after < reach.seq:
         page = await store.read(reach.stream, after=after, limit=min(share, reach.seq - after))
         if not page:
@@ -112,10 +117,13 @@ class Asked(NamedTuple):
     cost_microusd: int
 
 
-async def asked_of(host: Host, world: str, span: Span) -> AsyncIterator[Asked]:
-    """What models were asked for the agents of a world in some ticks, by tick.
+async def asked_of(
+    host: Host, world: str, span: Span, *, since: Checkpoint = START
+) -> AsyncIterator[Asked]:
+    """Return what models were asked for the agents of a world in some ticks, by tick.
 
-    Of a world with ancestors (a fork, one out of a file) each tick counts in the world that passed it.
+    Of a world with ancestors (a fork, one out of a file) each tick counts in the world that passed it. What
+    this world has asked before `since` is not read.
     """
     store = host.services.store
     spans = {world: Span(0, span.last)}
@@ -125,9 +133,11 @@ async def asked_of(host: Host, world: str, span: Span) -> AsyncIterator[Asked]:
         spans.setdefault(one.world, Span(0, one.tick))
         newest = one.world
     runs = [
-        (run, agent, Span(max(span.first, within.first), within.last))
+        (run, agent, Span(max(span.first, within.first), within.last), begun)
         for name, within in spans.items()
+        if max(span.first, within.first) <= within.last
         for run, agent in await _runs(store, host.id, name)
+        for begun in [await _asked_by(store, host.id, run, since, world) if name == world else 0]
     ]
     share = max(1, HELD_EVENTS_MAX // max(1, len(runs)))
     feeds = [_asked(store, *one, share=share) for one in runs]
@@ -157,10 +167,22 @@ async def _runs(store: Store, tenant: str, world: str) -> list[tuple[int, str]]:
     return [(run, agent.removeprefix(first)) for run, agent in rows if agent.startswith(first)]
 
 
+async def _asked_by(store: Store, tenant: str, run: int, since: Checkpoint, world: str) -> int:
+    """Return the last event of an agent's run before a checkpoint. Cost: the events behind it."""
+    if since.tick == 0:
+        return 0
+    rows = await store.query(
+        "SELECT seq FROM events WHERE stream = ? AND position < (SELECT e.position FROM events e"
+        " JOIN streams s ON s.id = e.stream WHERE s.tenant = ? AND s.space = ? AND s.name = ?"
+        " AND e.seq = ?) ORDER BY seq DESC LIMIT 1",
+        (run, *world_stream(tenant, world), since.seq),
+    )
+    return rows[0][0] if rows else 0
+
+
 async def _asked(
-    store: Store, run: int, agent: str, within: Span, *, share: int
+    store: Store, run: int, agent: str, within: Span, after: int, *, share: int
 ) -> AsyncIterator[Asked]:
-    after = 0
     while True:
         rows = await store.query(
             "SELECT seq, data FROM events WHERE stream = ? AND seq > ?"
@@ -211,6 +233,12 @@ class Society:
     """How many somebody owns."""
     everyone: dict[str, AgentNow] = field(default_factory=dict[str, AgentNow])
     """All who ever joined, in the order in which they first did."""
+
+    @classmethod
+    def restored(cls, since: Checkpoint, *, kinds: Mapping[str, str]) -> Society:
+        """Return money and agents as a checkpoint has them. Owners and what agents did last are not in it."""
+        everyone = {name: AgentNow(name, is_active) for name, is_active in since.agents.items()}
+        return cls(money=dict(since.money), kinds=dict(kinds), everyone=everyone)
 
     @property
     def agents(self) -> list[AgentNow]:

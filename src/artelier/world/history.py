@@ -20,8 +20,18 @@ from artelier.world.host import Host, continued, run_id_of
 PAGE = 1000
 """Events in memory of a stream that is read through."""
 
-OPEN_END = 1 << 62
-"""As a position: all that there is."""
+_REACHES = """
+WITH RECURSIVE halved(stream, low, high) AS (
+  SELECT s.id, 0, (SELECT max(e.seq) FROM events e WHERE e.stream = s.id) FROM streams s
+   WHERE s.tenant = ?1 AND s.space = ?2
+  UNION ALL
+  SELECT h.stream, iif(e.at_us <= ?3, e.seq, h.low), iif(e.at_us <= ?3, h.high, e.seq - 1)
+    FROM halved h JOIN events e ON e.stream = h.stream AND e.seq = (h.low + h.high + 1) / 2
+   WHERE h.low < h.high)
+SELECT s.name, h.low, e.position FROM halved h JOIN streams s ON s.id = h.stream
+  JOIN events e ON e.stream = h.stream AND e.seq = h.low
+ WHERE h.low = h.high AND h.low > 0 ORDER BY s.name
+"""
 
 
 class Reach(NamedTuple):
@@ -55,15 +65,10 @@ async def tick_of(host: Host, world: str, at: int | None) -> int:
 async def reaches(store: Store, tenant: str, world: str, *, tick: int) -> list[Reach]:
     """Every stream of the world that begins by the end of `tick`, by name, and how far it counts.
 
-    Cost: one pass over the events of the world in the database, O(streams) memory.
+    Cost: O(streams * log events): ticks never go back within a stream, so that they are halved.
     """
     space = world_space(world)
-    rows = await store.query(
-        "SELECT s.name, max(e.seq), max(e.position) FROM streams s JOIN events e ON e.stream = s.id"
-        " WHERE s.tenant = ? AND s.space = ? AND e.seq < COALESCE((SELECT min(l.seq) FROM events l"
-        " WHERE l.stream = s.id AND l.at_us > ?), ?) GROUP BY s.id, s.name ORDER BY s.name",
-        (tenant, space, tick, OPEN_END),
-    )
+    rows = await store.query(_REACHES, (tenant, space, tick))
     return [Reach(Stream(tenant, space, name), seq, position) for name, seq, position in rows]
 
 

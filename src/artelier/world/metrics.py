@@ -1,7 +1,7 @@
 """Figures of a world, tick by tick: money, trades, prices, actions, what models cost.
 
-They are folded on demand from its events; nothing here is stored, and nothing in a tick reads it. What the
-host did between two ticks belongs to the one that passed last.
+They are folded on demand from the events behind the nearest checkpoint; nothing in a tick reads them. What
+the host did between two ticks belongs to the one that passed last.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from artelier.ledger import Moving, may_owe
 from artelier.log import EventData
 from artelier.money import SCRIP
 from artelier.world import events as ev
+from artelier.world.checkpoints import checkpoint_before, kinds_of
 from artelier.world.folding import Society, act_of, asked_of, history_of, span_of
 from artelier.world.world import World
 
@@ -123,8 +124,8 @@ class Metrics:
 async def metrics(world: World, *, from_tick: int = 1, to_tick: int | None = None) -> Metrics:
     """The figures of some ticks, by default of all.
 
-    Units: ticks are inclusive; tick 0 is what stood before the first. Cost: every event up to `to_tick` is
-    read once. Errors: `NotFound`; `InvalidRequest` for ticks that have not passed, or more figures than
+    Units: ticks are inclusive; tick 0 is what stood before the first. Cost: that of `tick_metrics`.
+    Errors: `NotFound`; `InvalidRequest` for ticks that have not passed, or more figures than
     `FIGURES_MAX`: then `tick_metrics` gives them one by one.
     """
     span = await span_of(world.host, world.id, from_tick=from_tick, to_tick=to_tick)
@@ -144,15 +145,21 @@ async def metrics(world: World, *, from_tick: int = 1, to_tick: int | None = Non
 async def tick_metrics(
     world: World, *, from_tick: int = 1, to_tick: int | None = None
 ) -> AsyncIterator[TickMetrics]:
-    """Like `metrics`, tick by tick: memory is O(agents + artifacts), however long the history is."""
+    """Like `metrics`, tick by tick: memory is O(agents + artifacts), however long the history is.
+
+    Cost: the events of these ticks, and of those since the checkpoint before them.
+    """
     span = await span_of(world.host, world.id, from_tick=from_tick, to_tick=to_tick)
     if span.last < span.first:
         return
-    society = Society()
+    store, tenant = world.host.services.store, world.host.id
+    since = await checkpoint_before(store, tenant, world.id, tick=span.first)
+    kinds = await kinds_of(store, tenant, world.id) if since.tick else {}
+    society = Society.restored(since, kinds=kinds)
     happened = _Happened()
-    usage = asked_of(world.host, world.id, span)
+    usage = asked_of(world.host, world.id, span, since=since)
     asked = await anext(usage, None)
-    tick = 0
+    tick = since.tick
 
     async def ended(tick: int) -> TickMetrics:
         nonlocal asked
@@ -164,7 +171,7 @@ async def tick_metrics(
             asked = await anext(usage, None)
         return happened.told(tick, society)
 
-    async for event in history_of(world.host, world.id, to_tick=span.last):
+    async for event in history_of(world.host, world.id, to_tick=span.last, since=since):
         while tick < event.at_us:
             if tick >= span.first:
                 yield await ended(tick)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.json import encode
+
 from artelier.artifacts.bill import account_of
 from artelier.artifacts.events import (
     Act,
@@ -14,7 +16,9 @@ from artelier.artifacts.events import (
 from artelier.artifacts.ref import ACTORS
 from artelier.errors import Conflict
 from artelier.log import Applied, Tx, View
+from artelier.money import SCRIP
 from artelier.world import events as ev
+from artelier.world.checkpoints import CHECKPOINT_TICKS
 
 SERVICES = "genesis_"
 """What the ids of services begin with."""
@@ -40,6 +44,7 @@ world_view = View(
         "world_fees",
         "world_inbox",
         "world_paid",
+        "world_checkpoints",
         "world_usage",
         "store_entries",
         "store_removals",
@@ -105,6 +110,10 @@ world_view = View(
             {_SPACE}, account TEXT NOT NULL, asset TEXT NOT NULL, agent TEXT NOT NULL,
             step TEXT NOT NULL, moved INTEGER NOT NULL,
             PRIMARY KEY(tenant, space, account, asset, agent, step)) STRICT, WITHOUT ROWID""",
+        # What stood at the end of some ticks: figures of later ones go on from there.
+        f"""CREATE TABLE world_checkpoints(
+            {_SPACE}, tick INTEGER NOT NULL, seq INTEGER NOT NULL, money TEXT NOT NULL,
+            agents TEXT NOT NULL, PRIMARY KEY(tenant, space, tick)) STRICT, WITHOUT ROWID""",
         f"""CREATE TABLE world_usage(
             {_SPACE}, agent TEXT NOT NULL, tick INTEGER NOT NULL, calls INTEGER NOT NULL,
             tokens INTEGER NOT NULL,
@@ -207,6 +216,25 @@ def show_tick(event: Applied, tx: Tx) -> None:
         (data.tick, tenant, event.stream.id),
     )
     tx.execute("DELETE FROM world_paid WHERE tenant = ? AND space = ?", (tenant, space))
+    if data.tick % CHECKPOINT_TICKS == 0:
+        _check_point(event, tx, data.tick)
+
+
+def _check_point(event: Applied, tx: Tx, tick: int) -> None:
+    """Keep the scrip of all accounts and who acts, as they stand at the end of a tick."""
+    place = event.stream[:2]
+    money = tx.execute(
+        "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?"
+        " ORDER BY account",
+        (*place, SCRIP),
+    ).fetchall()
+    agents = tx.execute(
+        "SELECT agent, active FROM world_agents WHERE tenant = ? AND space = ? ORDER BY n", place
+    ).fetchall()
+    tx.execute(
+        "INSERT INTO world_checkpoints VALUES (?, ?, ?, ?, ?, ?)",
+        (*place, tick, event.seq, encode(dict(money)).decode(), encode(agents).decode()),
+    )
 
 
 @world_view.on(ev.AgentJoined)
