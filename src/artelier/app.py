@@ -62,6 +62,7 @@ from artelier.kernel.dispatches import Dispatches
 from artelier.kernel.erasure import Erasure, Preview, collect, erase, erasure_view
 from artelier.kernel.personal import RESTORE, personal_view
 from artelier.kernel.policy import granted
+from artelier.kernel.quotas import Quotas
 from artelier.kernel.subjects import writing_key
 from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
 from artelier.ledger import MoneyTransferred, ledger_view
@@ -144,6 +145,7 @@ class Kernel:
         fault: Any = None,
         telemetry: Telemetry | TracerProvider | Providers | bool | None = None,
         workspaces: Workspaces | None = None,
+        quotas: Quotas | None = None,
     ) -> Kernel:
         """Open a store, creating and migrating it.
 
@@ -151,6 +153,7 @@ class Kernel:
         built-in ones. `prices` and `windows` override the tables, by model name. `telemetry`: True for
         spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
         `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
+        `quotas`: how much of a server a tenant may take.
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
         personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
@@ -186,6 +189,7 @@ class Kernel:
             fault=fault,
             telemetry=watcher,
             workspaces=workspaces or ANY_FOLDER,
+            quotas=quotas or Quotas(),
         )
         if policy.pii:
             from artelier.pii.door import PersonalData  # its detectors take 60 ms to compile

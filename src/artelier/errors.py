@@ -12,7 +12,7 @@
     ├── Refused           policy says no
     │   ├── AccessDenied  NotGranted  PriceUnknown
     ├── Exhausted         a bound was reached
-    │   ├── InsufficientFunds  LimitReached  PatternTimeout  QueueFull
+    │   ├── InsufficientFunds  LimitReached  PatternTimeout  QuotaReached  QueueFull (TooManyAtOnce)
     ├── External          something outside failed
     │   ├── TransientError (RateLimited, ProviderUnavailable, ModelTimeout)
     │   ├── ModelRefusedCall  ContextTooLong  ModelReplyBroken  MissingKey
@@ -252,6 +252,18 @@ class PatternTimeout(Exhausted):
 
 class QueueFull(Exhausted):
     code = "queue_full"
+
+
+class TooManyAtOnce(QueueFull):
+    """A tenant or user has as many of something open as they may."""
+
+    code = "too_many_at_once"
+
+
+class QuotaReached(Exhausted):
+    """A tenant has stored as much as it may."""
+
+    code = "quota_reached"
 
 
 class External(ArtelierError):

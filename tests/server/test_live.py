@@ -272,7 +272,7 @@ def test_one_user_and_one_tenant_leave_places_to_others(tmp_path: Path) -> None:
             await login(home, "vic")
             for path in ("/api/v1/events/stream", "/api/v1/agui"):
                 full = await home.client.get(path)
-                assert "of this user" in assert_fault(full, 503, "queue_full")["message"]
+                assert "of this user" in assert_fault(full, 429, "too_many_at_once")["message"]
             open_.append(await hub.stream(mine, after=0, user="ada"))
             assert await anext(open_[-1])
             with pytest.raises(QueueFull, match="of this tenant"):

@@ -144,6 +144,7 @@ class Call:
                 policy=self.settings.policy(is_enforced=is_enforced),
                 prices=self.settings.prices, telemetry=telemetry,
                 workspaces=workspaces or self.settings.workspaces(),
+                quotas=self.settings.quotas,
             )  # fmt: skip
             try:
                 yield kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +21,7 @@ from artelier.ports.model import Price
 
 if TYPE_CHECKING:
     from artelier.kernel import rates as speeds
+    from artelier.kernel.quotas import Quota, Quotas
     from artelier.tools.http_rules import HttpRule
 
 
@@ -82,6 +84,32 @@ class WorkspacesTable(Table):
     tenants: dict[str, str] = Field(
         default_factory=dict,
         description='Workspaces of single tenants, such as `{acme = "/srv/acme"}`.',
+    )
+
+
+class QuotaTable(Table):
+    stored_bytes: int | None = Field(
+        None, ge=0, description="Most bytes of content of a tenant; default 20 GiB."
+    )
+    streams: int | None = Field(None, ge=0, description="Most live streams at once; default 500.")
+    ticks: int | None = Field(
+        None, ge=0, description="Most ticks of a world that one request passes; default 10000."
+    )
+    uploads: int | None = Field(None, ge=0, description="Most uploads at once; default 8.")
+
+    def over(self, other: Quota) -> Quota:
+        """Return the quota that this table makes of another."""
+        given: dict[str, int] = {
+            f"{name}_max": value
+            for name in ("stored_bytes", "streams", "ticks", "uploads")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(other, **given)
+
+
+class QuotasTable(QuotaTable):
+    tenants: dict[str, QuotaTable] = Field(
+        default_factory=dict, description="The same for single tenants, by their names."
     )
 
 
@@ -174,6 +202,7 @@ class SettingsFile(Table):
     model: ModelTable = Field(default_factory=lambda: ModelTable())  # pyright: ignore[reportCallIssue] - all have defaults
     store: StoreTable = Field(default_factory=lambda: StoreTable())  # pyright: ignore[reportCallIssue] - as above
     workspaces: WorkspacesTable = Field(default_factory=lambda: WorkspacesTable())  # pyright: ignore[reportCallIssue] - as above
+    quotas: QuotasTable = Field(default_factory=lambda: QuotasTable())  # pyright: ignore[reportCallIssue] - as above
     limits: LimitsTable = Field(default_factory=lambda: LimitsTable())  # pyright: ignore[reportCallIssue] - as above
     policy: PolicyTable = Field(default_factory=lambda: PolicyTable())  # pyright: ignore[reportCallIssue] - as above
     pii: PiiTable = Field(default_factory=lambda: PiiTable())  # pyright: ignore[reportCallIssue] - as above
@@ -208,6 +237,7 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
         models=models,
         rates=rates,
         http_rules=http_rules,
+        quotas=_quotas(found.quotas),
         workspace_root=own,
         workspace_tenants={
             name: str(file.parent / folder) for name, folder in found.workspaces.tenants.items()
@@ -233,6 +263,16 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
             for name, price in found.prices.items()
         },
     )  # fmt: skip
+
+
+def _quotas(table: QuotasTable) -> Quotas | None:
+    """Return the quotas of a file; None if it says nothing of them."""
+    from artelier.kernel.quotas import Quota, Quotas
+
+    if not table.model_fields_set:
+        return None
+    every = table.over(Quota())
+    return Quotas(every, tenants={name: one.over(every) for name, one in table.tenants.items()})
 
 
 def _governing(
@@ -344,6 +384,7 @@ def rows() -> list[dict[str, Any]]:
         "model",
         "store",
         "workspaces",
+        "quotas",
         "limits",
         "policy",
         "pii",

@@ -15,6 +15,7 @@ from artelier.errors import InvalidConfig, NotFound
 
 if TYPE_CHECKING:
     from artelier.kernel import Limits, Policy, Rate
+    from artelier.kernel.quotas import Quotas
     from artelier.kernel.workspaces import Workspaces
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort
@@ -65,6 +66,7 @@ class Settings:
     models: tuple[str, ...] | None = None
     rates: Mapping[str, Rate] = field(default_factory=dict[str, "Rate"])
     http_rules: tuple[HttpRule, ...] = ()
+    quotas: Quotas | None = None
     workspace_root: str | None = None
     workspace_tenants: Mapping[str, str] = field(default_factory=dict[str, str])
 

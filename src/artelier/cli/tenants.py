@@ -163,7 +163,7 @@ def _print(call: Call, tenant: dict[str, Any]) -> None:
     if call.as_json:
         call.screen.json(tenant)
         return
-    budget = tenant["budget_usd"]
+    budget, quotas = tenant["budget_usd"], tenant["quotas"]
     call.screen.facts(
         [
             ("tenant", tenant["id"]),
@@ -175,6 +175,10 @@ def _print(call: Call, tenant: dict[str, Any]) -> None:
             ("available", tenant["available_usd"] and f"{tenant['available_usd']} USD"),
             ("a minute", plain.speeds(tenant["rates"])),
             ("patterns", ", ".join(f"{k}={v}" for k, v in tenant["patterns"].items()) or None),
+            ("stored", f"{quotas['stored_bytes']:,} of {quotas['stored_bytes_max']:,} bytes"),
+            ("streams", f"at most {quotas['streams_max']:,} at once"),
+            ("uploads", f"at most {quotas['uploads_max']:,} at once"),
+            ("ticks", f"at most {quotas['ticks_max']:,} a request"),
             ("unknown prices", "allowed" if tenant["allow_unknown_price"] else "refused"),
         ]
     )

@@ -16,6 +16,7 @@ from artelier.errors import UnknownModel
 from artelier.kernel.dispatches import Dispatches, ProcessId
 from artelier.kernel.draining import Draining
 from artelier.kernel.policy import Policy
+from artelier.kernel.quotas import Quotas
 from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
 from artelier.log import LeaseEnd, LeaseRequest, Store, Stream
 from artelier.ports.model import ModelPort, Price
@@ -68,6 +69,8 @@ class Services:
     """Replaces personal data of a tenant; None where the policy does not ask for it."""
     workspaces: Workspaces = ANY_FOLDER
     """The folders that tools of a tenant may work on."""
+    quotas: Quotas = field(default_factory=Quotas)
+    """How much of this server a tenant may take."""
     turns: Turns | None = None
     """Calls that wait for a rate limit, and those that took of one; None as long as none has."""
     active: dict[tuple[str, str], RunCore] = field(

@@ -245,7 +245,7 @@ class Tenants:
 
     async def show(self, tenant: str) -> dict[str, Any]:
         """`{id, grants, budget_usd, spent_usd, held_usd, debt_usd, available_usd, allow_unknown_price, rates,
-        patterns}`. `debt_usd` is what providers billed beyond what was reserved; it is taken off
+        patterns, quotas}`. `debt_usd` is what providers billed beyond what was reserved; it is taken off
         `available_usd`, which is negative while a budget is exceeded."""
         state = await self._load(check_tenant(tenant), key=DataKey(None, b""))
         if state is None:
@@ -266,6 +266,7 @@ class Tenants:
             "allow_unknown_price": state.allow_unknown_price,
             "rates": {name: rate.plain() for name, rate in state.rates.items()},
             "patterns": dict(await self._services.store.query(PATTERNS_SQL, (tenant,))),
+            "quotas": await self._services.quotas.shown(self._services.store, tenant),
         }
 
     async def list(self) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ Read next: `guard.py` for what is refused, `routes/__init__.py` for how a resour
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -50,6 +51,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     state = app.state
     state.kernel, state.settings = kernel, settings
     state.gate = Gate(Sessions(kernel.services.clock, settings.secret_file), settings.users)
+    state.uploads = Counter[str]()
     state.attempts = Attempts(kernel.services.clock)
     state.hub = Hub(
         kernel, clients_max=settings.clients_max, queue_max=settings.queue_max,

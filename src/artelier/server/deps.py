@@ -12,6 +12,12 @@ from artelier.server.hub import Hub
 from artelier.server.identity import Gate, Identity
 from artelier.server.settings import ServerSettings
 
+RELIEVING = frozenset((
+    "pause", "stop", "cancel", "pause-all", "stop-all", "compensate", "limit", "undo", "unshare",
+    "leave", "refuse", "validate", "me", "erase",
+))  # fmt: skip
+"""Last pieces of addresses by which a tenant may change something though its quota is reached."""
+
 
 def _kernel(request: Request) -> Kernel:
     return cast(Kernel, request.app.state.kernel)
@@ -53,6 +59,9 @@ async def _desk(request: Request, who: Who) -> TenantKernel:
         raise NotFound("there is no such tenant", hint="GET /api/v1/me lists yours.")
     desk = kernel.for_tenant(asked)
     await desk.state()
+    last = request.url.path.rpartition("/")[2]
+    if request.method in ("POST", "PUT", "PATCH") and last not in RELIEVING:
+        await kernel.services.quotas.check_stored(kernel.store, desk.id)
     return desk
 
 

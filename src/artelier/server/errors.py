@@ -3,8 +3,8 @@
     401 not_signed_in            403 refused, access_denied, ...     404 not_found
     405 method_not_allowed       408 too_slow                        413 too_large
                                  409 conflict, exhausted, ...
-    422 invalid_request, ...     429 too_many_attempts, rate_limited 502 external
-    503 store_unavailable, queue_full                                500 internal, corrupt
+    422 invalid_request, ...     429 too_many_attempts, ...          502 external
+    503 store_unavailable, queue_full    507 quota_reached           500 internal, corrupt
 
 What failed inside is told to the server's own log. The answer holds no trace, no path, no text of an
 exception that nobody wrote for people.
@@ -32,9 +32,11 @@ from artelier.errors import (
     MissingKey,
     NotFound,
     QueueFull,
+    QuotaReached,
     RateLimited,
     Refused,
     StoreUnavailable,
+    TooManyAtOnce,
 )
 from artelier.pii.marking import marked_wire
 from artelier.sandbox.errors import SandboxError
@@ -71,6 +73,8 @@ STATUSES: tuple[tuple[type[ArtelierError], int], ...] = (
     (TooManyAttempts, 429),
     (MethodNotAllowed, 405),
     (RateLimited, 429),
+    (TooManyAtOnce, 429),
+    (QuotaReached, 507),
     (QueueFull, 503),
     (StoreUnavailable, 503),
     (InvalidRequest, 422),

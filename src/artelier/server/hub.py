@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 from artelier.app import Kernel
-from artelier.errors import ArtelierError, QueueFull, StoreClosed
+from artelier.errors import ArtelierError, QueueFull, StoreClosed, TooManyAtOnce
 from artelier.server.events import Encoder, Filter, WireEvent
 
 logger = logging.getLogger("artelier.server")
@@ -221,14 +221,15 @@ class Hub:
     def _check_room(self, tenant: str, user: str) -> None:
         here = sum(client.tenant == tenant for client in self._open)
         own = sum(client.user == user for client in self._open) if user else 0
-        for whose, count, most in (
-            ("of this user", own, self._user_clients_max),
-            ("of this tenant", here, self._tenant_clients_max),
-            ("of this server", len(self._open), self._clients_max),
+        quota = self._kernel.services.quotas.of(tenant).streams_max
+        for whose, count, most, kind in (
+            ("of this user", own, self._user_clients_max, TooManyAtOnce),
+            ("of this tenant", here, min(quota, self._tenant_clients_max), TooManyAtOnce),
+            ("of this server", len(self._open), self._clients_max, QueueFull),
         ):
             if self.is_closed or count >= most:
-                raise QueueFull(
-                    f"too many live streams {whose}", expected=f"at most {most}",
+                raise (QueueFull if self.is_closed else kind)(
+                    f"too many live streams {whose}", expected=f"at most {most}", got=count,
                     hint="Close some, or ask for pages.",
                 )  # fmt: skip
 

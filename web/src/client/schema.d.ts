@@ -6336,6 +6336,34 @@ export interface components {
             y: number;
         };
         /**
+         * QuotasShown
+         * @description How much of this server the tenant may take.
+         */
+        QuotasShown: {
+            /**
+             * Stored Bytes
+             * @description Of its content, by now.
+             */
+            stored_bytes: number;
+            /** Stored Bytes Max */
+            stored_bytes_max: number;
+            /**
+             * Streams Max
+             * @description Live streams at one time.
+             */
+            streams_max: number;
+            /**
+             * Ticks Max
+             * @description Of a world, in one request.
+             */
+            ticks_max: number;
+            /**
+             * Uploads Max
+             * @description At one time.
+             */
+            uploads_max: number;
+        };
+        /**
          * RateShown
          * @description How fast a tenant may ask a provider, or models of a pattern; what is null has no limit.
          */
@@ -7933,6 +7961,7 @@ export interface components {
              * @description Kinds of personal data that are looked for beside the usual ones, such as `EMPLOYEE`.
              */
             patterns: string[];
+            quotas: components["schemas"]["QuotasShown"];
         };
         /**
          * TextPart

@@ -27,6 +27,7 @@ const TENANT = {
   spent_microusd: 0,
   held_microusd: 0,
   debt_microusd: 0,
+  quotas: { stored_bytes: 0, stored_bytes_max: 1, streams_max: 1, ticks_max: 1, uploads_max: 1 },
   available_microusd: null,
   allow_unknown_price: false,
   limits: [],

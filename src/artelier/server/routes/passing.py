@@ -6,6 +6,7 @@ from typing import Any
 
 from artelier.errors import Conflict, RunSuspended
 from artelier.server.errands import Errand, Errands
+from artelier.server.errors import TooLarge
 from artelier.server.wire.worlds import Held, Passing
 from artelier.world import Passed, World
 from artelier.world.genesis import shipped_policies
@@ -24,8 +25,14 @@ def world_of(desk: Any, id: str) -> World:
 
 
 async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Errand:
-    """Begin to pass ticks. Errors: `NotFound`; `Conflict` if the world is paused or its ticks are passing."""
+    """Begin to pass ticks. Errors: `NotFound`; `TooLarge`; `Conflict` if the world is paused or at work."""
     world = world_of(desk, id)
+    most = desk.services.quotas.of(desk.id).ticks_max
+    if ticks > most:
+        raise TooLarge(
+            "too many ticks for one request", expected=f"at most {most}", got=ticks,
+            hint="Ask for fewer, and again when they have passed.",
+        )  # fmt: skip
     if (await world.row())["paused"]:
         raise Conflict(f"world {id} is paused", hint="Resume it first.")
     about = Passing(asked=ticks)

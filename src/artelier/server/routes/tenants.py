@@ -28,6 +28,7 @@ async def me(desk: Desk) -> TenantShown:
             "limits": await limits(desk.services.store, desk.id, scope="tenant"),
             "rates": [{"name": name, **rate} for name, rate in found["rates"].items()],
             "patterns": sorted(found["patterns"]),
+            "quotas": found["quotas"],
         }
     )  # fmt: skip
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
@@ -21,7 +22,13 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, Media, check_json, encode_content
-from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, VersionConflict
+from artelier.errors import (
+    InvalidArtifact,
+    InvalidRequest,
+    NotFound,
+    TooManyAtOnce,
+    VersionConflict,
+)
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk
 from artelier.server.personal import cleaned, typed
@@ -94,6 +101,28 @@ class File(NamedTuple):
 @router.post("", status_code=201, operation_id="uploads_create", openapi_extra=_BODY)
 async def create(desk: Desk, actor: Actor, request: Request) -> Uploads:
     """Store files as artifacts `uploads/<name>`; the same file again is the artifact that is there."""
+    with _place(request, desk):
+        return await _stored(desk, actor, request)
+
+
+@contextmanager
+def _place(request: Request, desk: TenantKernel) -> Generator[None]:
+    """Count an upload while it is held in memory. Errors: `TooManyAtOnce`."""
+    counts: Counter[str] = request.app.state.uploads
+    most = desk.services.quotas.of(desk.id).uploads_max
+    if counts[desk.id] >= most:
+        raise TooManyAtOnce(
+            "too many uploads of this tenant at once", expected=f"at most {most}",
+            got=counts[desk.id] + 1, hint="Send it again when one of them has ended.",
+        )  # fmt: skip
+    counts[desk.id] += 1
+    try:
+        yield
+    finally:
+        counts[desk.id] -= 1
+
+
+async def _stored(desk: TenantKernel, actor: str, request: Request) -> Uploads:
     form = await _form(request)
     try:
         kind, subject = _kind(form), _subject(form)
@@ -102,6 +131,9 @@ async def create(desk: Desk, actor: Actor, request: Request) -> Uploads:
         await form.close()
     if not files:
         raise InvalidRequest("no file", expected=f"1 to {FILES_MAX} parts called file")
+    await desk.services.quotas.check_stored(
+        desk.services.store, desk.id, more=sum(len(one.content) for one in files)
+    )
     items = [await _keep(desk, actor, one, kind, subject) for one in files]
     return Uploads(items=items)
 

@@ -114,6 +114,20 @@ class RateShown(Told):
     """In any minute, input and output."""
 
 
+class QuotasShown(Told):
+    """How much of this server the tenant may take."""
+
+    stored_bytes: int
+    """Of its content, by now."""
+    stored_bytes_max: int
+    streams_max: int
+    """Live streams at one time."""
+    ticks_max: int
+    """Of a world, in one request."""
+    uploads_max: int
+    """At one time."""
+
+
 class TenantShown(Told):
     """A tenant: what it may do and spend, and what it has spent."""
 
@@ -134,6 +148,7 @@ class TenantShown(Told):
     """Its own; those of the server hold beside them."""
     patterns: list[str]
     """Kinds of personal data that are looked for beside the usual ones, such as `EMPLOYEE`."""
+    quotas: QuotasShown
 
 
 class TenantChange(Asked):

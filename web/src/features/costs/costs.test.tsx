@@ -38,6 +38,7 @@ const TENANT = {
   spent_microusd: 36_000,
   held_microusd: 4_000,
   debt_microusd: 0,
+  quotas: { stored_bytes: 0, stored_bytes_max: 1, streams_max: 1, ticks_max: 1, uploads_max: 1 },
   available_microusd: 60_000 as number | null,
   allow_unknown_price: false,
   limits: [],

@@ -30,6 +30,7 @@ const TENANT = {
   spent_microusd: 500_000,
   held_microusd: 0,
   debt_microusd: 0,
+  quotas: { stored_bytes: 0, stored_bytes_max: 1, streams_max: 1, ticks_max: 1, uploads_max: 1 },
   available_microusd: 1_500_000,
   allow_unknown_price: true,
   limits: [{ scope: "tenant", unit: "tokens", cap: 1000, reserved: 100, used: 200 }],
