@@ -93,7 +93,7 @@ class QuotaTable(Table):
     )
     streams: int | None = Field(None, ge=0, description="Most live streams at once; default 500.")
     ticks: int | None = Field(
-        None, ge=0, description="Most ticks of a world that one request passes; default 10000."
+        None, ge=0, description="Most ticks of a world that one request passes; default 100000."
     )
     uploads: int | None = Field(None, ge=0, description="Most uploads at once; default 8.")
 

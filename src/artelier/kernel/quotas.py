@@ -25,7 +25,7 @@ class Quota:
     """Of content: messages, artifacts, results. Compression is not counted off (the figure is a guess)."""
     streams_max: int = 500
     """Live streams at one time."""
-    ticks_max: int = 10_000
+    ticks_max: int = 100_000
     """Ticks of a world that one request may pass."""
     uploads_max: int = 8
     """Uploads at one time: each is held in memory."""
