@@ -273,11 +273,13 @@ ALLOWED: dict[str, str] = {
         server/events.py:_without_path msgspec.json.decode
         server/events.py:shortened msgspec.json.decode
         server/events.py:_shortened_json msgspec.json.decode
+        server/events.py:_without_path msgspec.json.decode
         tools/skills/definition.py:definition_from msgspec.json.decode
         tools/skills/handle.py:Skills._json msgspec.json.decode
         tools/skills/pins.py:_was_unreadable msgspec.json.decode
         tools/skills/usable.py:usable_tools msgspec.json.decode
         world/changed.py:previewed msgspec.json.decode
+        world/checkpoints.py:checkpoint_before msgspec.json.decode
         world/listing.py:_say_settings msgspec.json.decode
         world/services/happenings.py:_config msgspec.json.decode
         world/sight.py:<module> msgspec.json.Decoder
