@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from artelier.testing.availability import INPUTS, run_availability
+from artelier.testing.availability.session import INPUTS, run_availability
 from artelier.testing.availability.trial import RSS_MB_MAX, Result
 from tests.cli.conftest import Shell, shell
 

@@ -110,7 +110,7 @@ def _show(call: Call, found: dict[str, Any]) -> None:
 
 
 def _availability(call: Call, names: list[str], *, plant: str) -> int:
-    from artelier.testing.availability import INPUTS, PLANTS, run_availability
+    from artelier.testing.availability.session import INPUTS, PLANTS, run_availability
 
     known = [one.name for one in INPUTS]
     if unknown := [name for name in names if name not in known]:

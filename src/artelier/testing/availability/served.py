@@ -151,9 +151,10 @@ async def serve(path: Path, plant: str) -> None:
     )  # fmt: skip
     for tenant in TOKENS:
         await kernel.tenants.open(Tenant(tenant, grants={"tools:*", "artifacts:*"}))
+    hashed = password_hash(PASSWORD)
     users = Users(
         User(name=name, role="admin", tenants=(name,), tokens=(token_hash(token),),
-             password=password_hash(PASSWORD))
+             password=hashed)
         for name, token in TOKENS.items()
     )  # fmt: skip
     app = create_app(

@@ -56,15 +56,11 @@ async def _short_template(scene: Scene) -> bool:
 
 
 async def _lore(scene: Scene, keys: list[str], said: str) -> Answer:
-    entries = {
-        str(number): {"uid": number, "key": [key], "content": "The north is cold.", "comment": "", "order": 1}
+    entries = [
+        {"id": f"e{number}", "keys": [key], "content": "The north is cold."}
         for number, key in enumerate(keys)
-    }  # fmt: skip
-    book = {
-        "id": f"books/{scene.name}",
-        "kind": "lorebook",
-        "content": {"name": "North", "entries": entries},
-    }
+    ]
+    book = {"id": f"books/{scene.name}", "kind": "lorebook", "content": {"entries": entries}}
     await scene.attacker.post("/artifacts", book)
     chat = {"id": scene.name, "model": "reply:decent", "lorebooks": [book["id"]]}
     opened = await scene.attacker.post("/sessions", chat)
@@ -82,8 +78,7 @@ async def _large_lore(scene: Scene) -> str:
 
 
 async def _decent_lore(scene: Scene) -> bool:
-    answer = await _lore(scene, ["north"], "We ride north.")
-    return answer.is_good or answer.status == 422
+    return (await _lore(scene, ["north"], "We ride north.")).is_good
 
 
 def _world(toml: str) -> Body:
