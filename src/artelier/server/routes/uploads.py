@@ -31,7 +31,7 @@ from artelier.errors import (
 )
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk
-from artelier.server.personal import cleaned, typed
+from artelier.server.personal import cleaned, disarmer, typed
 from artelier.server.routes import resource
 from artelier.server.routes.hand import artifacts_of
 from artelier.server.wire.uploads import Uploaded, Uploads
@@ -179,7 +179,8 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
     digest = await _aside(file, lambda: sha256(file.content).hexdigest()[:8])
     name = named(desk, file, digest)
     chosen = kind or ("dataset" if _suffix(name) in DATASETS else "document")
-    content, media, stored = await _aside(file, lambda: _read(desk, file, name))
+    disarm = disarmer(desk)
+    content, media, stored = await _aside(file, lambda: _read(disarm, file, name))
     kept = await cleaned(desk, stored)
     found = False
     artifact = None
@@ -211,8 +212,8 @@ async def _aside(file: File, work: Callable[[], T]) -> T:
     return work() if len(file.content) <= ASIDE_BYTES else await asyncio.to_thread(work)
 
 
-def _read(desk: TenantKernel, file: File, name: str) -> tuple[Any, Media, bytes]:
-    content = typed(desk, content_of(file, name))
+def _read(disarm: Callable[[Any], Any], file: File, name: str) -> tuple[Any, Media, bytes]:
+    content = disarm(content_of(file, name))
     return content, *encode_content(content)
 
 
