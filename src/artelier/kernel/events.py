@@ -380,9 +380,6 @@ class ModelFailed(Sent, frozen=True, kw_only=True, omit_defaults=True):
     """True if the provider claims more than ten times the tokens that the request allows."""
 
 
-# Steps that the code has cancelled
-
-
 class Cut(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A step that its code did not wait for to the end, and went on."""
 
