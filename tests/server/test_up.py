@@ -216,7 +216,7 @@ def test_doctor_says_what_is_there_and_shows_no_key(shell: Shell) -> None:
     assert (ran.code, ran.json["ok"]) == (0, True)
     assert set(found) == {
         "python", "database", "vault key", "personal data", "disk", "model", "keys", "models", "rates",
-        "approvals", "http_json", "sandbox", "web", "port",
+        "approvals", "http_json", "sandbox", "confinement", "web", "port",
     }  # fmt: skip
     assert found["keys"]["said"] == "OPENAI_API_KEY"
     assert "sk-canary" not in ran.out + ran.err
