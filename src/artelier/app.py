@@ -237,7 +237,7 @@ class Kernel:
         """One model step of a run that stays open until the kernel is closed.
 
         Calls without a key queue in the order in which they are made. A key that is done gives what is
-        recorded, in this process as in another.
+        recorded, in this process as in another. What is returned is durable.
         """
         return await self._detached_step(
             run_id, tenant, lambda run: run.step_model(**call), key=call.get("key")
@@ -377,8 +377,10 @@ class Kernel:
             if not task.done():
                 with suppress(RuntimeError):  # the loop was closed
                     loop.call_soon_threadsafe(task.cancel)
-        if (telemetry := self._services.telemetry) is not None:
-            for core in tuple(self._services.active.values()):  # those that are left open
+        for core in tuple(self._services.active.values()):  # those that are left open
+            if core.actor is not None:
+                core.actor.hand_over()
+            if (telemetry := self._services.telemetry) is not None:
                 telemetry.run_closed(core, status=core.status)
         self.sandbox.shut()
         self._store.close(holder=self._services.holder)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from artelier.errors import ReplayMismatch
+from artelier import ModelReply, Price, Tenant
+from artelier.errors import ReplayMismatch, StoreClosed
+from artelier.ports.model import Usage
+from artelier.testing import ScriptedModel
 from tests.kernel.stage import GateModel, echo, open_kernel, play, user
 from tests.kernel.test_tools import tool
 
@@ -112,3 +117,57 @@ def test_a_run_that_other_code_drives_gives_its_recorded_steps(tmp_path: Path) -
                 assert (same.replayed, same.text) == (True, mine.text)
 
     play(scenario())
+
+
+def test_a_detached_step_is_recorded_before_it_gives_its_value(tmp_path: Path) -> None:
+    """Right after it, the kernel is closed as every example does it: at the end of its `with`."""
+    complaints: list[dict[str, Any]] = []
+
+    async def process(model: ScriptedModel) -> tuple[bool, bool]:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        with open_kernel(tmp_path, model, tools=[look]) as kernel:
+            asked = await kernel.step_model(
+                run_id="r", tenant=Tenant("acme", budget_usd="10"), model="m",
+                messages=[user("q")], key="k", max_output_tokens=100,
+            )  # fmt: skip
+            seen = await kernel.step_tool("look", {"value": 1}, run_id="r", tenant="acme", key="t")
+        await asyncio.sleep(0)
+        return asked.replayed, seen.replayed
+
+    async def figures() -> tuple[str, str]:
+        with open_kernel(tmp_path) as kernel:
+            shown = await kernel.tenants.show("acme")
+            return shown["spent_usd"], shown["held_usd"]
+
+    reply = ModelReply(text="x", usage=Usage(output_tokens=100))
+    model = ScriptedModel(lambda _: reply, price=Price(output=Decimal(1000)))
+    assert play(process(model)) == (False, False)
+    assert play(figures()) == ("0.10", "0.00")
+    assert play(process(model)) == (True, True)
+    assert play(figures()) == ("0.10", "0.00")
+    assert len(model.requests) == 1 and not complaints
+
+
+def test_closing_the_kernel_in_a_run_keeps_what_the_run_has_noted(tmp_path: Path) -> None:
+    complaints: list[dict[str, Any]] = []
+    model = echo()
+
+    async def interrupted() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        kernel = open_kernel(tmp_path, model)
+        with pytest.raises(StoreClosed):
+            async with kernel.run("r") as run:
+                await run.step_model(model="m", messages=[user("x")], key="k")
+                kernel.close()
+        await asyncio.sleep(0)
+
+    async def again() -> bool:
+        with open_kernel(tmp_path, model) as kernel:
+            async with kernel.run("r") as run:
+                return (await run.step_model(model="m", messages=[user("x")], key="k")).replayed
+
+    play(interrupted())
+    assert play(again()) is True
+    assert not complaints

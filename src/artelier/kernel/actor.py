@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from artelier.clock import Clock
-from artelier.errors import Exhausted
+from artelier.errors import Exhausted, StoreClosed
 from artelier.kernel.events import CycleCompleted, StepCompleted
 from artelier.kernel.history import asks_or_ends, ends_step
 from artelier.log import (
@@ -56,6 +57,7 @@ class Actor:
         """`lease_end`: until then nobody else takes the lease, unless he knows this process is gone."""
         self._store = store
         self._lease_end = lease_end
+        self._loop = asyncio.get_running_loop()
         self._clock = clock
         self.stream = stream
         self.fence = fence
@@ -121,7 +123,16 @@ class Actor:
     def _flush_soon(self) -> None:
         self._scheduled = False
         if self._drafts:
-            self.flush()
+            try:
+                self.flush()
+            except StoreClosed as error:  # its run hears of it; here nobody waits
+                self.failure = self.failure or error
+
+    def hand_over(self) -> None:
+        """Queue what was noted, for a store that is about to be closed. Outside its loop: do nothing."""
+        with suppress(RuntimeError, StoreClosed):
+            if asyncio.get_running_loop() is self._loop:
+                self.flush()
 
     def _take(self) -> Batch | None:
         if not self._drafts and not self._side:

@@ -50,7 +50,8 @@ class DetachedRuns:
         """Take one step of the run called `name`, which is `(tenant, run)`.
 
         `active` gives the run if other code of this process drives it. A call with a key that is done
-        returns what is recorded. Errors: those of opening the run, and of the step.
+        returns what is recorded. The value is returned once it is durable. Errors: those of opening the
+        run, and of the step. Cost: a commit more than a step of a run that code drives.
         """
         if key is not None:
             check_key(key)
@@ -59,7 +60,15 @@ class DetachedRuns:
         async with _turn(queue, key):
             if key is not None:
                 await _recall(run.core, key)
-            return await work(run)
+            try:
+                value = await work(run)
+            except Exception:
+                if run.core.actor is not None:
+                    run.core.actor.flush()  # a failure is an outcome too
+                raise
+            if run.core.actor is not None:
+                await run.core.actor.commit()  # no later step of the same code makes it durable
+            return value
 
     async def _opened(
         self, queue: _Queue, open_run: Callable[[], OpenRun], active: Callable[[], RunCore | None]
