@@ -10,6 +10,7 @@ from artelier import Kernel, ModelRequest
 from artelier.agents.loops import replay_run, settings_of
 from artelier.app import TenantKernel
 from artelier.kernel import Replayed
+from artelier.missions.wording import template
 from artelier.testing import ScriptedModel
 from tests.missions.task_stage import approve, decide, sales_of, text_of, title_of, write
 
@@ -41,6 +42,9 @@ FORK = planned({"slug": "a"}, {"slug": "b"}, {"slug": "end", "after": ["a", "b"]
 ASK = decide("use_tool", tool="ask_person", input={"question": "Which year?"})
 
 
+ORDINALS = ("second", "third", "fourth", "fifth")
+
+
 class Team:
     """Whoever is asked: `plans` are given in order; `scripts` hold decisions by task, the last repeated."""
 
@@ -65,7 +69,9 @@ class Team:
         if what == "Verdict":
             return self.judge(request)
         if what == "content":
-            return f"# The letter of {slug}\n\nOslo sold more than every other city."
+            said = f"# The letter of {slug}\n\nOslo sold more than every other city."
+            rejected = text.count(template("rejected-1"))
+            return f"{said} Written anew: the {ORDINALS[rejected - 1]} draft." if rejected else said
         script = self.scripts.setdefault(slug, [write(f"Out {slug}")])
         step = script.pop(0) if len(script) > 1 else script[0]
         return step(request) if callable(step) else step

@@ -10,6 +10,7 @@ from artelier.missions.steering_kind import register_steering
 
 if TYPE_CHECKING:
     from artelier.kernel import AgentResult, Limits
+    from artelier.log import EventData
     from artelier.missions.membranes import Membranes
     from artelier.missions.tasks import Tasks
 
@@ -90,6 +91,16 @@ class MissionsHandle:
         from artelier.missions.reading import mission_object
 
         return await mission_object(self, mission_id)
+
+    async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
+        """Reopen a failed run: its failed steps are executed again. A mission has failed when its goal stands
+        as failed, whatever its run has ended as; what a person rejected in it is made anew.
+
+        Errors: `NotFound`; `Conflict`, also for a turn of a chat.
+        """
+        from artelier.missions.retrying import retry_run
+
+        return await retry_run(self, run_id, by=by)
 
     # Tasks and agents
 

@@ -76,6 +76,11 @@ def _may_be_judged(tenant: str, standing: Standing) -> Any:
         status, mission, _ = found or (None, None, "")
         if status == "cancelled":
             raise Conflict(f"task {standing.task!r} is cancelled", got=status)
+        if status == "budget_exhausted":
+            raise Conflict(
+                f"task {standing.task!r} has not ended: its budget is used up", got=status,
+                hint="Raise the limit and retry the task, or cancel it.",
+            )  # fmt: skip
         if status not in FINAL:
             raise Conflict(
                 f"somebody works on task {standing.task!r}", got=status or "pending",

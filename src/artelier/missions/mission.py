@@ -94,6 +94,8 @@ class MissionLoop:
         """Why nothing new is begun: raised when what is at work has come to rest."""
         self._attempts: dict[str, int] = {}
         """How often each task has come to an end in this mission."""
+        self._redone = 0
+        """How often a task that was done has been made anew, because a person rejected it."""
         self._pages = 0
         """Lists of tasks that were added while the mission was at work."""
 
@@ -342,14 +344,13 @@ class MissionLoop:
                 await self._driven(task)
             found = await self._run.step("task", self._standing, task.id, key=key)
             ended = Standing(task.id, found["status"], found["reason"], tuple(found["outputs"]))
-            if ended.status == "done":
-                return ended
             again = await self._knows(f"task/{slug}/{attempt + 1}")
             if not again and is_recorded and self._is_live:
                 again = await self._wanted_again(ended, attempt)
             if not again:
                 self._attempts[task.id] = attempt
                 return ended
+            self._redone += ended.status == "done"
             attempt += 1
 
     async def _driven(self, task: Placed) -> None:
@@ -493,11 +494,18 @@ class MissionLoop:
                 result=result,
             )  # fmt: skip
             return
-        result["text"] = await self._run.step(
-            "report", report_of, self._desk, outputs, key="report"
-        )
+        result["text"] = await self._report(outputs)
         result["artifact"] = outputs[-1] if outputs else ""
         self._run.finish(result)
+
+    async def _report(self, outputs: list[str]) -> str:
+        """Return the newest report; reports of earlier ends are met in the record."""
+        text = ""
+        for number in range(self._redone + 1):
+            key = f"report/{number}" if number else "report"
+            if number == self._redone or await self._knows(key):
+                text = await self._run.step("report", report_of, self._desk, outputs, key=key)
+        return text
 
     # Small things
 

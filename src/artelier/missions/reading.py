@@ -303,22 +303,22 @@ def _is_own(task: dict[str, Any]) -> bool:
     return task["parent"] is None and task["assigned_agent_id"] is not None
 
 
-async def _standings(desk: Any, mission: str) -> list[str]:
-    """Where each of a goal's own tasks stands, however many there are."""
+async def standings(desk: Any, mission: str) -> dict[str, str]:
+    """Return where each of a goal's own tasks stands, by id and however many there are."""
     rows = await desk.services.store.query(
-        f"SELECT {STATUS} FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
+        f"SELECT t.task, {STATUS} FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
         " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
-        " WHERE t.tenant = ? AND t.mission = ? AND t.parent = '' AND t.agent <> ''",
+        " WHERE t.tenant = ? AND t.mission = ? AND t.parent = '' AND t.agent <> '' ORDER BY t.position",
         (desk.id, mission),
     )
-    return [status for (status,) in rows]
+    return dict(rows)
 
 
 async def _ended(
     desk: Any, row: dict[str, Any], tasks: Sequence[dict[str, Any]], result: dict[str, Any]
 ) -> dict[str, Any]:
     """`{status, reason, message, outputs, text}`: how a goal stands and what it hands over."""
-    status = goal_status(await _standings(desk, row["run"]), run_status=row["status"])
+    status = goal_status((await standings(desk, row["run"])).values(), run_status=row["status"])
     message = await shown_json(desk.services, desk.id, row["message"])
     said = {
         "status": status, "reason": row["reason"], "message": message or "",

@@ -12,7 +12,6 @@ from artelier.artifacts import Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row
-from artelier.kernel.commands import give
 from artelier.kernel.core import is_final
 from artelier.log import Batch, StreamAppend, Tx
 from artelier.missions import events as ev
@@ -20,12 +19,12 @@ from artelier.missions.assigning import agent_content, task_job
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checked
 from artelier.missions.depending import REASON
 from artelier.missions.job import TaskJob
-from artelier.missions.judging import judge_output, judgements_of
+from artelier.missions.judging import judge_output
 from artelier.missions.launching import task_made, with_event
 from artelier.missions.names import check_name
+from artelier.missions.retrying import redo
 from artelier.missions.standing import Standing, needed_by, standing_of
 from artelier.missions.view import REJECTED
-from artelier.missions.wording import template
 
 PAGE_MAX = 1_000
 ATTEMPTS_MAX = 20
@@ -176,16 +175,18 @@ class Tasks:
         if standing.status == "pending" and standing.alone and standing.mission:
             return await self.show(id)  # free already: what it depends on was retried
         if standing.status == "failed" and standing.reason == REJECTED:
-            await self._redo(standing, by=by)
+            await redo(self._desk, standing, by=by)
         elif standing.status != "done" and standing.run_status == "failed":
             await self._desk.retry(id, by=by)
+        elif standing.status == "blocked" and standing.run_status == "budget_exhausted":
+            await self._desk.resume(id, by=by)
         elif standing.run_status is None and standing.status in ("blocked", "cancelled"):
             await self._told(id, ev.TaskReopened(task=id), by=by)
         else:
             hint = "Make a new task." if standing.run_status == "cancelled" else None
             raise Conflict(
                 f"task {id!r} is {standing.status}", expected="a task that failed or was blocked",
-                got=standing.status, hint=hint,
+                got=standing.run_status or standing.status, hint=hint,
             )  # fmt: skip
         return await self.show(id)
 
@@ -276,15 +277,6 @@ class Tasks:
             if (await standing_of(self._desk, before)).status in ("failed", "blocked", "cancelled"):
                 return True
         return False
-
-    async def _redo(self, standing: Standing, *, by: str) -> None:
-        """Reopen the run of a task whose output was rejected, and tell its agent why."""
-        desk, task = self._desk, standing.task
-        key = REJECTED if standing.run_status == "completed" else ""
-        await give(desk.services, desk.id, task, "retry", by=by, key=key)
-        judged = (await judgements_of(desk, [task]))[task][-1]
-        said = f"{template('rejected-1')} {judged['output']}"
-        await desk.inject(task, f"{said}\n\n{judged['note']}".strip(), by=by)
 
     async def _mission_status(self, mission: str) -> str | None:
         return await status_of_mission(self._desk, mission)

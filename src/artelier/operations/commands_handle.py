@@ -110,10 +110,6 @@ class CommandsHandle:
         """Cancel the call in flight and pause; what was produced is kept with its cost."""
         return await _give(self, run_id, "stop", by=by, payload=note or None)
 
-    async def retry(self: Desk, run_id: str, *, by: str = "operator") -> EventData:
-        """Reopen a failed run: its failed steps are executed again. Errors: `Conflict`, also for a chat's."""
-        return await _give(self, run_id, "retry", by=by)
-
     async def compensate(
         self: Desk,
         run_id: str,

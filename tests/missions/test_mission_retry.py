@@ -1,0 +1,115 @@
+"""A goal that stands as failed can be retried, and a task that ran out of budget can be taken up again."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from artelier import Price
+from artelier.errors import Conflict
+from tests.missions.mission_stage import (
+    LINE,
+    MISSION,
+    Team,
+    launched,
+    opened,
+    replayed,
+    statuses,
+)
+from tests.missions.task_stage import DONE, play, text_of, write
+
+NOTE = "Bergen is missing."
+
+
+def test_retry_of_a_mission_makes_anew_what_a_person_rejected_after_its_run_had_ended(
+    tmp_path: Path,
+) -> None:
+    team = Team(LINE, scripts={"letter": [write("Out"), write("Out")]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            first = await launched(desk)
+            await desk.tasks.judge("m1/letter", accepted=False, note=NOTE, by="user:kim")
+            failed = await desk.mission(MISSION)
+            await desk.retry(MISSION, by="user:kim")
+            await desk.drive_mission(MISSION)
+            goal = await desk.mission(MISSION)
+
+            assert (first["status"], failed["status"], failed["run_status"]) == (
+                "completed", "failed", "completed",
+            )  # fmt: skip
+            assert (goal["status"], statuses(goal)) == (
+                "completed", {"figures": "done", "letter": "done"},
+            )  # fmt: skip
+            assert (first["outputs"], goal["outputs"]) == (["m1/out@1"], ["m1/out@2"])
+            assert goal["text"] != first["text"]
+            assert team.count("Decision", "figures") == 1  # what was done is not made again
+            assert any(NOTE in text_of(request) for request in team.requests)
+            for run in (MISSION, "m1/figures", "m1/letter"):
+                assert (await replayed(kernel, "acme", run)).status == "completed"
+
+    play(scenario())
+
+
+def test_a_mission_whose_goal_stands_as_completed_is_not_retried(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            with pytest.raises(Conflict, match="only a failed run"):
+                await desk.retry(MISSION)
+
+    play(scenario())
+
+
+def test_a_task_that_ran_out_of_budget_is_retried_when_its_limit_is_raised(tmp_path: Path) -> None:
+    price = Price(input=Decimal(50), output=Decimal(100))
+    team = Team(LINE, scripts={"letter": [write("Out"), DONE, write("Out")]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team, prices={"m": price}) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            await desk.tasks.judge("m1/letter", accepted=False, note=NOTE, by="user:kim")
+            await desk.tasks.retry("m1/letter")
+            await desk.limit(MISSION, unit="usd", cap="0")
+            await desk.tasks.start("m1/letter")
+            blocked = await desk.tasks.show("m1/letter")
+            with pytest.raises(Conflict, match="has not ended: its budget is used up"):
+                await desk.tasks.judge("m1/letter", accepted=True, by="user:kim")
+            await desk.limit(MISSION, unit="usd", cap="900")
+            again = await desk.tasks.retry("m1/letter")
+            await desk.tasks.start("m1/letter")
+            done = await desk.tasks.show("m1/letter")
+
+            assert (blocked["status"], blocked["reason"]) == ("blocked", "budget_exhausted")
+            assert (again["status"], done["status"]) == ("active", "done")
+
+    play(scenario())
+
+
+def test_retry_of_a_mission_goes_on_with_a_task_that_ran_out_of_budget(tmp_path: Path) -> None:
+    price = Price(input=Decimal(50), output=Decimal(100))
+    team = Team(LINE, scripts={"letter": [write("Out"), DONE, write("Out")]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team, prices={"m": price}) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            await desk.tasks.judge("m1/letter", accepted=False, note=NOTE, by="user:kim")
+            await desk.tasks.retry("m1/letter")
+            await desk.limit(MISSION, unit="usd", cap="0")
+            await desk.tasks.start("m1/letter")
+            before = await desk.mission(MISSION)
+            await desk.limit(MISSION, unit="usd", cap="900")
+            await desk.retry(MISSION)
+            await desk.drive_mission(MISSION)
+
+            assert (before["status"], before["run_status"]) == ("failed", "completed")
+            assert (await desk.mission(MISSION))["status"] == "completed"
+            assert (await replayed(kernel, "acme", MISSION)).status == "completed"
+
+    play(scenario())
