@@ -579,13 +579,15 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     ) -> str:
         """A new run that shares this one's history up to the event `at`; its id. Opening it drives it.
 
-        `at` is a seq of the run's own stream, the newest if none is given. `with_` says what differs:
-        `model` replaces the model of every new step; other names (refs, `steering`) are kept in
-        `run.core.changes`. Without `new_id` it is called `<run>.fork-<n>`.
+        `at` is a seq of the run's own stream. Without one, the fork begins just before the first step that
+        used a ref which `with_` replaces, else after the newest event. `with_` says what differs: `model`
+        replaces the model of every new step; other names (refs, `steering`) are kept in `run.core.changes`.
+        Without `new_id` it is called `<run>.fork-<n>`.
         `effects` holds for the fork and all runs below it: under `recorded` a side-effecting call that equals
         a recorded one (tool and arguments, each used once) returns its result and any other waits for a
         person's approval; under `stub` the call is an error that a model can read; under `live` it is made.
-        Errors: `NotFound`; `InvalidRequest`; `UnknownModel`; `Conflict` if a run has this id.
+        Errors: `NotFound`, also for a ref that a completed origin never used after `at`; `InvalidRequest`;
+        `UnknownModel`; `Conflict` if a run has this id.
         """
         await check_fork(self, run_id, at=at)
         return await fork(

@@ -275,3 +275,20 @@ def test_a_damaged_export_is_refused_and_nothing_is_imported(
 def test_a_file_that_is_not_there_is_not_found(shell: Shell) -> None:
     assert shell("replay", "gone.artelier").code == 6
     assert shell("import", "gone.artelier").code == 6
+
+
+def test_a_fork_says_where_what_it_replaces_takes_effect_and_refuses_to_begin_behind_it(
+    shell: Shell, recorded: Provider
+) -> None:
+    """Without `--at` the newest event was taken, and nothing was left to be replaced."""
+    events = shell("runs", "tail", "d1", "--after", "0", "--json").json["items"]
+    asked = next(event["data"]["model"] for event in events if event["kind"] == "model.requested")
+    before_the_end = str(events[-1]["seq"] - 1)
+
+    forked = shell("fork", "d1", "--with", f"{asked}=openai:gpt-5")
+    late = shell("fork", "d1", "--with", f"{asked}=openai:gpt-5", "--at", before_the_end)
+
+    assert forked.code == 0
+    assert "before the first step that --with changes" in forked.out
+    assert late.code == 6
+    assert "is the last that changes anything" in late.err

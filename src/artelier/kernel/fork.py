@@ -16,6 +16,7 @@ from artelier.errors import (
     Conflict,
     InvalidRequest,
     MissingKey,
+    NotFound,
     SequenceConflict,
 )
 from artelier.ids import check_run_id
@@ -23,8 +24,14 @@ from artelier.kernel import events as ev
 from artelier.kernel.ancestry import Place, key_of, lineage, subject_key
 from artelier.kernel.commands import beside
 from artelier.kernel.core import TenantState, run_row
-from artelier.kernel.fork_effects import check_effects, fork_folder, refs_of
-from artelier.kernel.fork_refs import check_refs
+from artelier.kernel.fork_effects import (
+    OWN_NAMES,
+    check_effects,
+    effects_of,
+    fork_folder,
+    refs_of,
+)
+from artelier.kernel.fork_refs import Uses, check_refs, composed
 from artelier.kernel.loop_limits import completed_cycles, resets_of
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
@@ -67,9 +74,17 @@ async def fork(
     places = await lineage(services, tenant.id, run_id)
     origin = places[0]
     head, _ = await services.store.head(origin.stream)
-    upto = _checked_at(at, head) if at is not None else await _newest(services, origin, head)
+    if at is not None:
+        at = _checked_at(at, head)
     wanted = _checked_changes(services, changes)
-    await check_refs(services, tenant.id, places, refs_of(wanted))
+    refs = refs_of(wanted)
+    above = await effects_of(services, tenant.id, run_id) if refs else None
+    given: Mapping[str, str] = {} if above is None else above.replaced
+    uses = await check_refs(services, tenant.id, places, refs, given)
+    if given:
+        own = {name: new for name, new in wanted.items() if name in OWN_NAMES}
+        wanted = own | composed(given, refs)
+    upto = await _branch(services, origin, head, at, uses)
     blobs: list[Blob] = []
     ref, key = None, await key_of(services, places)
     if wanted:
@@ -104,6 +119,30 @@ async def fork(
         f"run {run_id!r} cannot be forked under this id",
         expected="an id that no run has", got=new_id or f"{NAMES_MAX} forks",
     )  # fmt: skip
+
+
+async def _branch(services: Services, origin: Place, head: int, at: int | None, uses: Uses) -> int:
+    """Return the event to branch at: unless one is given, the last before a use of what is replaced.
+
+    Errors: `NotFound` if the origin has completed and used some of it at no later event.
+    """
+    upto = at if at is not None else uses.first
+    if upto is None:
+        upto = await _newest(services, origin, head)
+    if not uses.last:
+        return upto
+    row = await run_row(services, origin.stream.tenant, origin.run_id)
+    for ref, last in uses.last.items():
+        if row["status"] == "completed" and upto > last:
+            raise NotFound(
+                f"run {origin.run_id!r} does not use {ref!r} after event {upto}, so that this fork would"
+                " replace nothing",
+                expected=f"at most event {last}" if last else "a ref that the run itself used",
+                got=upto,
+                hint=f"--at {last} is the last that changes anything." if last
+                else f"Only what it shares used it: fork {row['origin']!r} instead.",
+            )  # fmt: skip
+    return upto
 
 
 async def _newest(services: Services, origin: Place, head: int) -> int:

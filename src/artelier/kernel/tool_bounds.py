@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,6 +51,11 @@ class ToolBounds:
         return given.get(name) or given.get(canonical_name(name), name)
 
     @property
+    def _stand_ins(self) -> Collection[str]:
+        """What is used in place of something else: it is on, though its own name may mean another."""
+        return () if self.effects is None else self.effects.replaced.values()
+
+    @property
     def barred(self) -> Mapping[str, str]:
         """Tools that are off for this run, and why; set by its loop. They are not listed, and refused."""
         return MappingProxyType(self._barred)
@@ -96,7 +101,8 @@ class ToolBounds:
         """Why the run must not use a tool that is granted to it; None if it may."""
         if (why := self._barred.get(tool.name)) is not None:
             return why
-        if (other := self.replaced(tool.name)) != tool.name:
+        other = self.replaced(tool.name)
+        if other != tool.name and tool.name not in self._stand_ins:
             return f"{other} stands in its place in this fork"
         if self._risk_max is not None and RISKS[tool.risk] > RISKS[self._risk_max]:
             return f"tools of risk {tool.risk} are off"

@@ -23,7 +23,12 @@ async def fork(
     run: RunId,
     at: Annotated[
         int | None,
-        typer.Option("--at", metavar="SEQ", help="Last event that both share: else the newest."),
+        typer.Option(
+            "--at",
+            metavar="SEQ",
+            help="Last event that both share: else the one before --with takes"
+            " effect, or the newest.",
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="The model of every new step.")
@@ -70,7 +75,10 @@ async def fork(
     if call.as_json:
         call.screen.json(shown)
         return
-    call.screen.line(f"{name} branches off {run} at {shown['origin_seq']}; it is {shown['status']}")
+    why = ", before the first step that --with changes" if changes and at is None else ""
+    call.screen.line(
+        f"{name} branches off {run} at {shown['origin_seq']}{why}; it is {shown['status']}"
+    )
     for line in advice:
         call.screen.note(line)
 
