@@ -14,8 +14,8 @@ from tests.kernel.stage import drive, kinds, open_kernel, play, result_of
 
 
 async def _wait_and_cancel(run: Run) -> Any:
-    question = asyncio.ensure_future(run.approve("go on?", key="q"))
-    other = asyncio.ensure_future(ask(run, "b"))
+    question: asyncio.Task[Any] = asyncio.ensure_future(run.approve("go on?", key="q"))
+    other: asyncio.Task[Any] = asyncio.ensure_future(ask(run, "b"))
     done, left = await asyncio.wait({question, other}, return_when=asyncio.FIRST_COMPLETED)
     for task in left:
         task.cancel()

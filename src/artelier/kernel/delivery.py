@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
 from artelier.kernel import events as ev
+from artelier.kernel.effects import Effects
 from artelier.kernel.history import GAP, TIMEOUT, Recorded
 from artelier.log import Blob, BlobRef, EventData
 from artelier.ports.tool import ToolPort
@@ -120,6 +121,7 @@ class Delivery:
     """Hands outcomes to the code of one run."""
 
     core: RunCore
+    effects: Effects = field(init=False)
     main: asyncio.Task[object] | None = None
     """The task that opened the run: who cancels it interrupts the drive."""
     is_ordered: bool = False
@@ -147,13 +149,16 @@ class Delivery:
     """Of the last cancellation: what was recorded before it, and how many others stand there."""
     base: int = 0
     """How often that task was being cancelled when it opened the run."""
-    _is_closing: bool = False
+    is_closing: bool = False
     _is_over: bool = False
     """Whether it closes because the code came to an end of its own."""
     _parked: dict[str, RunSuspended] = field(default_factory=dict[str, RunSuspended])
     """By key, what waits for something that this drive does not wait for (`on_wait="suspend"`)."""
     _quiet_ticks: int = 0
     """Turns of the event loop until the drive is suspended, unless something goes on."""
+
+    def __post_init__(self) -> None:
+        self.effects = Effects(self)
 
     def drive(self, *, is_ordered: bool) -> None:
         """Begin, in the task that opens the run."""
@@ -164,13 +169,19 @@ class Delivery:
     # Steps
 
     def begin(self, key: str, kind: str) -> AtWork:
-        """A step is asked for. Errors: `RunEnded` from a task that the run's code has left behind."""
-        if self._is_closing and self.is_ordered:
+        """A step is asked for.
+
+        Errors: `RunEnded` from a task that the run's code has left behind; `RunSuspended` if the code goes on
+        without knowing what a side effect did; `CancelledError` that was held back.
+        """
+        if self.is_closing and self.is_ordered:
             raise RunEnded(
                 f"the code of run {self.core.run_id} has ended, and a task that it left behind asks for"
                 f" step {key}", hint="Wait for every task before the run's code returns.",
             )  # fmt: skip
-        step = AtWork(key=key, kind=kind, task=asyncio.current_task())
+        task = asyncio.current_task()
+        self.effects.check(task)
+        step = AtWork(key=key, kind=kind, task=task)
         if self.core.actor is not None and self.core.history.at_end:
             step.asked = next((count - 1 for count in self._noted.values()), self.core.actor.count)
         self.add(step)
@@ -264,14 +275,14 @@ class Delivery:
 
         A computed step that a crash cut off is not in the log: nothing tells what was at work beside it.
         """
-        if self.is_ordered and not self.core.history.at_end and not self._is_closing:
+        if self.is_ordered and not self.core.history.at_end and not self.is_closing:
             self._hold_back()
-            while self._ticks and not self._is_closing:
+            while self._ticks and not self.is_closing:
                 await self._pieces.wait()
 
     async def piece(self) -> None:
         """Return when a piece of a stream may reach the code, which reacts to one thing at a time."""
-        while self.is_ordered and self._ticks and not self._is_closing:
+        while self.is_ordered and self._ticks and not self.is_closing:
             await self._pieces.wait()
         if self.is_ordered and len(self.steps) > 1:
             self._hold_back()
@@ -299,7 +310,7 @@ class Delivery:
                 self._place = (self._at - self.core.history.count, step.ended % GAP - 1)
 
     def _must_wait(self, step: AtWork) -> bool:
-        if self._is_closing:
+        if self.is_closing:
             return False
         if self._ticks:
             return True
@@ -370,7 +381,7 @@ class Delivery:
         event.set()
         if not self._waiting:
             return
-        if self._is_closing:
+        if self.is_closing:
             heads = list(self._waiting)
         else:
             recorded = [step for step in self.steps.values() if step.ended and not step.is_settled]
@@ -383,6 +394,14 @@ class Delivery:
         for step in heads:
             if (waiting := self._waiting.get(step)) is not None:
                 waiting.set()
+
+    def is_before_leaving(self, step: AtWork) -> bool:
+        """Return whether a stream that comes to its end here is read beside one that is left before."""
+        return any(
+            isinstance(other.outcome, ev.Cut) and other.outcome.left
+            and 0 < other.ended < step.ended and not other.is_settled
+            for other in self.steps.values()
+        )  # fmt: skip
 
     # Waits that suspend the drive
 
@@ -404,11 +423,11 @@ class Delivery:
         """Return when the drive is suspended, of which one step has said so."""
         if self.is_ordered and self.core.suspended is None:
             with self.parked(step.key, error):
-                while self.core.suspended is None and not self._is_closing:
+                while self.core.suspended is None and not self.is_closing:
                     await self._pieces.wait()
 
     def _be_quiet(self) -> None:
-        if self._parked and self.core.suspended is None and not self._is_closing:
+        if self._parked and self.core.suspended is None and not self.is_closing:
             if not self._quiet_ticks:
                 self.core.loop.call_soon(self._quiet_tick)
             self._quiet_ticks = REACTION_TICKS
@@ -420,7 +439,7 @@ class Delivery:
         self._quiet_ticks -= 1
         if self._quiet_ticks:
             self.core.loop.call_soon(self._quiet_tick)
-        elif self._parked and self.core.suspended is None and not self._is_closing:
+        elif self._parked and self.core.suspended is None and not self.is_closing:
             error = next(iter(self._parked.values()))
             self.core.suspend(error.status, error.reason, run_id=error.run_id)
             self.core.announce()
@@ -457,9 +476,15 @@ class Delivery:
         except TimeoutError:
             pass
         except asyncio.CancelledError:
+            is_again = False
             while step is not None and self._must_wait(step):  # it took a while to end
-                with suppress(asyncio.CancelledError):
+                try:
                     await self._wait(step)
+                except asyncio.CancelledError:
+                    is_again = True
+            if is_again and (task := asyncio.current_task()) is not None:
+                task.uncancel()  # the second cancellation is for what the code does about the first
+                task.cancel()
             raise
         raise ReplayMismatch(
             f"step {found.key} of {self.core.run_id} was cancelled, and its code does not cancel it now",
@@ -514,9 +539,9 @@ class Delivery:
         core = self.core
         if core.suspended is not None or core.actor is None or core.actor.failure is not None:
             return True
-        return not self._is_over if self._is_closing else self._is_interrupted()
+        return not self._is_over if self.is_closing else self.is_interrupted()
 
-    def _is_interrupted(self) -> bool:
+    def is_interrupted(self) -> bool:
         if self.main is not None and not self.main.done():
             return self.main.cancelling() > self.base
         tasks = [one.task for one in self.pending if one.task is not None]
@@ -570,7 +595,7 @@ class Delivery:
     async def close(self, *, is_over: bool) -> None:
         """End what is still at work when the code has ended. `is_over` tells that it came to an end of its
         own; else the drive was interrupted, and what it cancels is asked for again."""
-        self._is_closing, self._is_over = True, is_over
+        self.is_closing, self._is_over = True, is_over
         self._announce()
         for reading in tuple(self.readings):
             if not reading.is_busy:
@@ -623,7 +648,7 @@ async def at_step(core: RunCore, key: str | None, kind: str) -> AsyncGenerator[A
     delivery = core.delivery
     try:
         step = delivery.begin(full, kind)
-    except RunEnded:
+    except BaseException:
         core.end(parent)
         raise
     try:
@@ -634,7 +659,7 @@ async def at_step(core: RunCore, key: str | None, kind: str) -> AsyncGenerator[A
                 await delivery.suspended(step, error)
             await delivery.turn(step)
             raise
-        await delivery.turn(step)
+        await (delivery.effects.turn if step.is_effect else delivery.turn)(step)
     except asyncio.CancelledError:
         delivery.cancelled(step)
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import msgspec
 
@@ -35,16 +35,20 @@ BREAKING_OFF = (
 
 def unwrapped(error: BaseException | None) -> BaseException | None:
     """Return what broke the drive off where a `TaskGroup` has wrapped it; else the error itself."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    left: list[BaseException] = [error]
+    left: list[BaseException] = [] if error is None else [error]
     while left:
         one = left.pop(0)
         if isinstance(one, BREAKING_OFF):
             return one
         if isinstance(one, BaseExceptionGroup):
-            left.extend(one.exceptions)
+            left.extend(cast(BaseExceptionGroup[BaseException], one).exceptions)
     return error
+
+
+def is_own(error: asyncio.CancelledError) -> bool:
+    """Return whether a `CancelledError` was raised though nobody has cancelled the current task."""
+    task = asyncio.current_task()
+    return task is None or not task.cancelling()
 
 
 def own_cancellation(error: BaseException | None, *, cancelling: int = 0) -> BaseException | None:
@@ -53,8 +57,9 @@ def own_cancellation(error: BaseException | None, *, cancelling: int = 0) -> Bas
     Any other error is returned as it is. `cancelling`: of the task before the code began.
     """
     task = asyncio.current_task()
-    is_ours = isinstance(error, asyncio.CancelledError) and task is not None
-    if not is_ours or task.cancelling() > cancelling:
+    if not isinstance(error, asyncio.CancelledError) or task is None:
+        return error
+    if task.cancelling() > cancelling:
         return error
     failure = RuntimeError(
         "the run's code raised CancelledError, and nobody cancelled the run: it awaits a task or a"

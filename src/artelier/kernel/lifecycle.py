@@ -515,6 +515,9 @@ class OpenRun:
             said = own_cancellation(said, cancelling=core.delivery.base)
         if said is not error:
             error = raised = said
+        unsettled = core.delivery.effects.unsettled
+        if unsettled and core.suspended is None and (error is None or _is_end(error)):
+            core.suspend("unknown_outcome", unsettled[0])
         if core.suspended is not None and (error is None or _is_end(error)):
             if core.cancelled_reason is None:  # code that swallows the suspension comes to no end
                 error = raised = core.suspended

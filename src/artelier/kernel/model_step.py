@@ -100,8 +100,12 @@ async def stream_step(
                 yield item
         return
     whole = ready if isinstance(ready, ModelResult) else await answered(core, ready)
+    is_early = core.delivery.is_before_leaving(step)  # a reader compares how two of them begin
+    if is_early:
+        yield Delta(text=whole.text)
     await core.delivery.turn(step)
-    yield Delta(text=whole.text)
+    if not is_early:
+        yield Delta(text=whole.text)
     yield whole
 
 

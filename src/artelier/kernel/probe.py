@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from artelier.errors import ToolFailed
-from artelier.kernel.failures import words
+from artelier.kernel.failures import is_own, words
 from artelier.ports.tool import Happened, ToolPort, not_happened, unsure
 
 PROBE_TIMEOUT_S = 60.0
@@ -49,7 +49,13 @@ async def ask_probe(tool: ToolPort, key: str, arguments: dict[str, Any]) -> Prob
             answer = await tool.probe(key, arguments)
     except ToolFailed as error:
         return Probed(answer="failed", value=error)
-    except Exception as error:  # whatever went wrong: it cannot tell
+    except asyncio.CancelledError as error:
+        if not is_own(error):
+            raise
+        return Probed(answer="unsure", error="CancelledError: the probe was cancelled from within")
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # whatever went wrong: it cannot tell
         if limit.expired():
             return Probed(answer="unsure", error=f"the probe gave no answer within {timeout_s:g} s")
         return Probed(answer="unsure", error=f"{type(error).__name__}: {words(error)[:1000]}")

@@ -26,7 +26,7 @@ from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.delivery import at_step
 from artelier.kernel.dispatches import ProcessId
 from artelier.kernel.drift import go_on_in_fork
-from artelier.kernel.failures import code_of, words
+from artelier.kernel.failures import code_of, is_own, words
 from artelier.kernel.fork_effects import acts_outside, stubbed
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
@@ -67,6 +67,8 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
 async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     recorded = await core.recorded(key, "tool")
     if recorded is not None and recorded.status == "completed":
+        if isinstance(recorded.request, ev.ToolRequested) and recorded.request.side_effect:
+            core.delivery.effects.known(key)
         result = await replayed(core, recorded, ask)
         telemetry = core.services.telemetry
         return result if telemetry is None else tool_span.replayed(telemetry, core, result)
@@ -156,7 +158,6 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     blobs = [*blobs, *more]
     once = tool.side_effect and not tool.idempotent
     counts = () if ask.undo is not None else _step_counts(core)
-    core.delivery.dispatches(key, tool)
     requested = ev.ToolRequested(
         key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts,
         undoes=ask.undo.step if ask.undo is not None else "",
@@ -170,6 +171,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     else:
         core.writer.note(requested, blobs)
         core.writer.flush()
+    core.delivery.dispatches(key, tool)
     core.services.at("tool.requested")
     return await _dispatch(core, tool, arguments, ask, key)
 
@@ -322,23 +324,35 @@ async def _settle_unknown(
     `process`: who entered the call; None for this process. `said`: what the log has of the unknown outcome.
     `is_wanted`: whether code waits for the call, so that it is entered again if it has not happened.
     """
-    found = Probed(answer="unsure")
-    if tool is not None:
-        found = await ask_probe(tool, idempotency_key(core, key), arguments)
-    if key in core.deciding:
-        return await _settled_by_person(core, tool, arguments, ask, key)
+    found, effects = Probed(answer="unsure"), core.delivery.effects
+    try:
+        if tool is not None:
+            asked = ask_probe(tool, idempotency_key(core, key), arguments)
+            found = await effects.kept(asked, gives_way=True)
+        if key in core.deciding:
+            return await _settled_by_person(core, tool, arguments, ask, key)
+    except asyncio.CancelledError:
+        effects.unsettled.append(key)  # code that goes on without an answer gets no further step
+        if said is None:
+            core.writer.note(ev.ToolUnresolved(key=key, code=code))
+            core.writer.flush()
+        raise
     if found.answer != "unsure":
         core.deciding.add(
             key
         )  # from here on, no person's word is taken: it would be a second outcome
     if found.answer in ("happened", "failed"):
-        return await complete(core, ask, key, found.value, ms=0, settled_by="probe", wait=True)
+        done = complete(core, ask, key, found.value, ms=0, settled_by="probe", wait=True)
+        return await effects.kept(done)
     error = found.error
     if tool is not None and found.answer == "not_happened":
         error = _why_not_again(core, key, core.services.process if process is None else process)
         if not error and not is_wanted:
             left = ToolFailed("the call has not happened, and nobody asks for it any more")
             return await complete(core, ask, key, left, ms=0, settled_by="probe", wait=True)
+        if not error and effects.gives_up(key):
+            core.deciding.discard(key)
+            raise asyncio.CancelledError
         if not error:
             tool_span.lost()
             await core.boundary()
@@ -349,7 +363,7 @@ async def _settle_unknown(
     ref, blobs = core.keep_json(error) if error else (None, [])
     if said is None or (ref is not None and ref != said.probe_error):
         unresolved = ev.ToolUnresolved(key=key, code=said.code if said else code, probe_error=ref)
-        await core.writer.commit(unresolved, blobs=blobs)
+        await effects.kept(core.writer.commit(unresolved, blobs=blobs))
     raise core.suspend("unknown_outcome", key)
 
 
@@ -433,7 +447,9 @@ async def _called(
         raise
     except RunStopped:
         raise
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
+        if is_own(error):
+            return await _broken(core, tool, arguments, ask, key, error, once=once)
         tool_span.interrupted()
         await _interrupted(core, once=once, key=key)
         return await _entered_again(core, tool, arguments, ask, key, by="kernel")
@@ -441,17 +457,33 @@ async def _called(
         if once:
             return await _settle_unknown(core, tool, arguments, ask, key, "deadline")
         await core.out_of_time()
-    except Exception as error:
-        core.writer.check()  # what the store refused the tool's own questions is no error of the tool
-        if once and code_of(error) != RESULT_INVALID:
-            return await _settle_unknown(core, tool, arguments, ask, key, code_of(error))
-        value = _as_error(error)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except (
+        BaseException
+    ) as error:  # such as the outcomes of a test library, or of another event loop
+        if once and code_of(error) == RESULT_INVALID:
+            value = _as_error(error)
+        else:
+            return await _broken(core, tool, arguments, ask, key, error, once=once)
     ms = (core.clock.now_us() - started_us) // 1000
     core.services.at("tool.returned")
-    return await complete(core, ask, key, value, ms=ms, wait=once)
+    done = complete(core, ask, key, value, ms=ms, wait=once)
+    return await (core.delivery.effects.kept(done) if once else done)
 
 
-def _as_error(error: Exception) -> ArtelierError:
+async def _broken(
+    core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str,
+    error: BaseException, *, once: bool,
+) -> ToolResult:  # fmt: skip
+    """Return what became of a call that has raised: of a side effect, what its probe says."""
+    core.writer.check()  # what the store refused the tool's own questions is no error of the tool
+    if once:
+        return await _settle_unknown(core, tool, arguments, ask, key, code_of(error))
+    return await complete(core, ask, key, _as_error(error), ms=0)
+
+
+def _as_error(error: BaseException) -> ArtelierError:
     if isinstance(error, ArtelierError):
         return error
     if isinstance(error, TimeoutError):
