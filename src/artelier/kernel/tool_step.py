@@ -114,6 +114,8 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
 
 async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None) -> ToolResult:
     request = recorded.request if recorded is not None else None
+    if recorded is not None:  # in all, whatever a person has decided in between
+        core.redispatched[key] = recorded.redispatched
     if recorded is not None and isinstance(request, ev.ToolRequested):
         # What was dispatched is what is dispatched again, a person's edits included.
         check_arguments(core, recorded, ask)
@@ -300,7 +302,6 @@ async def _settle_found(
     code: str,
 ) -> ToolResult:
     """Settle a side effect that this drive has found without an outcome."""
-    core.redispatched[recorded.key] = recorded.redispatched
     said = recorded.outcome if isinstance(recorded.outcome, ev.ToolUnresolved) else None
     return await _settle_unknown(
         core, tool, arguments, ask, recorded.key, code, process=recorded.process, said=said
@@ -326,7 +327,7 @@ async def _settle_unknown(
     """
     found, effects = Probed(answer="unsure"), core.delivery.effects
     try:
-        if tool is not None:
+        if tool is not None and tool.probe is not None:
             asked = ask_probe(tool, idempotency_key(core, key), arguments)
             found = await effects.kept(asked, gives_way=True)
         if key in core.deciding:
@@ -360,11 +361,12 @@ async def _settle_unknown(
             core.deciding.discard(key)
             return await _entered_again(core, tool, arguments, ask, key, by="probe")
     core.deciding.discard(key)
+    suspended = core.suspend("unknown_outcome", key)  # before its siblings go on
     ref, blobs = core.keep_json(error) if error else (None, [])
     if said is None or (ref is not None and ref != said.probe_error):
         unresolved = ev.ToolUnresolved(key=key, code=said.code if said else code, probe_error=ref)
         await effects.kept(core.writer.commit(unresolved, blobs=blobs))
-    raise core.suspend("unknown_outcome", key)
+    raise suspended
 
 
 async def _settled_by_person(
