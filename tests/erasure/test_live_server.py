@@ -168,9 +168,13 @@ def test_the_feed_of_events_forgets_what_it_had_encoded(tmp_path: Path) -> None:
                 return any(WORDS[0].encode() in event.body for event in events)
 
             for _ in range(2):
-                assert told(await encoder.page(after=0, limit=1000))
+                assert told(
+                    [await encoder.encode(e) for e in await encoder.read(after=0, limit=1000)]
+                )
             with Kernel.open(tmp_path / "state.db", environ={}) as other:
                 await other.for_tenant().erase(subject=SUBJECT)
-            assert not told(await encoder.page(after=0, limit=1000))
+            assert not told(
+                [await encoder.encode(e) for e in await encoder.read(after=0, limit=1000)]
+            )
 
     play(scenario(), within_s=60)

@@ -132,7 +132,7 @@ def frames_of(text: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for block in text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
-        if "data" in lines:
+        if "data" in lines and "event" not in lines:  # what has a name is none of the log
             event = json.loads(lines["data"])
             assert str(event["position"]) == lines["id"]
             found.append(event)

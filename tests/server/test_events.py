@@ -93,10 +93,10 @@ def test_what_an_operation_s_tool_said_is_not_sent(tmp_path: Path) -> None:
                 start=99,
             ):
                 event = _tool_event(question, key, ref, position=position)
-                [wire] = await encoder.encode([event])
+                wire = await encoder.encode(event)
                 assert (b"Send it" in wire.body) is is_shown
             inside = _tool_event(question, "c1/tools/1", ref, position=200, local="session:chat")
-            [wire] = await encoder.encode([inside])
+            wire = await encoder.encode(inside)
             assert b"Send it" not in wire.body
 
     asyncio.run(scenario())
@@ -155,8 +155,8 @@ def test_each_event_is_encoded_once_for_all_clients(tmp_path: Path) -> None:
         async with house(tmp_path) as home:
             await asking(home.kernel, "m1")
             encoder = Encoder(home.kernel.store, "default")
-            one = await encoder.page(after=0, limit=100)
-            two = await encoder.page(after=0, limit=100)
+            one = [await encoder.encode(e) for e in await encoder.read(after=0, limit=100)]
+            two = [await encoder.encode(e) for e in await encoder.read(after=0, limit=100)]
             assert encoder.encoded == len(one)
             assert all(a is b for a, b in zip(one, two, strict=True))
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
 import pytest
 
 from artelier.errors import QueueFull
-from artelier.server.events import Filter
-from artelier.server.hub import HEARTBEAT_S, Hub
+from artelier.server.events import SLICE_EVENTS, Filter
+from artelier.server.hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Client, Hub
 from artelier.testing import ManualClock
 from tests.server.house import (
     PATIENCE_S,
@@ -186,6 +188,7 @@ def test_a_slow_client_is_dropped_and_resumes_where_it_was(tmp_path: Path) -> No
                     taken += await anext(quick)
             seen += [frame async for frame in slow]
             assert hub.dropped == 1
+            assert seen[-1].startswith(b"event: dropped\n")
             early = [event["position"] for event in frames_of(b"".join(seen).decode())]
             rest = await hub.stream(wants, after=early[-1])
             late: list[int] = []
@@ -195,6 +198,111 @@ def test_a_slow_client_is_dropped_and_resumes_where_it_was(tmp_path: Path) -> No
             assert [one["position"] for one in frames_of(taken.decode())] == await stored(home)
             for stream in (quick, rest):
                 await stream.aclose()  # type: ignore[attr-defined] - a generator
+
+    asyncio.run(scenario())
+
+
+async def results(home: House, *, count: int, size: int) -> None:
+    """A run whose steps give much to tell of each."""
+    async with home.kernel.run("large") as run:
+        for number in range(count):
+            await run.step(f"s{number}", lambda: 1)
+            await home.desk.inject("large", "x" * size)
+
+
+def test_a_client_s_backlog_is_bounded_in_bytes(tmp_path: Path) -> None:
+    frame = b"x" * (QUEUE_BYTES_MAX // 3)
+    client = Client(Filter(tenant="default"), user="", after=0, queue_max=1000)
+    for _ in range(3):
+        client.push(frame)
+    assert not client.is_over
+    client.push(frame)
+    assert client.is_over
+    assert asyncio.run(client.take()) == b""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pages_of_any_size_are_the_log_without_gap_or_duplicate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever ends a page: its count, its bytes, a filter that finds little, the end of the log."""
+
+    async def scenario() -> None:
+        chance = Random(seed)
+        async with house(tmp_path) as home:
+            await results(home, count=40, size=900)
+            await asking(home.kernel, "beside", tenant="acme")
+            wanted = [
+                e.position async for e in home.kernel.events() if e.stream.tenant == "default"
+            ]
+            notes = [e.position async for e in home.kernel.events() if e.kind == "note.injected"]
+            assert len(notes) == 40
+            for _ in range(12):
+                monkeypatch.setattr("artelier.server.hub.PAGE", chance.randint(1, 60))
+                most_bytes = chance.choice((1, 3_000, 20_000, 10**9))
+                monkeypatch.setattr("artelier.server.hub.PAGE_BYTES", most_bytes)
+                monkeypatch.setattr(
+                    "artelier.server.hub.SCANNED_MAX", chance.choice((1, 30, 10**4))
+                )
+                monkeypatch.setattr("artelier.log.sqlite.SCANNED_AT_ONCE", chance.randint(1, 90))
+                kinds = chance.choice(((), ("note.injected",)))
+                seen: list[int] = []
+                after: int | None = 0
+                while after is not None:
+                    asked = {"after": after, "limit": chance.randint(1, 90), "kind": list(kinds)}
+                    told = (await home.client.get("/api/v1/events", params=asked)).json()
+                    assert told["next"] is None or told["next"] > after
+                    bodies = [len(json.dumps(one)) for one in told["items"][:-1]]
+                    assert sum(bodies) < most_bytes * 2  # spaces that the server leaves out
+                    seen += [one["position"] for one in told["items"]]
+                    after = told["next"]
+                assert seen == (notes if kinds else wanted)
+                stream = await home.app.state.hub.stream(
+                    Filter(tenant="default", kinds=frozenset(kinds)), after=0
+                )
+                live: list[int] = []
+                while live[-1:] != seen[-1:]:
+                    live += [one["position"] for one in frames_of((await anext(stream)).decode())]
+                await stream.aclose()
+                assert live == seen
+
+    asyncio.run(scenario())
+
+
+def test_a_page_of_few_events_encodes_no_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            await results(home, count=30, size=10)
+            hub: Hub = home.app.state.hub
+            encoder = hub._encoder("default")  # pyright: ignore[reportPrivateUsage] - what it costs
+            await hub.page(Filter(tenant="default"), after=0, limit=5)
+            assert encoder.encoded == 5
+            await hub.page(
+                Filter(tenant="default", kinds=frozenset(("none.such",))), after=0, limit=5
+            )
+            assert encoder.encoded == 5
+
+    asyncio.run(scenario())
+
+
+def test_others_have_a_turn_while_many_ask_for_one_tenant_s_events(tmp_path: Path) -> None:
+    """Between two turns of anybody else, no more than a slice is encoded, however many ask."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            await results(home, count=80, size=900)
+            hub: Hub = home.app.state.hub
+            encoder = hub._encoder("default")  # pyright: ignore[reportPrivateUsage] - what it costs
+            asked = [
+                asyncio.ensure_future(hub.page(Filter(tenant="default"), after=after, limit=200))
+                for after in (0, 60, 120, 0)
+            ]
+            before, most = 0, 0
+            while not all(one.done() for one in asked):
+                await asyncio.sleep(0)
+                most, before = max(most, encoder.encoded - before), encoder.encoded
+            assert 0 < most <= SLICE_EVENTS
+            assert encoder.encoded == len({e.position for one in asked for e in one.result()[0]})
 
     asyncio.run(scenario())
 

@@ -48,9 +48,6 @@ class Scope(Filter):
             return True
         return Filter.lets(self, event)
 
-    def holds(self, event: Event) -> bool:
-        return self.lets(WireEvent(0, event.stream.space, event.stream.local, event.kind, b""))
-
 
 def seen_of(text: str) -> tuple[int, int]:
     """What a client has seen last. Errors: `InvalidRequest`."""
@@ -156,7 +153,7 @@ class Following:
                 self._after = fact.position
                 for n, outline in enumerate(self._fold.take(fact), 1):
                     yield await self._frame(fact.position, n, outline)
-            elif block:
+            elif block and not block.startswith(b"event: "):
                 yield block + b"\n\n"
 
     async def _is_over(self) -> bool:

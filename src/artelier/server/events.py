@@ -9,9 +9,10 @@ must not see.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -68,7 +69,11 @@ ITEMS_MAX = 20
 DEPTH_MAX = 5
 BLOB = re.compile(r"b:[A-Za-z0-9_-]{43}")
 REMEMBERED_MAX = 10_000
+REMEMBERED_BYTES_MAX = 4 * 1024 * 1024
 """Encoded events that are kept, so that those who join late cost no second encoding."""
+SLICE_BYTES = 128 * 1024
+SLICE_EVENTS = 20
+"""What is read and encoded before everybody else in the event loop has a turn."""
 
 _json = msgspec.json.Encoder().encode
 
@@ -97,6 +102,15 @@ class Filter:
     prefix: str = ""
     kinds: frozenset[str] = frozenset()
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it may pass over most events."""
+        return bool(self.prefix or self.kinds)
+
+    def holds(self, event: Event) -> bool:
+        """Return whether a stored event is wanted, before it is encoded."""
+        return self.lets(WireEvent(0, event.stream.space, event.stream.local, event.kind, b""))
+
     def lets(self, event: WireEvent) -> bool:
         if self.kinds and event.kind not in self.kinds:
             return False
@@ -111,32 +125,49 @@ class Filter:
 
 
 class Encoder:
-    """Encodes the events of one tenant, each once as long as it is remembered."""
+    """Encodes the events of one tenant, each once as long as it is remembered, one after the other.
+
+    However many ask, a tenant's events take the event loop for a slice at a time.
+    """
 
     def __init__(self, store: Store, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
         self._known: OrderedDict[int, WireEvent] = OrderedDict()
+        self._known_bytes = 0
         self._erasures = 0
         """How many there were when the oldest of these was encoded: none holds what was erased since."""
+        self._turn = asyncio.Lock()
+        self._slice_bytes = self._slice_events = 0
         self.encoded = 0
         """How many events were encoded so far."""
 
-    async def encode(self, events: Iterable[Event]) -> list[WireEvent]:
-        found: list[WireEvent] = []
+    async def read(self, *, after: int, limit: int) -> list[Event]:
+        """Return what is stored after a position, of this tenant alone."""
+        return await self._store.read_all(after=after, limit=limit, tenant=self._tenant)
+
+    async def encode(self, event: Event) -> WireEvent:
+        if (known := self._remembered(event)) is not None:
+            return known
+        async with self._turn:
+            # Who waited for a turn often finds that another has encoded it.
+            if (known := self._remembered(event)) is not None:
+                return known
+            await self._pass_turn()
+            return await self._encode(event)
+
+    def _remembered(self, event: Event) -> WireEvent | None:
         if self._erasures != (erasures := self._store.erasures()):
             self._erasures = erasures
             self._known.clear()
-        for event in events:
-            known = self._known.get(event.position)
-            found.append(await self._encode(event) if known is None else known)
-        return found
+            self._known_bytes = 0
+        return self._known.get(event.position)
 
-    async def page(self, *, after: int, limit: int) -> list[WireEvent]:
-        """What is stored after a position, of this tenant alone."""
-        return await self.encode(
-            await self._store.read_all(after=after, limit=limit, tenant=self._tenant)
-        )
+    async def _pass_turn(self) -> None:
+        """Let everything else run once if this slice is spent."""
+        if self._slice_bytes >= SLICE_BYTES or self._slice_events >= SLICE_EVENTS:
+            self._slice_bytes = self._slice_events = 0
+            await asyncio.sleep(0)
 
     async def _encode(self, event: Event) -> WireEvent:
         erasures = self._erasures
@@ -157,12 +188,19 @@ class Encoder:
         )
         wire = WireEvent(event.position, event.stream.space, event.stream.local, event.kind, body)
         self.encoded += 1
-        if erasures != self._erasures:
-            return wire  # something was erased while its texts were read
-        self._known[event.position] = wire
-        if len(self._known) > REMEMBERED_MAX:
-            self._known.popitem(last=False)
+        self._slice_events += 1
+        self._slice_bytes += len(body)
+        if erasures == self._erasures == self._store.erasures():
+            self._remember(wire)
         return wire
+
+    def _remember(self, wire: WireEvent) -> None:
+        """Keep an event whose texts were read since the last erasure."""
+        self._known[wire.position] = wire
+        self._known_bytes += len(wire.body)
+        while len(self._known) > REMEMBERED_MAX or self._known_bytes > REMEMBERED_BYTES_MAX:
+            _, oldest = self._known.popitem(last=False)
+            self._known_bytes -= len(oldest.body)
 
     async def _texts(self, event: Event) -> dict[str, str]:
         fields = TEXTS.get(event.kind, ())
@@ -191,6 +229,7 @@ class Encoder:
             return error.mark
         except ArtelierError:
             return None  # damaged: `artelier verify` says so, a stream goes on
+        self._slice_bytes += len(content)
         return shortened(content)
 
 

@@ -10,20 +10,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 
 from artelier.app import Kernel
 from artelier.errors import ArtelierError, QueueFull, StoreClosed, TooManyAtOnce
+from artelier.log import Event
 from artelier.server.events import Encoder, Filter, WireEvent
 
 logger = logging.getLogger("artelier.server")
 
 HEARTBEAT_S = 15
 BEAT = b": still here\n\n"
-PAGE = 500
+PAGE = 200
 """Events that are read from the store at once."""
-
+PAGE_BYTES = 512 * 1024
+"""A page of events, or a piece of a stream, ends at the event that reaches it."""
+QUEUE_BYTES_MAX = 2 * PAGE_BYTES
+"""What may wait for one client."""
+DROPPED = (
+    b'event: dropped\ndata: {"code":"too_slow","message":"This client did not keep up.",'
+    b'"hint":"Connect again with Last-Event-ID."}\n\n'
+)
+"""The last frame for a client that did not keep up; a browser connects again by itself."""
+ENCODERS_MAX = 32
+"""Tenants whose encoded events are remembered though nobody listens."""
 
 SCANNED_MAX = 10_000
 """Events that one page looks at."""
@@ -39,6 +50,7 @@ class Client:
         self._after = after
         self._queue_max = queue_max
         self._queue: deque[bytes] = deque()
+        self._queue_bytes = 0
         self._came = asyncio.Event()
         self.is_over = False
         """Dropped, or the server ends."""
@@ -48,21 +60,23 @@ class Client:
         self._after = after
         feed.clients.add(self)
 
-    def offer(self, event: WireEvent) -> None:
-        if event.position > self._after and self._wants.lets(event):
-            self.push(event.frame())
+    def wants(self, event: Event) -> bool:
+        return event.position > self._after and self._wants.holds(event)
 
     def push(self, frame: bytes) -> None:
-        if len(self._queue) >= self._queue_max:
+        is_full = self._queue_bytes > 0 and self._queue_bytes + len(frame) > QUEUE_BYTES_MAX
+        if is_full or len(self._queue) >= self._queue_max:
             self.end()
             return
         self._queue.append(frame)
+        self._queue_bytes += len(frame)
         self._came.set()
 
     def end(self) -> None:
         """No more: what is queued is given up, the client asks for it again."""
         self.is_over = True
         self._queue.clear()
+        self._queue_bytes = 0
         self._came.set()
 
     async def take(self) -> bytes:
@@ -72,14 +86,15 @@ class Client:
             await self._came.wait()
         taken = b"".join(self._queue)
         self._queue.clear()
+        self._queue_bytes = 0
         return taken
 
 
 class Feed:
     """Reads one tenant's events behind the log's end and hands them to its clients."""
 
-    def __init__(self, kernel: Kernel, tenant: str, *, at: int) -> None:
-        self.encoder = Encoder(kernel.store, tenant)
+    def __init__(self, encoder: Encoder, *, at: int) -> None:
+        self.encoder = encoder
         self.position = at
         """Everything up to here was handed out."""
         self.clients: set[Client] = set()
@@ -101,14 +116,20 @@ class Feed:
                 client.end()
 
     async def _hand_out(self) -> None:
-        while events := await self.encoder.page(after=self.position, limit=PAGE):
+        while events := await self.encoder.read(after=self.position, limit=PAGE):
             for event in events:
-                for client in tuple(self.clients):
-                    client.offer(event)
-                    if client.is_over:
-                        self.clients.discard(client)
-            self.position = events[-1].position
+                if any(client.wants(event) for client in self.clients):
+                    self._offer(event, (await self.encoder.encode(event)).frame())
+                # At once: who joins meanwhile goes on from what was offered.
+                self.position = event.position
             await asyncio.sleep(0)  # a long backlog leaves others their turn
+
+    def _offer(self, event: Event, frame: bytes) -> None:
+        for client in tuple(self.clients):
+            if client.wants(event):
+                client.push(frame)
+            if client.is_over:
+                self.clients.discard(client)
 
 
 class Hub:
@@ -124,6 +145,7 @@ class Hub:
         self._tenant_clients_max = tenant_clients_max
         self._queue_max = queue_max
         self._feeds: dict[str, Feed] = {}
+        self._encoders: OrderedDict[str, Encoder] = OrderedDict()
         self._beat: asyncio.Task[None] | None = None
         self._open: set[Client] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -176,34 +198,45 @@ class Hub:
     async def _feed(self, tenant: str) -> Feed:
         if (feed := self._feeds.get(tenant)) is None:
             at, _ = await self._kernel.store.root()
-            feed = self._feeds.setdefault(tenant, Feed(self._kernel, tenant, at=at))
+            feed = self._feeds.setdefault(tenant, Feed(self._encoder(tenant), at=at))
         if feed.task is None or feed.task.done():
             feed.task = asyncio.get_running_loop().create_task(feed.forever())
             feed.woken.set()  # what was committed before anybody listened
         return feed
+
+    def _encoder(self, tenant: str) -> Encoder:
+        """Return the one that all who ask for a tenant's events share."""
+        if (feed := self._feeds.get(tenant)) is not None:
+            return feed.encoder
+        encoder = self._encoders.setdefault(tenant, Encoder(self._kernel.store, tenant))
+        self._encoders.move_to_end(tenant)
+        if len(self._encoders) > ENCODERS_MAX:
+            self._encoders.popitem(last=False)
+        return encoder
 
     async def page(
         self, wants: Filter, *, after: int, limit: int
     ) -> tuple[list[WireEvent], int | None, int]:
         """Stored events after a position, the position to go on from (None at the end), and the head.
 
-        A filter that finds little ends a page early, so that each one is answered soon.
+        A page ends early when it is large, and when a filter finds little, so that each is answered soon.
         """
-        feed = self._feeds.get(wants.tenant)
-        encoder = feed.encoder if feed is not None else Encoder(self._kernel.store, wants.tenant)
+        encoder = self._encoder(wants.tenant)
         head, _ = await self._kernel.store.root()
         found: list[WireEvent] = []
-        scanned = 0
+        scanned = size_bytes = 0
         while scanned < SCANNED_MAX:
-            events = await encoder.page(after=after, limit=PAGE)
+            count = PAGE if wants.is_narrow else min(PAGE, limit + 1 - len(found))
+            events = await encoder.read(after=after, limit=count)
             for event in events:
-                if len(found) == limit:
+                if len(found) == limit or size_bytes >= PAGE_BYTES:
                     return found, after, head
+                if wants.holds(event):
+                    found.append(await encoder.encode(event))
+                    size_bytes += len(found[-1].body)
                 after = event.position
-                if wants.lets(event):
-                    found.append(event)
             scanned += len(events)
-            if len(events) < PAGE:
+            if len(events) < count:
                 return found, None, head
             await asyncio.sleep(0)
         return found, after, head
@@ -250,6 +283,8 @@ class Hub:
                 yield frames
             while frames := await client.take():
                 yield frames
+            if not self.is_closed:
+                yield DROPPED
         except StoreClosed:
             return  # the server ends
         finally:
@@ -265,11 +300,18 @@ class Hub:
         """Pages from the store until the client has joined the feed without a gap."""
         while not client.is_over:
             handed_out = feed.position
-            page = await feed.encoder.page(after=after, limit=PAGE)
-            if page:
-                after = page[-1].position
-                if frames := b"".join(one.frame() for one in page if wants.lets(one)):
-                    yield frames
+            page = await feed.encoder.read(after=after, limit=PAGE)
+            piece, size_bytes = list[bytes](), 0
+            for event in page:
+                after = event.position
+                if wants.holds(event):
+                    piece.append((await feed.encoder.encode(event)).frame())
+                    size_bytes += len(piece[-1])
+                if size_bytes >= PAGE_BYTES:
+                    yield b"".join(piece)
+                    piece, size_bytes = [], 0
+            if piece:
+                yield b"".join(piece)
             # What was read contains all that was handed out before the reading began.
             if len(page) < PAGE and feed.position <= max(after, handed_out):
                 client.join(feed, after=after)

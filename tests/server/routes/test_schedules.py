@@ -147,7 +147,8 @@ def test_live_events_say_what_a_schedule_is_about(tmp_path: Path) -> None:
             body = {"note": "for now"}
             good(await served.ada.post(at("schedules", "nightly", "pause"), json=body))
 
-            events = await Encoder(served.kernel.store, "default").page(after=0, limit=100)
+            encoder = Encoder(served.kernel.store, "default")
+            events = [await encoder.encode(e) for e in await encoder.read(after=0, limit=100)]
 
             told = {one.kind: one.body.decode() for one in events}
             assert "Say done." in told["schedule.added"]
