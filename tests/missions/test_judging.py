@@ -10,6 +10,7 @@ import pytest
 from artelier import Kernel
 from artelier.agents import Worker
 from artelier.errors import Conflict, NotFound
+from artelier.missions.job import TaskJob
 from tests.missions.mission_stage import (
     FORK,
     LINE,
@@ -158,3 +159,78 @@ def test_a_done_task_is_not_retried_unless_its_output_is_rejected(tmp_path: Path
                 await desk.tasks.retry("m1/a")
 
     play(scenario())
+
+
+class Copyist(Team):
+    """A team whose agent of the figures writes these texts, in order."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(
+            planned({"slug": "figures", "max_iterations": 2}), scripts={"figures": [write("Out")]}
+        )
+        self.texts = list(texts)
+
+    def _answer(self, request: Any) -> Any:
+        answer = super()._answer(request)
+        return self.texts.pop(0) if self.asked[-1][0] == "content" else answer
+
+
+FIRST = "# Figures\n\nOslo sold more than every other city."
+OTHER = "# Figures\n\nOslo sold more than Bergen did."
+
+
+def test_a_copy_of_what_a_person_rejected_does_not_pass_and_other_content_does(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Copyist(FIRST, f"{FIRST}\n", OTHER)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            note = "Bergen is missing."
+            await desk.tasks.judge("m1/figures", accepted=False, note=note, by="user:kim")
+            await desk.tasks.retry("m1/figures", by="user:kim")
+            await desk.tasks.start("m1/figures")
+            task = await desk.tasks.show("m1/figures")
+
+            assert (task["status"], task["outputs"]) == ("done", ["m1/out@3"])
+            first, copy, other = task["iterations"]
+            assert (first["passed"], copy["passed"], other["passed"]) == (True, False, True)
+            assert copy["void"] == "rejected"
+            (fault,) = copy["verdict"]["faults"]
+            assert fault["found"] == [f"equal to version 1, which user:kim rejected: {note}"]
+            assert (await replayed(kernel, "acme", "m1/figures")).status == "completed"
+
+    play(scenario())
+
+
+def test_a_copy_of_what_was_rejected_passes_once_a_person_has_accepted_that_content(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Copyist(FIRST, FIRST, FIRST, OTHER, FIRST)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            await desk.tasks.judge("m1/figures", accepted=False, by="user:kim")
+            await desk.tasks.retry("m1/figures")
+            await desk.tasks.start("m1/figures")
+            failed = await desk.tasks.show("m1/figures")
+            accepted = await desk.tasks.judge("m1/figures", accepted=True, by="user:ana")
+
+            assert (failed["status"], failed["reason"]) == ("failed", "max_iterations")
+            assert failed["outputs"] == ["m1/out@3"]
+            assert (accepted["status"], accepted["reason"]) == ("done", "accepted")
+            from artelier.missions.judging import rejected_in
+
+            assert await rejected_in(desk, ["m1/figures"], ["m1/out@2"]) == []
+
+    play(scenario())
+
+
+def test_a_run_from_before_rejections_were_heeded_keeps_its_rules() -> None:
+    settings = TaskJob(
+        task="t", definition={"goal": "g", "success_criteria": "c"}, agent="a", model="m"
+    ).settings()
+
+    assert TaskJob.restored(settings).heeds
+    assert not TaskJob.restored({**settings, "rules": 2}).heeds
+    assert TaskJob.restored({**settings, "rules": 2}).advises

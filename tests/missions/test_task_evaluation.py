@@ -13,7 +13,7 @@ from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json
 from artelier.missions.definition import Check
 from artelier.missions.faults import ADVICE
-from artelier.missions.job import RULES_ADVISE, RULES_HARD, TaskJob
+from artelier.missions.job import RULES_HARD, RULES_HEED, TaskJob
 from artelier.tools.calculator import calculator_tool
 from tests.missions.task_stage import (
     DONE,
@@ -200,7 +200,7 @@ def test_a_run_from_before_keeps_the_rules_that_it_was_started_under(tmp_path: P
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
             stored = (await make_task(desk, max_iterations=3)).settings()
-            assert stored.pop("rules") == RULES_ADVISE
+            assert stored.pop("rules") == RULES_HEED
             result = await work(desk, TaskJob.restored(stored))
 
             assert (result.status, result.reason) == ("failed", "max_iterations")

@@ -9,7 +9,7 @@ it is a fault, and a verdict that passes over one does not count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from artelier.kernel import Prompt, Run
 from artelier.kernel.fence import fenced
 from artelier.missions.checks import by_rule, by_tool, shown_to_tools
 from artelier.missions.decide import ask, read_as
-from artelier.missions.faults import ADVICE, Grounds, Judged, faults_of
+from artelier.missions.faults import ADVICE, Fault, Grounds, Judged, faults_of
 from artelier.missions.job import TaskJob
 from artelier.missions.proof import void_of
 from artelier.missions.wording import template
@@ -49,16 +49,21 @@ async def evaluate(
     outputs: Sequence[Judged],
     grounds: Grounds,
     *,
+    rejected: Callable[[], Awaitable[list[Fault]]],
     key: str,
 ) -> Judgement:
-    """Judge the outputs; steps are keyed below `key`.
+    """Judge the outputs; steps are keyed below `key`. `rejected` finds what a person has rejected in them.
 
     Errors: those of `Run.step_model`; a reply that is no verdict makes it void.
     """
     stored: dict[str, Any] = {"criteria": [], "checks": [], "faults": [], "summary": ""}
 
     async def by_rules() -> dict[str, Any]:
-        return await asyncio.to_thread(_ruled, task, outputs, grounds, advises=job.advises)
+        found = await asyncio.to_thread(_ruled, task, outputs, grounds, advises=job.advises)
+        if job.heeds and (heeded := await rejected()):
+            found["faults"] = [*(one.stored() for one in heeded), *found["faults"]]
+            found["checks"] = []
+        return found
 
     ruled = await run.step("checks", by_rules, key=f"{key}/checks")
     stored["faults"] = ruled["faults"]

@@ -16,8 +16,9 @@ LOOP = "task"
 
 PROMPT_TOKENS_MIN = 256
 
-RULES_HARD, RULES_ADVISE = 1, 2
-"""What rules about words are: faults that nobody overrules, as in runs that do not say; or advice."""
+RULES_HARD, RULES_ADVISE, RULES_HEED = 1, 2, 3
+"""What rules about words are: faults that nobody overrules, as in runs that do not say; or advice. Under the
+last, content that equals what a person has rejected does not pass either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,8 @@ class TaskJob:
     """Of the model when the run began: what a prompt may take is decided by these alone."""
     scopes: tuple[str, ...] = ()
     """Limits beside those of run and tenant that it counts in: its agent's, its membranes'."""
-    rules: int = RULES_ADVISE
-    """What rules about words are in this run, from its start to its end."""
+    rules: int = RULES_HEED
+    """The rules that outputs are judged by in this run, from its start to its end."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What whoever made the job keeps with it."""
 
@@ -77,6 +78,11 @@ class TaskJob:
     def advises(self) -> bool:
         """Whether rules about words advise the judge."""
         return self.rules >= RULES_ADVISE
+
+    @property
+    def heeds(self) -> bool:
+        """Whether what equals a rejected version does not pass."""
+        return self.rules >= RULES_HEED
 
     @property
     def prompt_tokens_max(self) -> int:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from artelier.artifacts.events import artifact_stream
-from artelier.errors import Conflict, NotFound
-from artelier.ids import MAIN_SPACE
+from artelier.errors import Conflict, Erased, NotFound
+from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import shown_json
 from artelier.kernel.results import FINAL
 from artelier.kernel.subjects import writing_key
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
+from artelier.missions.faults import Fault
 from artelier.missions.standing import Standing, standing_of
+from artelier.missions.view import REJECTED
 
 NOTE_CHARS_MAX = 20_000
+FOUND_CHARS_MAX = 400
+"""Of a note, in the verdict on a copy of what it is about."""
 
 
 async def judge_output(
@@ -117,3 +122,44 @@ async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str,
             }
         )
     return found
+
+
+async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> list[Fault]:
+    """Return a fault for each output whose content equals what a person has rejected and not accepted since.
+
+    `tasks` are a task and, of a fork, the task that it was forked from; `refs` are its outputs.
+    """
+    known = await judgements_of(desk, list(dict.fromkeys(tasks)))
+    said = sorted((one for found in known.values() for one in found), key=_moment)
+    if all(one["accepted"] for one in said):
+        return []
+    contents: dict[str, Any] = {}
+    for ref in (*refs, *(one["output"] for one in said)):
+        if ref not in contents:
+            contents[ref] = await _content(desk, ref)
+    faults: list[Fault] = []
+    for ref in refs:
+        equal = [one for one in said if contents[ref] and contents[one["output"]] == contents[ref]]
+        if equal and not equal[-1]["accepted"]:
+            last = equal[-1]
+            id_, _, version = last["output"].rpartition("@")
+            other = "" if ref.startswith(f"{id_}@") else f" of {id_}"
+            note = last["note"][:FOUND_CHARS_MAX]
+            words = f"equal to version {version}{other}, which {last['by']} rejected"
+            faults.append(
+                Fault(rule=REJECTED, ref=ref, found=(f"{words}: {note}" if note else words,))
+            )
+    return faults
+
+
+def _moment(judged: dict[str, Any]) -> int:
+    return judged["at_us"]
+
+
+async def _content(desk: Any, ref: str) -> Any:
+    """Return what a version holds, without blanks around it; None if it cannot be read any more."""
+    try:
+        content = (await desk.as_principal(OPERATOR).artifacts.read(ref)).content
+    except (NotFound, Erased):
+        return None
+    return content.strip() if isinstance(content, str) else content

@@ -7,6 +7,7 @@ done by a passed evaluation and by nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from artelier.context import assemble
@@ -23,10 +24,11 @@ from artelier.missions.definition import Decision, TaskContent
 from artelier.missions.delegating import DELEGATE
 from artelier.missions.ending import Ended, Endings, failed_by
 from artelier.missions.evaluate import Judgement, evaluate
-from artelier.missions.faults import RULES, Grounds, Judged
+from artelier.missions.faults import RULES, Fault, Grounds, Judged
 from artelier.missions.figures import Told
 from artelier.missions.guidance import Guidance
 from artelier.missions.job import TaskJob
+from artelier.missions.judging import rejected_in
 from artelier.missions.sight import Sight
 from artelier.missions.state import STUCK_AFTER, Output, TaskState, id_of
 from artelier.missions.steered import guidance_of
@@ -454,8 +456,14 @@ class TaskLoop:
         ]
         return await evaluate(
             self.run, self.job, self.task, outputs, await self._grounds(state),
+            rejected=partial(self._rejected, state.refs),
             key=f"c{number}/evaluation",
         )  # fmt: skip
+
+    async def _rejected(self, refs: tuple[str, ...]) -> list[Fault]:
+        """Find what a person has rejected among the outputs."""
+        await self.run.core.writer.commit()  # the newest of them may not be in the log yet
+        return await rejected_in(self._desk, (self.job.task, self.run.id), refs)
 
     async def _grounds(self, state: TaskState) -> Grounds:
         """All that the task was asked, and all that it was shown."""
