@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from artelier import tool
 from artelier.agents import SubAgentFactory
+from artelier.errors import InvalidRequest
 from artelier.kernel import run_row
 from artelier.testing import ScriptedModel, tool_call
 from tests.agents.family import (
@@ -236,3 +238,15 @@ def test_a_child_that_exists_is_not_counted_again_when_its_parent_resumes(tmp_pa
             assert told(models["boss"]) == ["sure enough"]
 
     play(scenario())
+
+
+@pytest.mark.parametrize("names", [["mail"], "mail", [None]])
+def test_tools_of_a_sub_agent_are_functions_and_a_name_is_refused_at_once(
+    tmp_path: Path, names: Any
+) -> None:
+    with open_family(tmp_path, {}) as kernel:
+        factory = SubAgentFactory(kernel=kernel, model="worker")
+        with pytest.raises(InvalidRequest, match="tool"):
+            factory.create(name="worker", description="Works.", tools=names)
+        with pytest.raises(InvalidRequest, match="tool"):
+            SubAgentFactory(kernel=kernel, tools=names)

@@ -140,3 +140,23 @@ def test_a_folder_that_is_not_there(shell: Shell) -> None:
     ran = shell("migrate", "agents", "nowhere", "--json")
 
     assert (ran.code, ran.error["code"]) == (6, "not_found")
+
+
+def test_an_id_that_is_the_worlds_own_fails_that_agent_alone(shell: Shell) -> None:
+    for name in ("operator", "zoe"):
+        shell.write(
+            f"agents/{name}/agent.yaml", f"id: {name}\nllm_model: offline\nstarting_scrip: 70\n"
+        )
+        shell.write(f"agents/{name}/system_prompt.md", f"You are {name}.")
+    assert shell("world", "new", "town", "--empty").code == 0
+
+    tried = shell("migrate", "agents", "agents", "--world", "town", "--dry-run", "--json")
+    done = shell("migrate", "agents", "agents", "--world", "town")
+    again = shell("migrate", "agents", "agents", "--world", "town", "--json")
+
+    assert (tried.code, tried.json["counts"]["failed"]) == (1, 1)
+    assert done.code == 1
+    assert "operator/agent.yaml: id: failed: this id is the world's own" in done.err
+    assert "zoe" in shell("world", "agents", "town").out
+    assert again.code == 1
+    assert (again.json["counts"]["unchanged"], again.json["counts"]["failed"]) == (1, 1)

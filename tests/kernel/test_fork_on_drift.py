@@ -366,3 +366,33 @@ def test_a_run_that_has_ended_goes_on_as_a_fork_and_stays_what_it_is(tmp_path: P
             assert len(model.requests) == 3
 
     play(scenario())
+
+
+def test_the_log_warns_that_side_effects_are_live_before_one_is_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warned: list[int] = []
+
+    @tool(side_effect=True)
+    async def mail(to: str) -> str:
+        "Send a mail."
+        warned.append(sum("side effects after it are live" in said for said in caplog.messages))
+        return to
+
+    def code(question: str) -> Code:
+        async def asked(run: Run) -> str:
+            await run.step_model(model="m", messages=[user(question)])
+            return (await run.step_tool("mail", {"to": "ben"})).value
+
+        return asked
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, echo(), tools=[mail]) as kernel:
+            runs = kernel.for_tenant(ACME)
+            await drive(runs, code("one"))
+            await drive(runs, code("one"), **DRIFT)  # nothing differs: nothing is said
+            assert warned == [0] and not caplog.messages
+            await drive(runs, code("two"), **DRIFT)
+            assert warned == [0, 1]
+
+    play(scenario())

@@ -139,7 +139,7 @@ class AutonomousAgent:
         self._kernel = kernel
         self.builder = builder
         self.compaction = compaction or CompactionStrategy()
-        self._tools = None if tools is None else _checked_tools(tools)
+        self._tools = None if tools is None else check_tools(tools)
         self.max_iterations = max_iterations
         self.stuck_after = stuck_after
         self.acceptance = tuple(acceptance)
@@ -442,7 +442,7 @@ def _check_count(name: str, value: object, *, least: int) -> None:
         )
 
 
-def _checked_tools(tools: Iterable[object]) -> tuple[ToolPort, ...]:
+def check_tools(tools: Iterable[object]) -> tuple[ToolPort, ...]:
     """Errors: `InvalidRequest` for what is no tool."""
     found: list[ToolPort] = []
     for item in () if isinstance(tools, str) else tools:

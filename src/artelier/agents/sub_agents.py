@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from artelier.agents.autonomous import AutonomousAgent, Kernels, Wanted
+from artelier.agents.autonomous import AutonomousAgent, Kernels, Wanted, check_tools
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.cycle.driving import go_below
@@ -82,7 +82,7 @@ class SubAgentFactory:
         self._kernel = kernel
         self._parent_id = parent_id
         self._model = model
-        self._tools = None if tools is None else tuple(tools)
+        self._tools = None if tools is None else check_tools(tools)
         self._memory_store = memory_store
         self._compaction = compaction
         self._limits = limits
@@ -114,7 +114,8 @@ class SubAgentFactory:
         A child that waits, is out of budget or was interrupted goes on when its parent does. One that failed
         or was cancelled is an error that the parent's model can read. The tool has no timeout:
         `limits=Limits(wall_s=...)` is one.
-        Errors: `InvalidRequest` without a model, and for a name that no tool can have.
+        Errors: `InvalidRequest` without a model, for a name that no tool can have, and for `tools` that are
+        names.
         """
         chosen = model or self._model
         if not chosen:
@@ -123,7 +124,7 @@ class SubAgentFactory:
             kernel=self._kernel, name=name, model=chosen, output_schema=output_schema,
             builder=self._builder(name, system_prompt, context_builder),
             compaction=self._compaction, parent_id=self._parent_id,
-            tools=self._tools if tools is None else tuple(tools),
+            tools=self._tools if tools is None else check_tools(tools),
             limits=limits or self._limits,
             grants=self._grants if grants is None else tuple(grants),
             max_iterations=self._max_iterations if max_iterations is None else max_iterations,

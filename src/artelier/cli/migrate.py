@@ -69,7 +69,10 @@ async def agents(
 async def _written(
     call: Call, plans: list[Plan], world: str | None, *, dry_run: bool, overwrite: bool
 ) -> list[Outcome]:
-    from artelier.world.loading import join_agents, write_agents
+    from artelier.world.loading import fail_reserved, join_agents, write_agents
+
+    if world is not None:
+        plans = fail_reserved(plans)
 
     # A dry run leaves nothing behind, not even an empty database; a world is never made here.
     if not Path(file_of(call.database)).exists():

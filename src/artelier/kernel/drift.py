@@ -6,6 +6,7 @@ The fork, the end of the run it leaves and the lease come in one batch: a crash 
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ from artelier.log import (
 )
 
 FORK_ON_DRIFT = "fork_on_drift"
+
+_logger = logging.getLogger("artelier.kernel")
 
 _NUMBERED = re.compile(r"\A(.+)\.drift-([0-9]{1,9})\Z", re.DOTALL)
 
@@ -120,6 +123,12 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
     newest = await newest_drift(services, tenant, core.run_id)
     base, number = _numbered(newest)
     name = check_run_id(f"{base}.drift-{number + 1}")
+    if core.effects is None or core.effects.mode == "live":
+        _logger.warning(
+            "run %s goes on as %s from step %s: side effects after it are live, and what the old run did"
+            " there may be done again",
+            core.run_id, name, key,
+        )  # fmt: skip
     now = services.clock.now_us()
     began, blobs = await _beginning(core, place, at, name, now_us=now, by=by)
     appends = [StreamAppend(run_stream(tenant, name), began, expected_seq=0)]

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from artelier.errors import InvalidRequest
+from artelier.world.agent import check_agent_id
 from artelier.world.events import world_space
+from artelier.world.loading.notes import Note
 from artelier.world.loading.specification import Plan
 
 if TYPE_CHECKING:
@@ -15,6 +18,23 @@ if TYPE_CHECKING:
 
 SCRIP = "starting_scrip"
 """Key of an agent's metadata: scrip that it begins with."""
+
+
+def fail_reserved(plans: Sequence[Plan]) -> list[Plan]:
+    """Fail the plans of agents whose id is a world's own: none of them could join."""
+    return [_without_reserved(plan) for plan in plans]
+
+
+def _without_reserved(plan: Plan) -> Plan:
+    if plan.agent is None:
+        return plan
+    try:
+        check_agent_id(plan.agent)
+    except InvalidRequest as error:
+        file = "agent.yaml" if plan.folder == "." else f"{plan.folder}/agent.yaml"
+        note = Note(what="failed", file=file, key="id", text=str(error))
+        return msgspec.structs.replace(plan, artifacts=(), notes=(*plan.notes, note))
+    return plan
 
 
 async def join_agents(
