@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_uploads_at_once_are_bounded_for_each_tenant(tmp_path: Path) -> None:
             with_quota(served, uploads_max=1)
             held, go = asyncio.Event(), asyncio.Event()
 
-            async def slow() -> Any:
+            async def slow() -> AsyncIterator[bytes]:
                 yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
                 held.set()
                 await go.wait()
