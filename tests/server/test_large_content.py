@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from artelier import Kernel
 from artelier.kernel import Policy
 from artelier.pii.search import INLINE_CHARS_MAX
 from artelier.ports.pii import Found
+from artelier.server.bodies import ITEMS_MAX
 from artelier.server.routes.uploads import JSON_ITEMS_MAX
+from artelier.testing import ScriptedModel
 from tests.server.house import House, house
 from tests.server.test_personal import KEY
 
@@ -101,5 +104,69 @@ def test_json_that_makes_too_many_items_stays_the_text_that_it_is(tmp_path: Path
             many = await upload(made, "many.json", "[" + "1," * JSON_ITEMS_MAX + "1]")
             deep = await upload(made, "deep.json", "[" * 50_000 + "]" * 50_000)
             assert [one["media"] for one in (small, many, deep)] == ["json", "text", "text"]
+
+    asyncio.run(scenario())
+
+
+REFUSED = {
+    "integers": b"[" + b"1," * 100_000 + b"1]",
+    "fields": b"{" + b",".join(b'"%d":1' % n for n in range(90_000)) + b"}",
+    "brackets": b"[" * 100_000,
+    "behind an escaped quote": b'["\\\\\\"", ' + b"1," * 100_000 + b"1]",
+    "in another encoding": ("[" + "1," * 100_000 + "1]").encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("sort", REFUSED)
+def test_a_body_of_too_many_items_is_refused_before_it_is_parsed(tmp_path: Path, sort: str) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            body = REFUSED[sort]
+            if "another" not in sort:
+                body = b'{"id": "a", "kind": "document", "content": ' + body + b"}"
+            answer = await made.client.post(
+                "/api/v1/artifacts", content=body, headers={"content-type": "application/json"}
+            )
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"]) == (413, "too_large")
+            assert f"{ITEMS_MAX:,}" in error["expected"]
+            assert int(error["got"].replace(",", "")) > ITEMS_MAX
+            assert "uploads" in error["hint"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "text", ["1," * 200_000, "[" * 200_000, '"{,' * 100_000, "\\[" * 100_000, "\\", '\\",' * 60_000]
+)
+def test_a_text_is_one_item_whatever_stands_in_it(tmp_path: Path, text: str) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            wanted = {"id": "a", "kind": "document", "content": [text, "another, one"]}
+            answer = await made.client.post("/api/v1/artifacts", json=wanted)
+            assert answer.status_code == 201, answer.text[:300]
+            assert answer.json()["content"] == [text, "another, one"]
+
+    asyncio.run(scenario())
+
+
+def test_a_reply_and_the_result_of_a_run_are_never_searched_on_the_event_loop(
+    tmp_path: Path,
+) -> None:
+    text = "4111 1111 1111 1112 " * 5_000 + "needle"
+
+    async def scenario() -> None:
+        spy = Spy()
+        kernel = Kernel.open(
+            tmp_path / "k.db", models={"m": ScriptedModel([text])}, environ=KEY,
+            policy=spied(tmp_path, spy),
+        )  # fmt: skip
+        async with kernel.run("r") as run:
+            reply = await run.step_model(model="m", messages=[{"role": "user", "content": "Go."}])
+            assert "<WORD_" in reply.text
+            run.finish(text)
+        await kernel.aclose()
+        assert spy.threads
+        assert threading.get_ident() not in spy.threads
 
     asyncio.run(scenario())

@@ -508,7 +508,7 @@ class OpenRun:
     async def _end(self, core: RunCore, run: Run, error: BaseException | None) -> None:
         """Record how the drive ended and give the lease back. The error, if any, goes on to the caller."""
         writer = core.writer
-        raised = await _held_back(core) if error is None else None
+        raised = await _held_back(core, run) if error is None else None
         error = error or raised
         said = unwrapped(error)
         if core.delivery.is_ordered:
@@ -593,9 +593,12 @@ def _why(core: RunCore, run: Run, error: BaseException | None) -> str:
     return code_of(error) if isinstance(error, Exception) else ""
 
 
-async def _held_back(core: RunCore) -> BaseException | None:
+async def _held_back(core: RunCore, run: Run) -> BaseException | None:
     """The end is a boundary too: a paused run does not complete. What to end with instead, if anything."""
     try:
+        if core.pii is not None:
+            result, why = run.outcome
+            await core.pii.prepare(result, None if why is None else why[1])
         await core.pause_over()
         await core.quiet()
         while core.paused:  # told in the last moment

@@ -30,14 +30,25 @@ def walked(value: Any, change: Callable[[Any, str], Any]) -> Any:
                 if named in made:
                     named = _apart(named, made, times)
                 made[named] = None
-                waiting.append((item, str(key), made, named))
+                if _is_nested(item):
+                    waiting.append((item, str(key), made, named))
+                else:
+                    made[named] = change(item, str(key))
         elif isinstance(one, list | tuple):
             items = cast("Sequence[Any]", one)
             into[at] = filled = [None] * len(items)
-            waiting.extend((item, label, filled, n) for n, item in enumerate(items))
+            for n, item in enumerate(items):
+                if _is_nested(item):
+                    waiting.append((item, label, filled, n))
+                else:  # no tuple for each leaf: a collection of garbage looks at all of them
+                    filled[n] = change(item, label)
         else:
             into[at] = change(one, label)
     return whole[0]
+
+
+def _is_nested(item: Any) -> bool:
+    return isinstance(item, dict | list | tuple)
 
 
 def _apart(named: Any, taken: dict[Any, Any], times: dict[Any, int]) -> str:

@@ -22,6 +22,7 @@ from artelier.app import TenantKernel
 from artelier.kernel.personal import RESTORE
 from artelier.kernel.policy import granted
 from artelier.log.blobs import LARGE_BYTES
+from artelier.server.bodies import may_hold_placeholders
 from artelier.server.guard import LARGE, SAFE
 from artelier.server.identity import Identity
 from artelier.server.stream import EventStream
@@ -71,8 +72,10 @@ async def received(request: Request, desk: TenantKernel) -> Request:
     """
     if request.method in SAFE or request.url.path in LARGE or not (body := await request.body()):
         return request
+    if not may_hold_placeholders(body):
+        return request
     disarm = disarmer(desk)
-    if len(body) > LARGE_BYTES:  # a body may be of a hundred thousand items
+    if len(body) > LARGE_BYTES:
         changed = await asyncio.to_thread(_disarmed, body, disarm)
     else:
         changed = _disarmed(body, disarm)

@@ -34,7 +34,9 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
+from artelier.server.bodies import check_items
 from artelier.server.deps import personal_desk_of
+from artelier.server.guard import LARGE, SAFE
 from artelier.server.personal import AS_SENT, received, shown
 from artelier.server.wire.shapes import ErrorAnswer
 
@@ -74,6 +76,8 @@ class _Route(APIRoute):
                 name: unquote(value) if isinstance(value, str) else value
                 for name, value in parameters.items()
             }
+            if request.method not in SAFE and request.url.path not in LARGE:
+                check_items(await request.body())
             desk = await personal_desk_of(request)
             if desk is None:
                 return await handle(request)
