@@ -79,6 +79,22 @@ def test_tested_blocks_of_a_page_run(
     run_tested_blocks(page, (ROOT / page).read_text(encoding="utf-8"))
 
 
+def test_the_readmes_blocks_run_again_in_the_same_folder_and_the_first_calls_nothing_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert run_tested_blocks(Path("README.md"), text) == 4
+    first = capsys.readouterr().out
+    run_tested_blocks(Path("README.md"), text)
+    again = capsys.readouterr().out
+
+    assert first.startswith("sending to ana\ncalls of the model: 1\n")
+    assert again.startswith("calls of the model: 0\n")
+    assert first.splitlines()[-1] == again.splitlines()[-1]  # the hash of the world
+
+
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_make_targets_on_a_page_exist(page: Path) -> None:
     targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
