@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -356,3 +357,20 @@ def test_a_list_of_tasks_fits_into_80_columns_whatever_their_goals(shell: Shell)
     crowded = shell("tasks", "list")
 
     assert f"tasks/{'x' * 60}" in crowded.out and "Find out" not in crowded.out
+
+
+def test_every_hint_of_a_run_that_stands_still_is_a_command_that_can_be_run(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    """Placeholders are filled in; what a hint names exists, and its options are where they belong."""
+    provider.says(says(PLAN), *WORK)
+    shell("tenants", "update", "--budget-usd", "0.000001")
+    stopped = do(shell)
+    (line,) = [one for one in stopped.err.splitlines() if "raise the tenant's budget" in one]
+    command = line.partition("artelier ")[2].replace("AMOUNT", "5")
+    raised = shell(*shlex.split(command))
+    (way,) = [one for one in stopped.err.splitlines() if "then go on" in one]
+    done = shell(*shlex.split(way.partition("artelier ")[2]))
+
+    assert "--budget-usd AMOUNT" in line
+    assert (raised.code, done.code, done.out) == (0, 0, f"{TEXT}\n")

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 AGENT = "agent"
 """Name of the loop of autonomous agents, which loads too much to be imported for it."""
 
+WHY_MAX = 5
+"""Tasks of a mission that are named."""
+
 _REASONS = {
     "max_iterations": "It found no answer within its cycles.",
     "stuck": "It repeated the same calls with the same results.",
@@ -75,7 +78,21 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
         row = await run_row(kernel.services, run["tenant"], run["id"])
         if await undone_since_end(kernel.services, row["id"]):
             return ["what it did has been undone, so it is not tried again: start a new run"]
+    if run["status"] == "failed" and run["reason"] == "tasks_failed":
+        return [
+            *await _not_done(call, kernel, run),
+            f"try what failed again: {call.command_line('retry', run['id'])}",
+        ]
     return _advice(call, run, way)
+
+
+async def _not_done(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[str]:
+    """The commands that tell why tasks of a mission are not done; of what only waited for those, nothing."""
+    desk = kernel.for_tenant(run["tenant"])
+    tasks = (await desk.tasks.list(mission=run["id"], limit=1_000))["items"]
+    bad = [one for one in tasks if one["status"] in ("failed", "blocked")]
+    first = [one for one in bad if one["reason"] != "dependency_failed"] or bad
+    return [f"see why: {call.command_line('tasks', 'show', one['id'])}" for one in first[:WHY_MAX]]
 
 
 def _of_turn(call: Call, run: dict[str, Any]) -> list[str]:
@@ -107,11 +124,6 @@ def own_program(run_id: str) -> str:
 
 def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
     status, run_id = run["status"], run["id"]
-    if status == "failed" and run["reason"] == "tasks_failed":
-        return [
-            f"see why: {call.command_line('tasks', 'list', '--mission', run_id)}",
-            f"try what failed again: {call.command_line('retry', run_id)}",
-        ]
     if status == "failed":
         reopen = f"try its failed step again: {call.command_line('retry', run_id)}"
         if run["reason"] == PriceUnknown.code:
@@ -162,8 +174,8 @@ def _raising(
 ) -> list[str]:
     scope, unit = limit
     if not scope.startswith("run:"):
-        raised = call.command_line("tenants", "update", run["tenant"], "--budget-usd")
-        return [f"raise the tenant's budget: {raised} AMOUNT", f"then go on: {way}"]
+        raised = call.command_line("tenants", "update", run["tenant"], "--budget-usd", "AMOUNT")
+        return [f"raise the tenant's budget: {raised}", f"then go on: {way}"]
     owner = scope.removeprefix("run:")
     if owner != run["id"]:
         return [f"the cap is of run {owner}: {call.command_line('runs', 'show', owner)}"]

@@ -195,8 +195,9 @@ const TELLERS: Readonly<Record<string, Teller>> = {
     "run",
     "plan",
     said(
-      `at most ${howMany(integer(event, "calls"), "call")}`,
-      "cost" in event.data && `at most ${world.money(integer(event, "cost"))}`,
+      `about ${howMany(integer(event, "calls"), "call")}`,
+      "cost" in event.data &&
+        `${flag(event, "is_limit") ? "at most" : "about"} ${world.money(integer(event, "cost"))}`,
     ),
   ],
   "mission.launched": () => ["run", "plan", "launched"],
