@@ -226,3 +226,15 @@ describe("prompts", () => {
     ]);
   });
 });
+
+test("a plan costs about what is estimated; at most only where that is enforced", () => {
+  const plan = { calls: 27, cost: 270_000 };
+  const told = rowsOf(
+    new History()
+      .add("run:m", "mission.planned", plan)
+      .add("run:m", "mission.planned", { ...plan, is_limit: true }),
+  );
+
+  expect(told[0]?.text).toMatch(/^about 27 calls · about /);
+  expect(told[1]?.text).toMatch(/^about 27 calls · at most /);
+});

@@ -52,9 +52,9 @@ beforeEach(() => {
     if (init.method === "POST") sent.push({ url, body: JSON.parse(String(init.body)) as unknown });
     const body = url.includes("/approvals")
       ? { items: [ASKED], next: null }
-      : url.includes("/runs/")
+      : url.includes("/runs/") && init.method !== "POST"
         ? { unknown_outcomes: ["pay", "mail"], unknown_calls: [PAID] }
-        : {};
+        : { run_id: "m/mail", effect: "approval.given", queued: true };
     return Promise.resolve(new Response(JSON.stringify(body)));
   });
 });
@@ -214,4 +214,27 @@ test("in the past and for viewers it is in sight, and cannot be answered", () =>
 
   act(() => setUi((state) => ({ travel: null, me: state.me && { ...state.me, role: "viewer" } })));
   expect(screen.getByRole("button", { name: "Deny" })).toHaveProperty("ariaDisabled", "true");
+});
+
+test.each([
+  ["task", "send it goes on"],
+  ["", "send it goes on when the program that started it is run again"],
+])("what is said after an answer is true of a run of loop %j that nobody drives", async (loop, words) => {
+  const user = userEvent.setup();
+  show(
+    new History()
+      .add("run:m/mail", "run.started", { loop, model: "x", goal: "b:g" }, { texts: { goal: "send it" } })
+      .add(
+        "run:m/mail",
+        "approval.requested",
+        { key: "c2/tool/approval", question: "b:q" },
+        { texts: { question: '{"details":{"tool":"send_email","argum…' } },
+      ),
+  );
+  await screen.findByText(/asks to call send_email/);
+  await user.click(screen.getByRole("button", { name: "Deny" }));
+
+  await vi.waitFor(() =>
+    expect(useUi.getState().toasts.map((one) => one.title)).toEqual([`Denied: ${words}`]),
+  );
 });

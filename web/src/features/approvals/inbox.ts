@@ -1,6 +1,6 @@
 import type { Shape } from "@/client/types";
 import { shortName } from "@/projection/event";
-import type { Graph } from "@/projection/graph";
+import type { Graph, Run } from "@/projection/graph";
 import { waitingApprovals } from "@/projection/vitals";
 
 /** Something that only a person can settle. */
@@ -13,6 +13,8 @@ export interface Matter {
   /** Who asks: the agent, else the run. */
   readonly who: string;
   readonly agent: string;
+  /** Whether only a program of somebody's own drives the run: no worker can. */
+  readonly ownCode: boolean;
   /** What is asked, as far as it is known yet. */
   readonly question: string;
   readonly tool: string;
@@ -85,11 +87,24 @@ function readable(question: string): string {
   return question.startsWith("{") ? "" : question;
 }
 
-function whoOf(graph: Graph, runId: string): { readonly who: string; readonly agent: string } {
+/** A run goes on with its root; one without a loop is a function of somebody's own. */
+function isOwnCode(graph: Graph, run: Run | undefined): boolean {
+  let root = run;
+  const seen = new Set<string>();
+  while (root !== undefined && root.parent !== "" && !seen.has(root.id)) {
+    seen.add(root.id);
+    const above = graph.runs.get(root.parent);
+    if (above === undefined) break;
+    root = above;
+  }
+  return root !== undefined && root.loop === "";
+}
+
+function whoOf(graph: Graph, runId: string): Pick<Matter, "who" | "agent" | "ownCode"> {
   const run = graph.runs.get(runId);
   const agent = run?.agent ?? "";
   const name = graph.agents.get(agent)?.name;
-  return { agent, who: name ?? (run?.goal ? run.goal : shortName(runId)) };
+  return { agent, ownCode: isOwnCode(graph, run), who: name ?? (run?.goal ? run.goal : shortName(runId)) };
 }
 
 /** What a matter is about, in one line: "analyst asks: call send_email". */

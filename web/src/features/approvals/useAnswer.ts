@@ -3,6 +3,7 @@ import { api, inWords, path } from "@/client/http";
 import { canAct, type Enabled } from "@/commands/command";
 import { commandState } from "@/commands/registry";
 import { toast, useUi } from "@/state/ui";
+import type { Shape } from "@/client/types";
 import type { Matter } from "./inbox";
 
 export type Reconciling =
@@ -24,12 +25,12 @@ export function useAnswer(matter: Matter): Answering {
   useUi();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
-  const send = async (verb: string, body: unknown, done: string): Promise<boolean> => {
+  const send = async (verb: string, body: unknown, done: (goesOn: string) => string): Promise<boolean> => {
     setBusy(true);
     setError("");
     try {
-      await api.post(`${path("runs", matter.runId)}/${verb}`, body);
-      toast(done, { tone: "good" });
+      const effect = await api.post<Shape<"Effect">>(`${path("runs", matter.runId)}/${verb}`, body);
+      toast(done(goesOn(matter, effect.queued)), { tone: "good" });
       return true;
     } catch (refusal) {
       const { title, advice } = inWords(refusal);
@@ -48,11 +49,16 @@ export function useAnswer(matter: Matter): Answering {
       send(
         "approve",
         { step, decision: "approve", note, ...(args === undefined ? {} : { arguments: args.value }) },
-        args === undefined
-          ? `Approved: ${matter.who} goes on`
-          : `Approved with changes: ${matter.who} goes on`,
+        (goesOn) => `${args === undefined ? "Approved" : "Approved with changes"}: ${goesOn}`,
       ),
-    deny: (note) => send("approve", { step, decision: "deny", note }, `Denied: ${matter.who} is told`),
-    reconcile: (how) => send("reconcile", { step, ...how }, "Settled: the run goes on"),
+    deny: (note) => send("approve", { step, decision: "deny", note }, (goesOn) => `Denied: ${goesOn}`),
+    reconcile: (how) => send("reconcile", { step, ...how }, (goesOn) => `Settled: ${goesOn}`),
   };
+}
+
+/** Who takes it from here: a run of somebody's own code, which nobody drives now, waits for its program. */
+function goesOn(matter: Matter, isQueued: boolean): string {
+  return isQueued && matter.ownCode
+    ? `${matter.who} goes on when the program that started it is run again`
+    : `${matter.who} goes on`;
 }
