@@ -9,7 +9,7 @@ import pytest
 
 from artelier import Kernel
 from artelier.agents import Worker
-from artelier.errors import Conflict, NotFound
+from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.missions.job import TaskJob
 from tests.missions.mission_stage import (
     FORK,
@@ -234,3 +234,25 @@ def test_a_run_from_before_rejections_were_heeded_keeps_its_rules() -> None:
     assert TaskJob.restored(settings).heeds
     assert not TaskJob.restored({**settings, "rules": 2}).heeds
     assert TaskJob.restored({**settings, "rules": 2}).advises
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accepted": "yes"}, {"accepted": None}, {"accepted": 1}, {"by": ""}, {"by": " "},
+        {"by": "system"}, {"by": "agent:x"}, {"by": None},
+    ],
+)  # fmt: skip
+def test_only_a_person_judges_and_only_with_yes_or_no(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            with pytest.raises(InvalidRequest) as refused:
+                await desk.tasks.judge("m1/letter", **{"accepted": True, "by": "user:kim"} | wrong)
+            assert refused.value.expected and refused.value.got
+            assert not (await desk.tasks.show("m1/letter"))["judged"]
+
+    play(scenario())

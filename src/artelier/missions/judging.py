@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from artelier.artifacts.events import artifact_stream
-from artelier.errors import Conflict, Erased, NotFound
+from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.manifest import encoded
 from artelier.kernel.queries import shown_json
@@ -22,6 +22,8 @@ NOTE_CHARS_MAX = 20_000
 FOUND_CHARS_MAX = 400
 """Of a note, in the verdict on a copy of what it is about."""
 
+_MACHINES = ("agent:", "model:", "run:", "system:", "tool:")
+
 
 async def judge_output(
     desk: Any, task: str, *, accepted: bool, output: str | None, note: str, by: str
@@ -29,8 +31,10 @@ async def judge_output(
     """Record that a person accepts or rejects an output of a task; None means its newest.
 
     Errors: `NotFound` for a task or an output that is not there; `Conflict` while somebody works on the task
-    or its mission, for a cancelled task, and for one that has made nothing.
+    or its mission, for a cancelled task, and for one that has made nothing; `InvalidRequest` for a verdict
+    that is no bool, and for a name that is no person's.
     """
+    _check_verdict(accepted, by)
     standing = await standing_of(desk, task)
     ref = _chosen(standing, output)
     event, blobs = ev.OutputJudged(task=task, ref=ref, accepted=accepted), list[Blob]()
@@ -47,6 +51,19 @@ async def judge_output(
     append = StreamAppend(artifact_stream(desk.id, MAIN_SPACE, task), [draft])
     guard = _may_be_judged(desk.id, standing)
     await desk.services.store.append(Batch(appends=[append], blobs=blobs, guard=guard))
+
+
+def _check_verdict(accepted: object, by: object) -> None:
+    if not isinstance(accepted, bool):
+        raise InvalidRequest(
+            "accepted is neither yes nor no", expected="True or False", got=repr(accepted)[:80]
+        )
+    name = by.strip().lower() if isinstance(by, str) else ""
+    if not name or name == "system" or name.startswith(_MACHINES):
+        raise InvalidRequest(
+            "an output is judged by a person", got=repr(by)[:80],
+            expected='their name, such as "user:ana" or "operator"',
+        )  # fmt: skip
 
 
 def _chosen(standing: Standing, output: str | None) -> str:
