@@ -9,6 +9,9 @@ from artelier.errors import InvalidRequest
 MICRO = 1_000_000
 """Micro-dollars per dollar."""
 
+MICRO_MAX = 9 * 10**18
+"""More fits no column of the store."""
+
 USD = "usd"
 """The asset of provider money, counted in micro-dollars."""
 
@@ -27,6 +30,11 @@ def parse_usd(value: str | int | float | Decimal) -> int:
         raise InvalidRequest(
             "not an amount in USD", expected='a number such as "5.00"', got=repr(value)
         ) from None
+    if micro.is_finite() and micro > MICRO_MAX:
+        raise InvalidRequest(
+            "too large an amount in USD", expected=f"at most {format_usd(MICRO_MAX)}",
+            got=repr(value)[:80],
+        )  # fmt: skip
     if not micro.is_finite() or micro < 0 or micro != micro.to_integral_value():
         raise InvalidRequest(
             "not an amount in USD",

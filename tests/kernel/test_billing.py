@@ -205,6 +205,25 @@ def test_ten_times_more_than_the_request_allows_is_billed_as_claimed_and_marked(
     play(scenario())
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(cached_input_tokens=10**13),
+        Usage(input_tokens=1, cache_write_input_tokens=10**13),
+    ],
+)
+def test_cached_tokens_beyond_the_input_are_billed_up_to_the_bound_and_marked(
+    tmp_path: Path, usage: Usage
+) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path, Broken(ModelReply(text="x", usage=usage))) as kernel:
+            await drive(kernel.for_tenant(ACME), lambda run: ask(run, "x", max_output_tokens=100))
+            (found,) = await bills(kernel)
+            assert (found["cost"], found["suspicious"]) == (10**12, True)
+
+    play(scenario())
+
+
 def test_the_bytes_of_a_picture_say_nothing_of_its_tokens(tmp_path: Path) -> None:
     picture = Part(type="image", data={"url": "https://example.com/a.png"})
     message = {"role": "user", "content": [{"type": "text", "text": "Look."}, picture]}

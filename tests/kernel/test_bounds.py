@@ -474,3 +474,31 @@ def test_what_is_no_risk_class_is_refused(tmp_path: Path, risk: Any) -> None:
 
 async def _of_tenant(kernel: Kernel) -> list[Any]:
     return [event async for event in kernel.events() if event.stream.local.startswith("tenant:")]
+
+
+# What is no bound at all
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0, "5", True, 10**40])
+def test_a_timeout_that_is_no_length_of_time_is_refused(tmp_path: Path, wrong: Any) -> None:
+    for name in ("model_timeout_s", "backoff_s", "funds_wait_s"):
+        with pytest.raises(InvalidRequest, match=name) as refused:
+            Policy(**{name: wrong})
+        assert refused.value.expected and refused.value.got
+
+    async def scenario() -> None:
+        model = _costly("x")
+        with open_kernel(tmp_path, model) as kernel:
+            async with kernel.for_tenant(ACME).run("r") as run:
+                with pytest.raises(InvalidRequest, match="timeout_s"):
+                    await ask(run, "a", timeout_s=wrong)
+        assert not model.requests
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), 0, -1, 1.5, "4", True])
+def test_a_number_of_attempts_that_is_no_number_is_refused(wrong: Any) -> None:
+    for name in ("attempts_max", "parallel_max", "result_bytes_max", "reply_bytes_max"):
+        with pytest.raises(InvalidRequest, match=name):
+            Policy(**{name: wrong})

@@ -22,6 +22,7 @@ from artelier import (
 )
 from artelier.errors import (
     InsufficientFunds,
+    InvalidConfig,
     InvalidRequest,
     ModelRefusedCall,
     PriceUnknown,
@@ -45,6 +46,7 @@ from tests.kernel.stage import (
     pass_time,
     play,
     result_of,
+    user,
 )
 
 
@@ -578,5 +580,41 @@ def test_a_tenant_may_be_named_by_its_older_arguments(tmp_path: Path) -> None:
             state = await kernel.for_tenant(older).state()
             assert set(state.grants) == {"artifacts:*", "tools:*", "payments:send"}
             assert (await kernel.tenants.show("t"))["budget_usd"] == "0.25"
+
+    play(scenario())
+
+
+def test_an_amount_that_no_ledger_takes_is_refused_with_the_bound(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            with pytest.raises(InvalidRequest, match="too large") as refused:
+                await kernel.tenants.open(Tenant("acme", budget_usd="1e30"))
+            assert "at most" in str(refused.value.expected)
+            await kernel.tenants.open(Tenant("acme", budget_usd="1"))
+            for usd in ("1e12", "1e30", "1000000000.000001"):
+                with pytest.raises(InvalidRequest, match="too large"):
+                    await kernel.tenants.update("acme", budget_usd=usd)
+            most = await kernel.tenants.update("acme", budget_usd="1e9")
+            assert most["available_usd"] == "1000000000.00"
+            with pytest.raises(InvalidRequest, match="too large"):
+                async with kernel.run("r", tenant="acme", limits=Limits(usd="1e20")):
+                    pass
+        with pytest.raises(InvalidConfig, match="price of output"):
+            Price(output=Decimal("1e999999999"))
+
+    play(scenario())
+
+
+def test_what_was_spent_while_unlimited_counts_against_no_later_budget(tmp_path: Path) -> None:
+    reply = ModelReply(text="x", usage=Usage(output_tokens=1000))
+    model = ScriptedModel(lambda _: reply, price=Price(output=Decimal(100)))
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, model) as kernel:
+            async with kernel.run("r", tenant=Tenant("acme", budget_usd="0.20")) as run:
+                await kernel.tenants.update("acme", unlimited=True)
+                await run.step_model(model="m", messages=[user("x")], max_output_tokens=1000)
+            shown = await kernel.tenants.update("acme", budget_usd="0.20")
+            assert (shown["spent_usd"], shown["available_usd"]) == ("0.10", "0.20")
 
     play(scenario())

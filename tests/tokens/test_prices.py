@@ -91,7 +91,14 @@ def test_a_price_per_request_is_added():
 
 def test_nonsense_counts_never_earn_money():
     assert cost_microusd(MINI, Usage(input_tokens=-5, output_tokens=-5)) == 0
-    assert cost_microusd(MINI, Usage(input_tokens=10, cached_input_tokens=99)) == 1
+    assert cost_microusd(MINI, Usage(input_tokens=10, cached_input_tokens=-99)) == 2
+
+
+def test_parts_beyond_the_whole_are_billed_as_claimed():
+    rates = Price(input=Decimal(1), cached_input=Decimal("0.5"), cache_write=Decimal(2))
+
+    assert cost_microusd(rates, Usage(input_tokens=1, cached_input_tokens=100)) == 50
+    assert cost_microusd(rates, Usage(input_tokens=1, cache_write_input_tokens=100)) == 200
 
 
 def test_the_tier_of_the_whole_prompt_holds_for_the_whole_call():

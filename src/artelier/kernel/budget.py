@@ -268,9 +268,9 @@ def _bill(reservation: Reservation, usage: Usage | None, output_tokens: int) -> 
     if usage is None:
         usage = Usage(input_tokens=reservation.input_tokens, output_tokens=output_tokens)
         if price is None:
-            return reservation.input_cost, usage.input_tokens + usage.output_tokens
+            return reservation.input_cost, usage.prompt_tokens + usage.output_tokens
     cost = 0 if price is None or price == FREE else cost_microusd(price, usage)
-    return min(cost, AMOUNT_MAX), usage.input_tokens + usage.output_tokens
+    return min(cost, AMOUNT_MAX), usage.prompt_tokens + usage.output_tokens
 
 
 def _is_estimated(reservation: Reservation, usage: Usage | None) -> bool:

@@ -381,7 +381,7 @@ def _is_suspicious(ready: Ready, usage: Usage | None) -> bool:
     size = ready.assembled.size
     if usage.output_tokens > SUSPICIOUS_FACTOR * size.output_max:
         return True
-    return usage.input_tokens > SUSPICIOUS_FACTOR * size.input_max and not _has_media(ready)
+    return usage.prompt_tokens > SUSPICIOUS_FACTOR * size.input_max and not _has_media(ready)
 
 
 def _has_media(ready: Ready) -> bool:
@@ -454,7 +454,7 @@ def settle_call(
         settlement = release(ready.reservation, capped=core.counted)
     core.held.pop(ready.key, None)
     core.unsent.discard(ready.key)
-    used = usage.input_tokens + usage.output_tokens if usage else _input_tokens(core, ready)
+    used = usage.prompt_tokens + usage.output_tokens if usage else _input_tokens(core, ready)
     end_turn(core, ready.key, tokens=used + output_tokens)
     return settlement
 

@@ -32,6 +32,7 @@ from artelier.kernel.manifest import (
 from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, asked_before, result
 from artelier.kernel.model_stream import streamed
 from artelier.kernel.outputs import fitted, schema_of
+from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompts import (
     Assembled,
     Messages,
@@ -155,6 +156,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     if replaying:
         name, port = _recorded_model(recorded), None
     else:
+        if call.timeout_s is not None:
+            check_seconds("timeout_s", call.timeout_s)
         await core.boundary()
         note_tools(core)
         name, port = _granted_model(core, call.model, call.port)

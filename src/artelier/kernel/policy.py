@@ -12,6 +12,9 @@ from artelier.errors import InvalidRequest
 from artelier.kernel.rates import NO_RATES, Rates, check_rates
 from artelier.ports.pii import Detector
 
+SECONDS_MAX = 100 * 366 * 86_400
+"""A hundred years."""
+
 RISKS = {"low": 0, "medium": 1, "high": 2}
 """Risk classes of tools, by how much can go wrong."""
 
@@ -60,6 +63,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         """Errors: `InvalidRequest`."""
+        for name in ("model_timeout_s", "backoff_s", "funds_wait_s"):
+            check_seconds(name, getattr(self, name))
+        for name in ("attempts_max", "parallel_max", "result_bytes_max", "reply_bytes_max"):
+            _check_count(name, getattr(self, name))
         object.__setattr__(self, "approve_risk", check_risk(self.approve_risk))
         object.__setattr__(self, "rates", check_rates(self.rates))
         if self.models is not None:
@@ -85,6 +92,20 @@ class Policy:
     def enforced(cls) -> Policy:
         """As `local`, with personal data replaced, and a person's approval of tools of high risk."""
         return cls(pii=True, approve_risk="high")
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Refuse what is no length of time, such as NaN, which would be no limit. Errors: `InvalidRequest`."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= cast(float, value) <= SECONDS_MAX:
+        raise InvalidRequest(
+            name, expected="a number of seconds from 0 to 100 years", got=repr(value)[:80]
+        )
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 53:
+        raise InvalidRequest(name, expected="a whole number from 1", got=repr(value)[:80])
 
 
 def check_models(patterns: object) -> tuple[str, ...]:

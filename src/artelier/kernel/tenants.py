@@ -11,6 +11,7 @@ from typing import Any
 
 from artelier.errors import (
     Conflict,
+    InvalidRequest,
     NotFound,
     SequenceConflict,
     StoreUnavailable,
@@ -23,7 +24,7 @@ from artelier.kernel.personal import patterns_changed
 from artelier.kernel.policy import check_grants, narrow
 from artelier.kernel.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.services import Services
-from artelier.ledger import DEBT, Posting, check_available
+from artelier.ledger import AMOUNT_MAX, DEBT, Posting, check_available
 from artelier.log import (
     Batch,
     DataKey,
@@ -120,7 +121,7 @@ class Tenants:
         check_tenant(tenant.id)
         said = ev.TenantDeclared(
             grants=None if tenant.grants is None else check_grants(tenant.grants),
-            budget=None if tenant.budget_usd is None else parse_usd(tenant.budget_usd),
+            budget=None if tenant.budget_usd is None else _budget(tenant.budget_usd),
             allow_unknown_price=tenant.allow_unknown_price,
         )
         states = self._open.get(tenant.id, {})
@@ -211,7 +212,7 @@ class Tenants:
             state = await self._load(tenant)
             if state is None:
                 raise NotFound(f"no tenant {tenant!r}")
-            budget = state.budget if budget_usd is None else parse_usd(budget_usd)
+            budget = state.budget if budget_usd is None else _budget(budget_usd)
             if unlimited:
                 budget = None
             unknown = state.allow_unknown_price
@@ -246,7 +247,8 @@ class Tenants:
     async def show(self, tenant: str) -> dict[str, Any]:
         """`{id, grants, budget_usd, spent_usd, held_usd, debt_usd, available_usd, allow_unknown_price, rates,
         patterns, quotas}`. `debt_usd` is what providers billed beyond what was reserved; it is taken off
-        `available_usd`, which is negative while a budget is exceeded."""
+        `available_usd`, which is negative while a budget is exceeded. What was spent while the tenant was
+        unlimited, and the debt that this lifted, stay in `spent_usd` and count against no later budget."""
         state = await self._load(check_tenant(tenant), key=DataKey(None, b""))
         if state is None:
             raise NotFound(f"no tenant {tenant!r}")
@@ -289,6 +291,17 @@ class Tenants:
 def narrowed(stored: tuple[str, ...], said: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the grants that are both stored and said; None says nothing of them."""
     return stored if said is None else narrow(stored, said)
+
+
+def _budget(usd: str | Decimal) -> int:
+    """Return a budget in micro-dollars. Errors: `InvalidRequest`, as for one that no ledger takes."""
+    micro = parse_usd(usd)
+    if micro > AMOUNT_MAX:
+        raise InvalidRequest(
+            "too large a budget", expected=f"at most {format_usd(AMOUNT_MAX)} USD",
+            got=repr(usd)[:80], hint="Say unlimited instead.",
+        )  # fmt: skip
+    return micro
 
 
 def _change(issued: int, debt: int, budget: int | None) -> tuple[Posting, ...]:

@@ -89,6 +89,12 @@ class Usage(Value, frozen=True, kw_only=True):
     cache_write_input_tokens: int = 0
     """Written to the provider's prefix cache; some bill them above the price of fresh input."""
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Return `input_tokens`, or the sum of its parts where a provider claims more of these."""
+        parts = max(0, self.cached_input_tokens) + max(0, self.cache_write_input_tokens)
+        return max(0, self.input_tokens, parts)
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
@@ -140,6 +146,10 @@ sending: ContextVar[Sending | None] = ContextVar("sending", default=None)
 """Where an adapter records what it sends for the call at hand."""
 
 
+RATE_MAX = 10**12
+"""No price is higher: the arithmetic of a bill stays exact below it."""
+
+
 class Price(Value, frozen=True, kw_only=True):
     """USD per million tokens."""
 
@@ -165,12 +175,12 @@ class Price(Value, frozen=True, kw_only=True):
                 if isinstance(value, float | bool):
                     raise InvalidOperation
                 rate = value if isinstance(value, Decimal) else Decimal(str(value))
-                if not rate.is_finite() or rate < 0:
+                if not rate.is_finite() or not 0 <= rate <= RATE_MAX:
                     raise InvalidOperation
             except InvalidOperation:
                 raise InvalidConfig(
                     f"price of {name}",
-                    expected='a finite decimal of at least 0, such as "0.15"',
+                    expected=f'a decimal from 0 to {RATE_MAX}, such as "0.15"',
                     got=repr(value)[:80],
                 ) from None
             if rate is not value:

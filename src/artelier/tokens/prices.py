@@ -83,13 +83,13 @@ def cost_microusd(price: Price, usage: Usage) -> int:
     """Micro-dollars of one call, exact and rounded up once.
 
     `usage.input_tokens` includes the cached ones, which are billed at the cached price, and those
-    written to a cache, which have a price of their own.
+    written to a cache, which have a price of their own. Parts beyond the whole are billed as claimed.
     """
-    rates = price.rates(usage.input_tokens) if isinstance(price, TieredPrice) else price
+    input_tokens = usage.prompt_tokens
+    rates = price.rates(input_tokens) if isinstance(price, TieredPrice) else price
     output_tokens = max(0, usage.output_tokens)
-    input_tokens = max(0, usage.input_tokens)
-    cached_tokens = min(max(0, usage.cached_input_tokens), input_tokens)
-    written_tokens = min(max(0, usage.cache_write_input_tokens), input_tokens - cached_tokens)
+    cached_tokens = max(0, usage.cached_input_tokens)
+    written_tokens = max(0, usage.cache_write_input_tokens)
     cached_rate = rates.input if rates.cached_input is None else rates.cached_input
     written_rate = rates.input if rates.cache_write is None else rates.cache_write
     with localcontext(_EXACT):
