@@ -27,7 +27,7 @@ ALLOWED: dict[str, str] = {
         server/routes/uploads.py:content_of msgspec.json.decode
         server/wire/artifacts.py:content_of base64.b64decode
     """,
-    "scrubbed: large texts beside the loop, but not yet messages that a program hands over": """
+    "scrubbed: large texts beside the loop, but messages that a program appends": """
         kernel/personal.py:Personal._escaped msgspec.json.decode
         kernel/personal.py:Personal.passed msgspec.json.decode
         pii/placeholder.py:is_json msgspec.json.decode

@@ -150,7 +150,7 @@ def test_a_text_is_one_item_whatever_stands_in_it(tmp_path: Path, text: str) -> 
     asyncio.run(scenario())
 
 
-def test_a_reply_and_the_result_of_a_run_are_never_searched_on_the_event_loop(
+def test_a_reply_and_the_prompt_and_result_that_it_is_in_are_never_searched_on_the_event_loop(
     tmp_path: Path,
 ) -> None:
     text = "4111 1111 1111 1112 " * 5_000 + "needle"
@@ -158,12 +158,16 @@ def test_a_reply_and_the_result_of_a_run_are_never_searched_on_the_event_loop(
     async def scenario() -> None:
         spy = Spy()
         kernel = Kernel.open(
-            tmp_path / "k.db", models={"m": ScriptedModel([text])}, environ=KEY,
+            tmp_path / "k.db", models={"m": ScriptedModel([text, "done"])}, environ=KEY,
             policy=spied(tmp_path, spy),
         )  # fmt: skip
         async with kernel.run("r") as run:
             reply = await run.step_model(model="m", messages=[{"role": "user", "content": "Go."}])
             assert "<WORD_" in reply.text
+            said = run.conversation()
+            said.append({"role": "user", "content": "Go."})
+            said.append(reply)
+            await run.step_model(model="m", messages=said)
             run.finish(text)
         await kernel.aclose()
         assert spy.threads

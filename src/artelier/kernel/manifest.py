@@ -7,7 +7,7 @@ I/O: `prompts.py` stores and loads. Building parts from sections is the work of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, cast
 
@@ -123,6 +123,20 @@ def part_content(part: PromptPart) -> Content:
     if part.joined:
         return Joint(part.text)
     return part.text if part.attach else part.messages
+
+
+def texts_in(parts: Sequence[PromptPart]) -> Iterator[str]:
+    """Yield the texts of parts as a model is shown them, one for each message or piece of one."""
+    for part in parts:
+        content = part_content(part)
+        if not isinstance(content, tuple):
+            yield content if isinstance(content, str) else content.text
+            continue
+        for message in content:
+            if isinstance(message.content, str):
+                yield message.content
+            else:
+                yield from (piece.text for piece in message.content if piece.text is not None)
 
 
 def _attach(message: ChatMessage, text: str) -> ChatMessage:

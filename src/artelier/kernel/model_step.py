@@ -163,6 +163,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         name, port = _granted_model(core, call.model, call.port)
     if recorded is None or recorded.status == "open" or recorded.repeated:
         prompt = await settle_numbers(core, prompt)
+    if core.pii is not None:
+        await core.pii.prepare_prompt(prompt.parts)
     params = dict(call.params)
     if "max_output_tokens" not in params:
         params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)

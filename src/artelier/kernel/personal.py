@@ -17,7 +17,7 @@ import msgspec
 
 from artelier.artifacts.content import is_small
 from artelier.errors import InvalidRequest
-from artelier.kernel.manifest import UNENCODABLE, canonical
+from artelier.kernel.manifest import UNENCODABLE, PromptPart, canonical, texts_in
 from artelier.kernel.portable import KINDS
 from artelier.log import Applied, EventData, Tx, View, event
 from artelier.log.blobs import LARGE_BYTES
@@ -177,6 +177,16 @@ class Personal:
                 # Whoever keeps what cannot be encoded says what is wrong with it.
                 with suppress(*UNENCODABLE), self._at_work():
                     await self._scrubber.prepare(await asyncio.to_thread(canonical, value))
+
+    async def prepare_prompt(self, parts: Sequence[PromptPart]) -> None:
+        """Search large texts of a prompt off the event loop, before a model is shown them.
+
+        Cost: nothing for small ones. Errors: those of the search.
+        """
+        for text in texts_in(parts):
+            if len(text) > LARGE_BYTES:
+                with self._at_work():
+                    await self._scrubber.prepare(text)
 
     async def clean_aside(self, content: bytes, *, foreign: bool = False) -> bytes:
         """Return content as `clean` does; large content is searched off the event loop."""

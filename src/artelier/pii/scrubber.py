@@ -34,7 +34,7 @@ MEMO_CHARS_ALL = 4 * 1024 * 1024
 
 CONTENTS_MAX = 256
 
-LARGE_MAX = 8
+LARGE_MAX = 64
 LARGE_BYTES_ALL = 32 * 1024 * 1024
 """Large contents that were prepared and not stored yet: so many, and together; the newest in any case."""
 
