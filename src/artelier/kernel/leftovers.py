@@ -7,12 +7,15 @@ money comes back. A process that dies in between leaves the rest to a worker, or
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import cast
 
 from artelier.errors import NotFound, StoreUnavailable
+from artelier.kernel import events as ev
+from artelier.kernel.budget import abandon
 from artelier.kernel.commands import apply_if_idle, finish_cancelled
-from artelier.kernel.core import run_row
+from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.services import Services
-from artelier.log import control_stream
+from artelier.log import EventData, control_stream
 
 PAGE = 1000
 """Commands that one look takes up."""
@@ -71,3 +74,24 @@ class Leftovers:
         except StoreUnavailable:
             return False
         return head <= row["control_seq"]
+
+
+async def abandoned_calls(core: RunCore) -> list[EventData]:
+    """Return events that give money back that is held for model calls which nobody will ask for again."""
+    held = {
+        step.key: cast(ev.ModelRequested, step.request)
+        for step in await core.history.left()
+        if step.kind == "model" and step.status == "requested" and not step.inherited
+    }
+    if core.held:
+        # A request whose commit was cancelled may or may not be there: the log knows.
+        await core.writer.commit()
+        asked = await core.store.query(
+            "SELECT s.key FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
+            " AND s.kind = 'model' AND s.status = 'requested'",
+            (core.tenant.id, core.run_id),
+        )
+        held |= {key: core.held[key] for (key,) in asked if key in core.held}
+    return [
+        abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 from artelier.artifacts.substitution import NONE, substitutions
 from artelier.errors import (
@@ -38,13 +38,13 @@ from artelier.kernel.ancestry import (
     pii_rules_of,
     segments,
 )
-from artelier.kernel.budget import abandon
 from artelier.kernel.commands import abandoned, cancel_left, give_back, tell
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.failures import code_of, own_cancellation, unwrapped, words
 from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.history import History
+from artelier.kernel.leftovers import abandoned_calls
 from artelier.kernel.limits import check_limits, opening_caps
 from artelier.kernel.manifest import encoded
 from artelier.kernel.policy import narrow
@@ -547,7 +547,7 @@ class OpenRun:
         data, blobs = nothing if self._opening.compensating else _last_word(core, run, error)
         last = [] if data is None else [data]
         if core.status in FINAL and not self._opening.compensating:
-            last = [*await _abandoned(core), *last]
+            last = [*await abandoned_calls(core), *last]
         core.services.at("run.ending")
         try:
             await asyncio.shield(writer.commit(*last, blobs=blobs, release=True))
@@ -650,27 +650,6 @@ def _last_word(
     reason = "child_cancelled" if isinstance(error, RunStopped) else code_of(error)
     message, blobs = core.keep_json(words(error))
     return ev.RunFailed(reason=reason, message=message), blobs
-
-
-async def _abandoned(core: RunCore) -> list[EventData]:
-    """Money comes back that is held for model calls which nobody will ask for again."""
-    held = {
-        step.key: cast(ev.ModelRequested, step.request)
-        for step in await core.history.left()
-        if step.kind == "model" and step.status == "requested" and not step.inherited
-    }
-    if core.held:
-        # A request whose commit was cancelled may or may not be there: the log knows.
-        await core.writer.commit()
-        asked = await core.store.query(
-            "SELECT s.key FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
-            " AND s.kind = 'model' AND s.status = 'requested'",
-            (core.tenant.id, core.run_id),
-        )
-        held |= {key: core.held[key] for (key,) in asked if key in core.held}
-    return [
-        abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()
-    ]
 
 
 def _keep(core: RunCore, value: Any, blobs: list[Blob]) -> Any:
