@@ -71,6 +71,8 @@ class Worker:
         """Whether runs of processes that are gone are taken up a few at a time."""
         self._settled_us = 0
         """Until then none of them is."""
+        self._found: set[tuple[str, str]] | None = None
+        """Runs that waited when the worker began; those that come later are taken up at once."""
         self._alone: tuple[tuple[str, str], int] | None = None
         """The run that is driven alone among those that have stalled, and until when."""
 
@@ -109,7 +111,8 @@ class Worker:
     async def forever(self, *, settle_s: float = 0.0) -> None:
         """Work until cancelled; then the runs at hand stay resumable.
 
-        Runs of processes that are gone are taken up a few at a time, after `settle_s`.
+        Runs that waited when it began, and those of processes that are gone, are taken up a few at a time,
+        after `settle_s`.
         """
         self._paces = True
         self._settled_us = self._services.clock.now_us() + int(settle_s * 1_000_000)
@@ -152,23 +155,27 @@ class Worker:
 
     async def _let_in(self, due: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the runs of a look that may be taken up now, in their order."""
+        now_us = self._services.clock.now_us()
+        if self._found is None:
+            self._found = set(due) if now_us < self._settled_us else set()
         if not self._paces or not due:
             return due
-        now_us = self._services.clock.now_us()
         if self._alone is not None and (
             self._alone[0] not in self._busy or self._alone[1] <= now_us
         ):
             self._alone = None
         left, room, chosen = await left_behind(self._services), RESUMED_MAX, list[tuple[str, str]]()
         for key in due:
-            if key not in left or key in self._busy:
+            has_stalled = left.get(key, False)
+            if key in self._busy or (key not in left and key not in self._found):
                 chosen.append(key)
-            elif now_us < self._settled_us or not room or (left[key] and self._alone is not None):
+            elif now_us < self._settled_us or not room or (has_stalled and self._alone is not None):
                 continue
             else:
                 room -= 1
                 chosen.append(key)
-                if left[key]:
+                self._found.discard(key)
+                if has_stalled:
                     self._alone = key, now_us + int(ALONE_S * 1_000_000)
         return chosen
 

@@ -162,7 +162,8 @@ async def _open(
         is_shared = settings.users is not None
         async with call.kernel(create=True, is_enforced=is_shared, workspaces=workspaces) as kernel:
             await check_one_tenant(kernel, settings, workspaces)
-            kernel.models.pace_offline(pace)
+            if pace:
+                kernel.models.pace_offline(pace)
             await _serve(call, kernel, settings, bound, opens=opens, goal=goal)
     finally:
         bound.close()

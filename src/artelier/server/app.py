@@ -18,7 +18,7 @@ from artelier.app import Kernel
 from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
 from artelier.kernel.workspaces import Workspaces
-from artelier.server import errors, openapi, pages, routes
+from artelier.server import errors, openapi, pages
 from artelier.server.attempts import Attempts
 from artelier.server.driver import Driver
 from artelier.server.errands import errands_of
@@ -26,6 +26,7 @@ from artelier.server.guard import Guard
 from artelier.server.hub import Hub
 from artelier.server.identity import Gate
 from artelier.server.lag import LoopLag
+from artelier.server.late import IncludeLate, LateRoutes
 from artelier.server.sessions import Sessions
 from artelier.server.settings import ServerSettings
 
@@ -61,9 +62,10 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     state.driver = Driver(kernel) if settings.has_worker else None
     state.lag = LoopLag(kernel.services.telemetry)
     errors.install(app)
-    routes.include(app)
     pages.install(app)
+    state.late = LateRoutes(app)
     openapi.install(app)
+    app.add_middleware(IncludeLate, late=state.late)
     app.add_middleware(Guard, settings=settings, gate=state.gate)
     return app
 

@@ -17,6 +17,7 @@ def install(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
+            app.state.late.include()
             app.openapi_schema = _corrected(described())
         return app.openapi_schema
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
@@ -102,6 +102,6 @@ def operation_id(route: APIRoute) -> str:
     return f"{route.tags[0]}_{route.name.rstrip('_')}".replace("-", "_")
 
 
-def include(app: FastAPI) -> None:
-    for name in MODULES:
-        app.include_router(importlib.import_module(f"{__name__}.{name}").router)
+def load() -> list[APIRouter]:
+    """Return the routers of all resources; the first call imports them, which takes a second."""
+    return [importlib.import_module(f"{__name__}.{name}").router for name in MODULES]

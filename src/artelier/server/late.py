@@ -1,0 +1,61 @@
+"""The routes of the API, made after the first page was served or when somebody asks for one of them.
+
+They and their models are most of what a start costs. A page that opens does not wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from artelier.server import pages, routes
+from artelier.server.guard import API
+
+
+class LateRoutes:
+    """The routes of one application; `app.state.late`."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._loading: asyncio.Task[None] | None = None
+        self.is_included = False
+
+    def include(self) -> None:
+        """Add the routes if they are not there yet, before that of the pages, which takes every address."""
+        if self.is_included:
+            return
+        routers = routes.load()
+        self._app.router.routes.pop()
+        for router in routers:
+            self._app.include_router(router)
+        pages.install(self._app)
+        self.is_included = True
+
+    def begin(self) -> asyncio.Task[None]:
+        """Load them in a thread, so that others are served meanwhile; once, however many ask."""
+        if self._loading is None or (self._loading.done() and not self.is_included):
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+        return self._loading
+
+    async def _load(self) -> None:
+        await asyncio.to_thread(routes.load)
+        self.include()
+
+
+class IncludeLate:
+    """ASGI middleware behind the guard: a request for the API waits for its routes."""
+
+    def __init__(self, app: ASGIApp, *, late: LateRoutes) -> None:
+        self._app = app
+        self._late = late
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self._late.is_included:
+            await self._app(scope, receive, send)
+            return
+        if scope["path"].startswith(API):
+            await asyncio.shield(self._late.begin())
+        await self._app(scope, receive, send)
+        self._late.begin()
