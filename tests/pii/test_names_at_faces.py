@@ -124,11 +124,11 @@ def test_runs_of_before_go_on_although_their_names_hold_a_value(tmp_path: Path) 
             await desk.signal(run_id, other, 2)
         await desk.pause(run_id)
         await desk.resume(run_id)
-        async with desk.run(run_id, on_wait="suspend") as run:
-            with pytest.raises(RunSuspended):
+        with pytest.raises(RunSuspended):
+            async with desk.run(run_id, on_wait="suspend") as run:
+                with pytest.raises(InvalidRequest):
+                    await run.step("one", lambda: 1, key=f"for {other}")
                 await code(run)
-            with pytest.raises(InvalidRequest):
-                await run.step("one", lambda: 1, key=f"for {other}")
         await desk.fork(run_id, new_id="another")
         await desk.cancel("another")
         mine = desk.as_principal("user:kim").artifacts
