@@ -124,6 +124,10 @@ async def erase(
         raise NotFound(
             f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are."
         )
+    if subject is None:
+        from artelier.pii.marking import marked
+
+        by = marked(by)  # a value in it would be stored, and erased, with the event
     attempt = 1
     while True:
         wanted, found, what = await _measured(services, store, tenant, subject, preview)

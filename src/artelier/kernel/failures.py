@@ -69,6 +69,24 @@ def own_cancellation(error: BaseException | None, *, cancelling: int = 0) -> Bas
     return failure
 
 
+def is_end(error: BaseException) -> bool:
+    """Whether an error of the run's code ends the run, and not only this drive of it."""
+    passing = isinstance(error, errors.Flow | errors.LeaseLost | errors.StoreUnavailable)
+    return isinstance(error, Exception) and not passing
+
+
+def verdict_on(core: RunCore, error: BaseException | None) -> BaseException | None:
+    """Return what a drive ends with, whatever its code has made of that; None if the code came to its end."""
+    said = unwrapped(error)
+    if core.delivery.is_ordered:
+        said = own_cancellation(said, cancelling=core.delivery.base)
+    if core.cancelled_reason is not None or not (said is None or is_end(said)):
+        return said
+    if core.suspended is None and (unsettled := core.delivery.effects.unsettled):
+        core.suspend("unknown_outcome", unsettled[0])
+    return core.suspended or said
+
+
 def words(error: BaseException) -> str:
     """The text of an error as it can be stored: bounded, and valid UTF-8 (file names may not be)."""
     return str(error)[:4000].encode("utf-8", "replace").decode()

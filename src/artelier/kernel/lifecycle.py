@@ -13,7 +13,6 @@ from artelier.artifacts.substitution import NONE, substitutions
 from artelier.errors import (
     ArtelierError,
     Conflict,
-    Flow,
     InvalidRequest,
     LeaseHeld,
     LeaseLost,
@@ -41,7 +40,7 @@ from artelier.kernel.ancestry import (
 from artelier.kernel.commands import abandoned, cancel_left, give_back, tell
 from artelier.kernel.core import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
-from artelier.kernel.failures import code_of, own_cancellation, unwrapped, words
+from artelier.kernel.failures import code_of, is_end, verdict_on, words
 from artelier.kernel.fork_effects import effects_of
 from artelier.kernel.history import History
 from artelier.kernel.leftovers import abandoned_calls
@@ -510,18 +509,9 @@ class OpenRun:
         writer = core.writer
         raised = await _held_back(core, run) if error is None else None
         error = error or raised
-        said = unwrapped(error)
-        if core.delivery.is_ordered:
-            said = own_cancellation(said, cancelling=core.delivery.base)
-        if said is not error:
+        if (said := verdict_on(core, error)) is not error:
             error = raised = said
-        unsettled = core.delivery.effects.unsettled
-        if unsettled and core.suspended is None and (error is None or _is_end(error)):
-            core.suspend("unknown_outcome", unsettled[0])
-        if core.suspended is not None and (error is None or _is_end(error)):
-            if core.cancelled_reason is None:  # code that swallows the suspension comes to no end
-                error = raised = core.suspended
-        await core.delivery.close(is_over=error is None or _is_end(error))
+        await core.delivery.close(is_over=error is None or is_end(error))
         await core.quiet()
         await writer.decided()  # an end must not stand in the log without what it is the end of
         if writer.failure is not None and (error is None or error is raised):
@@ -573,12 +563,6 @@ class OpenRun:
             await core.writer.last_word(
                 [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )
-
-
-def _is_end(error: BaseException) -> bool:
-    """Whether an error of the run's code ends the run, and not only this drive of it."""
-    passing = isinstance(error, Flow | LeaseLost | StoreUnavailable)
-    return isinstance(error, Exception) and not passing
 
 
 def _why(core: RunCore, run: Run, error: BaseException | None) -> str:

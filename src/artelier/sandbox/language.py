@@ -83,7 +83,9 @@ def parse(code: str) -> ast.Module:
         warnings.simplefilter("ignore")
         try:
             return ast.parse(code)
-        except SystemError:  # CPython counts the depth of a tree for all threads together (gh-106905)
+        except (
+            SystemError
+        ):  # CPython counts the depth of a tree for all threads together (gh-106905)
             return ast.parse(code)
 
 
