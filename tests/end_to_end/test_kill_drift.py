@@ -143,7 +143,7 @@ def test_a_run_that_drifts_is_killed_at_each_instant(tmp_path: Path) -> None:
         assert outside(folder) == NEW_DONE, deadly
         assert_whole(folder, "r.drift-1", new, NEW, deadly)
         assert play(left_behind(folder)) == ("cancelled", "drifted", {"r", "r.drift-1"}), deadly
-    assert 0 < deaths - forked < deaths > 5, "before the fork was there, and after"
+    assert forked > 5
 
 
 def test_a_run_is_killed_under_its_old_code_and_goes_on_under_the_new(tmp_path: Path) -> None:
