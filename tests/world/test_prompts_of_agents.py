@@ -445,6 +445,7 @@ def test_long_term_memory_stands_where_a_prompt_asks_for_it_or_in_the_tail(tmp_p
         config = {"model": "m", "start_balance": 10, "rules": 1}  # under 2 fees come back at once
         async with world_at(tmp_path, models={"m": speaking.model}, config=config) as w:
             await settle(w)
+            await write(w, "bob", "hut", {"goal": "own something"})
             await write(w, "ana", "past", {"config": {}}, kind="memory_store")
             await write(w, "ana", "m", {"goal": "sell maps of the river"})
             mind = {"longterm_memory_artifact_id": "past", "working_memory_artifact_id": "m"}
