@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import ModelReply, ModelRequest, Run
+from artelier import Limits, ModelReply, ModelRequest, Run
 from artelier.errors import InvalidRequest, ReplayMismatch
 from artelier.testing import ManualClock, ScriptedModel
 from tests.determinism.programs import ask
 from tests.kernel.stage import (
     ACME,
+    PRICE,
     GateModel,
     assert_conserved,
+    events,
     kinds,
     open_kernel,
     play,
@@ -237,5 +241,40 @@ def test_a_durable_timeout_of_no_length_is_refused(tmp_path: Path, seconds: Any)
                     run.timeout(seconds)
                 with pytest.raises(InvalidRequest):
                     await run.first()
+
+    play(scenario())
+
+
+def test_a_loser_whose_request_a_limit_refuses_keeps_its_place_and_the_race_replays(
+    tmp_path: Path,
+) -> None:
+    """It is cancelled on its way into the log, and the code goes on before the refusal is known."""
+
+    async def code(run: Run, other: sqlite3.Connection | None) -> Any:
+        async def cheap() -> int:
+            if other is not None:
+                await asyncio.sleep(0.1)  # the request stands in the queue of the writer
+            return 1
+
+        if other is not None:
+            other.execute("BEGIN IMMEDIATE")
+        found = await run.first(ask(run, "dear"), run.step("cheap", cheap))
+        told = await run.step("told", lambda: list(found))
+        if other is not None:
+            other.rollback()
+        return [*found, told, await run.step("then", lambda: 2)]
+
+    async def scenario() -> None:
+        with (
+            open_kernel(tmp_path, prices={"m": PRICE}) as kernel,
+            closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other,
+        ):
+            runs = kernel.for_tenant()
+            async with runs.run("r", limits=Limits(usd=0.000001)) as run:
+                run.finish(await code(run, other))
+            (cut,) = [one.decode() for one in await events(kernel) if one.kind == "step.cancelled"]
+            assert cut.late == 3, "it stands behind `cheap`, before the race's own outcome"
+            again = await asyncio.wait_for(runs.replay("r", lambda run: code(run, None)), 20)
+            assert again.result == await result_of(runs) == [1, 1, [1, 1], 2]
 
     play(scenario())

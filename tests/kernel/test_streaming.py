@@ -96,6 +96,33 @@ def test_a_model_that_cannot_stream_gives_one_piece(tmp_path: Path) -> None:
     play(scenario())
 
 
+@pytest.mark.parametrize("text", ["", TEXT])
+def test_a_reader_sees_the_same_first_item_live_and_on_replay_of_a_stream_without_pieces(
+    tmp_path: Path, text: str
+) -> None:
+    """A reply that only calls tools has no text; a port may bring a whole reply without pieces."""
+
+    async def code(run: Run) -> str:
+        async for item in run.stream_model(model="m", messages=[user("x")]):
+            return type(item).__name__
+        return "nothing"
+
+    async def whole(run: Run) -> list[Any]:
+        return [await code(run), await _read(run)]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, Stream(*[[ModelReply(text=text)]] * 4)) as kernel:
+            runs = kernel.for_tenant()
+            for name, program in (("first", code), ("whole", whole)):
+                async with runs.run(name) as run:
+                    run.finish(await program(run))
+                assert (await runs.replay(name, program)).result == await result_of(runs, name)
+            expected = ["Delta", [TEXT, TEXT]] if text else ["ModelResult", [""]]
+            assert await result_of(runs, "whole") == expected
+
+    play(scenario())
+
+
 def test_a_stream_is_cut_when_more_came_than_is_reserved(tmp_path: Path) -> None:
     async def scenario() -> None:
         model = Stream(["word "] * 50)

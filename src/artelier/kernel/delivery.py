@@ -132,6 +132,8 @@ class Delivery:
     closing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """What ends the calls of streams whose readers have gone."""
     pending: list[_Cancelled] = field(default_factory=list[_Cancelled])
+    _taking_back: list[_Cancelled] = field(default_factory=list[_Cancelled])
+    """Cancelled on their way into the log: recorded when it is known whether they stand there."""
     _noted: dict[str, int] = field(default_factory=dict[str, int])
     """Outcomes that this drive recorded and that have not reached the code, in order: by key, how many
     requests and outcomes there were then."""
@@ -256,12 +258,13 @@ class Delivery:
         self._noted = {
             key: count - number if count >= upto else count for key, count in self._noted.items()
         }
-        for one in self.pending:
+        cancelled = (*self.pending, *self._taking_back)
+        for one in cancelled:
             if one.since >= upto:
                 one.since -= number
         if self._place[0] >= upto:
             self._place = self._place[0] - number, self._place[1]
-        for step in (*self.steps.values(), *(one.step for one in self.pending)):
+        for step in (*self.steps.values(), *(one.step for one in cancelled)):
             if step.asked is not None and step.asked >= upto:
                 step.asked -= number
 
@@ -384,7 +387,8 @@ class Delivery:
         if self.is_closing:
             heads = list(self._waiting)
         else:
-            recorded = [step for step in self.steps.values() if step.ended and not step.is_settled]
+            # Of those that wait: the first that is at work may be a race around the one that is due.
+            recorded = [step for step in self._waiting if step.ended and not step.is_settled]
             first = min((step.ended for step in recorded), default=0)
             heads = [step for step in recorded if step.ended == first]
             if (key := next(iter(self._noted), None)) in self.steps:
@@ -555,6 +559,7 @@ class Delivery:
             if core.actor is None:
                 return
             if (request := core.held.pop(one.step.key, None)) is not None:
+                self._taking_back.append(one)
                 self.see_to(self._take_back(one, request))
             else:
                 self._note(one)
@@ -564,6 +569,7 @@ class Delivery:
         from artelier.kernel.model_call import take_back
 
         await take_back(self.core, request, one.step.key)
+        self._taking_back.remove(one)
         self._note(one)
 
     def _note(self, one: _Cancelled) -> None:

@@ -101,12 +101,14 @@ async def stream_step(
                 yield item
         return
     whole = ready if isinstance(ready, ModelResult) else await answered(core, ready)
+    # A reply without text, such as one that only calls tools, brought no piece when it was streamed.
+    pieces = [Delta(text=whole.text)] if whole.text else []
     is_early = core.delivery.is_before_leaving(step)  # a reader compares how two of them begin
-    if is_early:
-        yield Delta(text=whole.text)
+    for piece in pieces if is_early else ():
+        yield piece
     await core.delivery.turn(step)
-    if not is_early:
-        yield Delta(text=whole.text)
+    for piece in () if is_early else pieces:
+        yield piece
     yield whole
 
 

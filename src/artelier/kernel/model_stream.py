@@ -57,7 +57,11 @@ async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelR
                         yield Delta(text=text)
             elif item is not None:
                 result = await stream.end(item)
-                if live is not None and (text := live.rest()):
+                if (
+                    not stream.has_begun and result.text
+                ):  # it came whole: a replay gives it as a piece
+                    yield Delta(text=result.text)
+                elif live is not None and (text := live.rest()):
                     yield Delta(text=text)
                 yield result
     finally:
@@ -78,6 +82,11 @@ class _Stream:
         self._cut: ModelReply | None = None
         """What stands for the reply of a stream that was cut."""
         self.is_done = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a piece with text has come."""
+        return bool(self._pieces)
 
     async def next(self) -> Item | None:
         """The next piece, the whole reply, or None if the call has to be made again."""
