@@ -172,6 +172,32 @@ def test_prompts_cannot_spend_what_others_pay_in_the_same_tick(tmp_path: Path) -
     asyncio.run(scenario())
 
 
+def test_prompts_cannot_spend_what_a_shock_has_taken_and_an_action_given_again(
+    tmp_path: Path,
+) -> None:
+    """The prompt is durable before the shock, which would find too little."""
+    config = {
+        "model": "m", "activation": "staged", "stages": [["cyd"], ["bob"]],
+        "shocks": [{"tick": 1, "pay": -100, "to": ["bob"]}],
+    }  # fmt: skip
+    rule = {"rule": lambda facts: {"action": "transfer", "to": "bob", "amount": 14}}
+
+    async def scenario() -> None:
+        models = {"m": Speaking().model}
+        async with world_at(
+            tmp_path, models=models, config=config, policies=rule, agents={"cyd": RULE}
+        ) as w:
+            await write(w, "alice", "alice_lessons", "Buy low.", prices=LESSONS)
+            await add(w, bob={"subscribed_artifacts": ["alice_lessons"]})
+            await w.tick()
+            assert (await balance(w, "alice"), await balance(w, "bob")) == (0, 14)
+            assert await left_out(w, "bob", 1) == {"subscribed:alice_lessons": "no_funds"}
+            await w.tick()
+            assert (await balance(w, "alice"), await balance(w, "bob")) == (2, 26)
+
+    asyncio.run(scenario())
+
+
 def test_a_payer_of_many_prompts_pays_for_as_many_as_it_can(tmp_path: Path) -> None:
     speaking = Speaking()
     code = (

@@ -274,6 +274,8 @@ class Working:
         self._versions: dict[tuple[str, int], VersionRow] = {}
         self._contents: dict[str, bytes] = {}
         self._deltas: dict[tuple[str, str], int] = {}
+        self._lows: dict[tuple[str, str], int] = {}
+        """The least that each of them was, after any of the changes."""
         self._pending: dict[Hashable, Any] = {}
         self._uses: dict[str, int] = {}
         """Of counted licences, by name."""
@@ -339,7 +341,7 @@ class Working:
 
     async def move(self, postings: Iterable[Posting]) -> None:
         """Move money here without an event, all or nothing. Errors: `InsufficientFunds`."""
-        deltas = dict(self._deltas)
+        deltas, lows = dict(self._deltas), dict(self._lows)
         for source, target, asset, amount in _sides(postings):
             if not may_owe(source):
                 have = await self._base.balance(source, asset) + deltas.get((source, asset), 0)
@@ -349,9 +351,10 @@ class Working:
                         expected=f"at least {amount} {asset}", got=f"{have} {asset}",
                         account=source, asset=asset, have=have, need=amount,
                     )  # fmt: skip
-            deltas[source, asset] = deltas.get((source, asset), 0) - amount
+            left = deltas[source, asset] = deltas.get((source, asset), 0) - amount
             deltas[target, asset] = deltas.get((target, asset), 0) + amount
-        self._deltas = deltas
+            lows[source, asset] = min(left, lows.get((source, asset), 0))
+        self._deltas, self._lows = deltas, lows
 
     async def apply(self, data: EventData, *, actor: str, blobs: Iterable[Blob] = ()) -> None:
         """Take up a decided event and what it changes; on an error nothing is.
@@ -394,10 +397,19 @@ class Working:
         """How balances were changed here, by account and asset."""
         return self._deltas
 
+    @property
+    def lows(self) -> Mapping[tuple[str, str], int]:
+        """Return the least that balances were changed by, after any of the changes that were made here.
+
+        What is paid elsewhere, before these changes are durable, must leave that much on an account.
+        """
+        return self._lows
+
     def shift(self, moved: Mapping[tuple[str, str], int]) -> None:
-        """Change balances by what was moved elsewhere, and is durable."""
+        """Change balances by what was moved elsewhere, and is durable before anything here."""
         for side, delta in moved.items():
             self._deltas[side] = self._deltas.get(side, 0) + delta
+            self._lows[side] = self._lows.get(side, 0) + delta
 
     def hold(self, blob: Blob) -> None:
         """Take up content that an event of this state will name: it can be read here from now on."""
@@ -419,6 +431,9 @@ class Working:
             self._versions.update(done._versions)
         if done._pending:
             self._pending.update(done._pending)
+        for side, low in done._lows.items():
+            low += self._deltas.get(side, 0)
+            self._lows[side] = min(low, self._lows.get(side, 0))
         for side, delta in done._deltas.items():
             self._deltas[side] = self._deltas.get(side, 0) + delta
         for licence, times in done._uses.items():

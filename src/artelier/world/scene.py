@@ -82,7 +82,6 @@ class Scene:
         self.changed = Changed(stage, self.working)
         self.models: frozenset[str] = frozenset()
         """Canonical names of the models that agents ask as the tick begins."""
-        self._paid: dict[tuple[str, str], int] = {}
         self._taken: set[tuple[str, str]] = set()
         self.stored: dict[str, int] = {}
         """Bytes that agents store more, or less, since the tick before."""
@@ -162,14 +161,8 @@ class Scene:
             if steps is not None and one.step.rpartition("/")[2] not in steps:
                 continue
             taken.add(step)
-            side = (one.account, one.asset)
-            self.working.shift({side: one.moved})
-            self._paid[side] = self._paid.get(side, 0) + one.moved
+            self.working.shift({(one.account, one.asset): one.moved})
         self._taken |= taken
-
-    def paid(self, account: str) -> int:
-        """What prompts have moved on an account so far, in scrip; negative is paid."""
-        return self._paid.get((account, SCRIP), 0)
 
     def asks(self) -> Decisions:
         """For one prompt, reading or action of one agent: bounds of its own, and what all know by now."""

@@ -1,7 +1,8 @@
 """What prompts may still spend: money that is there durably, and none that others pay in this tick.
 
-A prompt is paid for in the batch of its request, before the actions of its tick count. So it can spend
-neither what an action has just earned nor what another prompt pays, in whatever order the two are recorded.
+A prompt is paid for in the batch of its request, before the shocks and actions of its tick count. So it can
+spend neither what an action has just earned nor what another prompt pays, in whatever order the two are
+recorded, nor what an earlier shock or action has taken, even if the account has been filled again since.
 """
 
 from __future__ import annotations
@@ -28,12 +29,11 @@ class Purse:
         return copied
 
     def left(self, account: str) -> int:
-        """Scrip, never below zero: the least of what it had and what it has, without what is spent."""
+        """Scrip, never below zero: the least that it had since the tick began, without what is spent."""
         scene = self._scene
         before = scene.stage.balance_now(account.removeprefix(account_of("")))
-        now = before + scene.working.deltas.get((account, SCRIP), 0)
-        durable = before + scene.paid(account)
-        return max(0, min(before, now, durable) - self._spent.get(account, 0))
+        low = before + scene.working.lows.get((account, SCRIP), 0)
+        return max(0, min(before, low) - self._spent.get(account, 0))
 
     def take(self, postings: Iterable[Posting]) -> None:
         """Count as spent what one event takes from accounts, all in all; what it gives counts for nobody."""
