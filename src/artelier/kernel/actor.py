@@ -135,11 +135,22 @@ class Actor:
                 self.flush()
 
     def _take(self) -> Batch | None:
-        if not self._drafts and not self._side:
-            return None
+        return self._batch() if self._drafts or self._side else None
+
+    def _batch(
+        self,
+        *,
+        release: Fence | None = None,
+        is_optional: bool = False,
+        guard: Callable[[Tx], None] | None = None,
+    ) -> Batch:
+        """Return all that was noted as one batch; nothing is left."""
         appends = [StreamAppend(self.stream, self._drafts)] if self._drafts else []
         blobs = [blob for blob in self._blobs if blob.name not in self._stored]
-        batch = Batch(appends=[*appends, *self._side], blobs=blobs, fence=self.fence, builds=True)
+        batch = Batch(
+            appends=[*appends, *self._side], blobs=blobs, fence=self.fence, builds=True,
+            release=release, is_optional=is_optional, guard=guard,
+        )  # fmt: skip
         self._drafts, self._blobs, self._side = [], [], []
         return batch
 
@@ -208,14 +219,12 @@ class Actor:
             self._tally(item)
         self._blobs.extend(blobs)
         self._side.extend(aside)
-        batch = self._take()
-        if batch is None and not release:
+        if not release and not self._drafts and not self._side:
             await self.settled()
             return 0
-        batch = replace(
-            batch or Batch(fence=self.fence, builds=True),
-            release=self.fence if release else None, is_optional=refusable, guard=guard,
-        )  # fmt: skip
+        batch = self._batch(
+            release=self.fence if release else None, is_optional=refusable, guard=guard
+        )
         try:
             if notes is not None:
                 noted, waiting = self._store.submit_all((notes, batch))

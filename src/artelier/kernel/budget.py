@@ -236,8 +236,10 @@ def settle(
     have nothing reserved, but count what it used.
     """
     cost, tokens = _bill(reservation, usage, output_tokens)
-    settlement = _close(reservation, cost=cost, tokens=tokens, capped=capped)
-    return replace(settlement, estimated=_is_estimated(reservation, usage))
+    return _close(
+        reservation, cost=cost, tokens=tokens, capped=capped,
+        estimated=_is_estimated(reservation, usage),
+    )  # fmt: skip
 
 
 def release(reservation: Reservation, *, capped: Collection[tuple[str, str]] = ()) -> Settlement:
@@ -278,8 +280,9 @@ def _is_estimated(reservation: Reservation, usage: Usage | None) -> bool:
 
 
 def _close(
-    reservation: Reservation, *, cost: int, tokens: int, capped: Collection[tuple[str, str]]
-) -> Settlement:
+    reservation: Reservation, *, cost: int, tokens: int, capped: Collection[tuple[str, str]],
+    estimated: bool = False,
+) -> Settlement:  # fmt: skip
     paid = min(cost, reservation.amount)
     postings: list[Posting] = []
     if paid:
@@ -302,8 +305,9 @@ def _close(
     )
     is_over = excess > 0 or any(count.use + count.reserve > 0 for count in counts)
     return Settlement(
-        cost=cost, tokens=tokens, postings=tuple(postings), counts=counts, is_over=is_over
-    )
+        cost=cost, tokens=tokens, postings=tuple(postings), counts=counts, estimated=estimated,
+        is_over=is_over,
+    )  # fmt: skip
 
 
 def abandon(request: ev.ModelRequested, *, key: str, is_sent: bool = True) -> ev.ModelFailed:

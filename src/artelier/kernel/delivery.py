@@ -7,10 +7,11 @@ code had its chance to react to the one before; live and on replay alike. See do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
@@ -140,8 +141,8 @@ class Delivery:
     _ticks: int = 0
     _waiting: dict[AtWork, asyncio.Event] = field(default_factory=dict[AtWork, asyncio.Event])
     """Steps that wait for their turn."""
-    _pieces: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the next piece of a stream may reach the code, or a step is over."""
+    _pieces: asyncio.Event | None = None
+    """Of whoever waits: set when the next piece of a stream may reach the code, or a step is over."""
     _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
     _patience_s: float = PATIENCE_S
     _last_us: int = 0
@@ -281,12 +282,12 @@ class Delivery:
         if self.is_ordered and not self.core.history.at_end and not self.is_closing:
             self._hold_back()
             while self._ticks and not self.is_closing:
-                await self._pieces.wait()
+                await self._next_piece()
 
     async def piece(self) -> None:
         """Return when a piece of a stream may reach the code, which reacts to one thing at a time."""
         while self.is_ordered and self._ticks and not self.is_closing:
-            await self._pieces.wait()
+            await self._next_piece()
         if self.is_ordered and len(self.steps) > 1:
             self._hold_back()
 
@@ -317,18 +318,19 @@ class Delivery:
             return False
         if self._ticks:
             return True
-        if step.is_noted and not step.ended:
-            if self._noted and next(iter(self._noted)) != step.key:
+        ended = step.ended
+        if len(self.steps) > 1 or step.key not in self.steps:
+            if step.is_noted and not ended:
+                if self._noted and next(iter(self._noted)) != step.key:
+                    return True
+                if any(_comes_before(other, step) for other in self.steps.values()):
+                    return True
+            elif any(
+                0 < other.ended < ended and not other.is_settled and not _is_around(other, step)
+                for other in self.steps.values()
+            ):
                 return True
-            if any(_comes_before(other, step) for other in self.steps.values()):
-                return True
-        elif any(
-            0 < other.ended < step.ended and not other.is_settled and not _is_around(other, step)
-            for other in self.steps.values()
-        ):
-            return True
-        began, ended = self._span(step)
-        missing = self.core.history.missing(began, ended)
+        missing = self.core.history.missing(*self._span(step))
         if missing is not None:
             self._be_patient(missing)
         return missing is not None
@@ -371,6 +373,11 @@ class Delivery:
         else:
             self._announce()
 
+    async def _next_piece(self) -> None:
+        if self._pieces is None:
+            self._pieces = asyncio.Event()
+        await self._pieces.wait()
+
     async def _wait(self, step: AtWork) -> None:
         event = self._waiting[step] = asyncio.Event()
         try:
@@ -380,8 +387,9 @@ class Delivery:
 
     def _announce(self) -> None:
         """Something has changed: wake who may be next, and nobody else, so that many steps stay cheap."""
-        event, self._pieces = self._pieces, asyncio.Event()
-        event.set()
+        if self._pieces is not None:
+            self._pieces.set()
+            self._pieces = None
         if not self._waiting:
             return
         if self.is_closing:
@@ -428,7 +436,7 @@ class Delivery:
         if self.is_ordered and self.core.suspended is None:
             with self.parked(step.key, error):
                 while self.core.suspended is None and not self.is_closing:
-                    await self._pieces.wait()
+                    await self._next_piece()
 
     def _be_quiet(self) -> None:
         if self._parked and self.core.suspended is None and not self.is_closing:
@@ -616,7 +624,7 @@ class Delivery:
                 and not step.task.done()
                 for step in self.steps.values()
             ):  # fmt: skip
-                await self._pieces.wait()
+                await self._next_piece()
         if not self.is_breaking_off:
             self.take_down()
         self.pending = []
@@ -644,31 +652,46 @@ def _is_around(other: AtWork, step: AtWork) -> bool:
     return step.key.startswith(f"{other.key}/")
 
 
-@asynccontextmanager
-async def at_step(core: RunCore, key: str | None, kind: str) -> AsyncGenerator[AtWork]:
+class at_step:  # noqa: N801 -- read as a verb: `async with at_step(...)`
     """A step of the current task: its outcome reaches the code in its turn, and its end is taken down.
 
     `kind` is empty for what has no outcome when it is cancelled. Errors: those of `Keys.take`.
     """
-    parent, full = core.begin(key)
-    delivery = core.delivery
-    try:
-        step = delivery.begin(full, kind)
-    except BaseException:
-        core.end(parent)
-        raise
-    try:
+
+    __slots__ = ("_core", "_key", "_kind", "_parent", "_step")
+
+    def __init__(self, core: RunCore, key: str | None, kind: str) -> None:
+        self._core, self._key, self._kind = core, key, kind
+
+    async def __aenter__(self) -> AtWork:
+        core = self._core
+        self._parent, full = core.begin(self._key)
         try:
-            yield step
-        except Exception as error:
-            if isinstance(error, RunSuspended):
-                await delivery.suspended(step, error)
-            await delivery.turn(step)
+            self._step = core.delivery.begin(full, self._kind)
+        except BaseException:
+            core.end(self._parent)
             raise
-        await (delivery.effects.turn if step.is_effect else delivery.turn)(step)
-    except asyncio.CancelledError:
-        delivery.cancelled(step)
-        raise
-    finally:
-        delivery.end(step)
-        core.end(parent)
+        return self._step
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        delivery, step = self._core.delivery, self._step
+        try:
+            if error is None:
+                await (delivery.effects.turn if step.is_effect else delivery.turn)(step)
+            elif isinstance(error, Exception):
+                if isinstance(error, RunSuspended):
+                    await delivery.suspended(step, error)
+                await delivery.turn(step)
+            elif isinstance(error, asyncio.CancelledError):
+                delivery.cancelled(step)
+        except asyncio.CancelledError:
+            delivery.cancelled(step)
+            raise
+        finally:
+            delivery.end(step)
+            self._core.end(self._parent)

@@ -295,11 +295,11 @@ def _owner(before: Recorded | None) -> str:
 
 def _outcome(data: EventData) -> tuple[str, str] | None:
     """Kind and status of the step that an event ends; None for an event that ends none."""
+    if (known := _OUTCOMES.get(type(data))) is not None:
+        return known
     if isinstance(data, ev.Receipt):
         return "compute", "completed"
-    if isinstance(data, ev.Cut):
-        return data.kind, "cancelled"
-    return _OUTCOMES.get(type(data))
+    return (data.kind, "cancelled") if isinstance(data, ev.Cut) else None
 
 
 def ends_step(data: EventData) -> bool:

@@ -449,7 +449,8 @@ def settle_call(
         settlement = settle(
             ready.reservation, usage=usage, output_tokens=output_tokens, capped=core.counted
         )
-        settlement = replace(settlement, suspicious=_is_suspicious(ready, usage))
+        if _is_suspicious(ready, usage):
+            settlement = replace(settlement, suspicious=True)
     else:
         settlement = release(ready.reservation, capped=core.counted)
     core.held.pop(ready.key, None)
@@ -487,7 +488,9 @@ def record(
     output, misfit = fit.output, fit.misfit
     ref, blob = core.keep(content)
     usage = reply.usage
-    settlement = replace(settle_call(core, ready, usage=usage), estimated=estimated)
+    settlement = settle_call(core, ready, usage=usage)
+    if settlement.estimated != estimated:
+        settlement = replace(settlement, estimated=estimated)
     said, blobs = core.keep_json(words(misfit)) if misfit is not None else (None, [])
     note_end(
         core, settlement,

@@ -150,7 +150,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     if recorded is not None and recorded.inherited and recorded.outcome is None:
         recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
     if call.port is None and (recorded is None or not recorded.inherited):
-        call = replace(call, model=core.model_override or core.replaced(call.model))
+        model = core.model_override or core.replaced(call.model)
+        call = call if model == call.model else replace(call, model=model)
     schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
     prompt = prompt_of(core, call.messages, key=key)

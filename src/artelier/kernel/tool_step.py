@@ -56,7 +56,8 @@ RESULT_INVALID = "tool_result_invalid"
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
     """Errors: see `Run.step_tool`."""
     async with at_step(core, key, "tool") as step:
-        ask = replace(ask, name=core.replaced(ask.name))
+        if (name := core.replaced(ask.name)) != ask.name:
+            ask = replace(ask, name=name)
         try:
             return await _step(core, ask, step.key)
         except ReplayMismatch as mismatch:
