@@ -652,7 +652,7 @@ def _is_around(other: AtWork, step: AtWork) -> bool:
     return step.key.startswith(f"{other.key}/")
 
 
-class at_step:  # noqa: N801 -- read as a verb: `async with at_step(...)`
+class at_step:
     """A step of the current task: its outcome reaches the code in its turn, and its end is taken down.
 
     `kind` is empty for what has no outcome when it is cancelled. Errors: those of `Keys.take`.
