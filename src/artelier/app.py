@@ -353,9 +353,11 @@ class Kernel:
         while idle < 2:
             await asyncio.sleep(RENEW_S)
             idle = 0 if self._services.active else idle + 1
-            until = self._services.lease_end(3 * int(RENEW_S * 1_000_000))
             # Only of what is driven: a lease that could not be given back must end by itself.
             driven = [run_stream(tenant, run_id) for tenant, run_id in self._services.active]
+            if not driven:
+                continue
+            until = self._services.lease_end(3 * int(RENEW_S * 1_000_000))
             try:
                 await self._store.renew(self._services.holder, until=until, streams=driven)
             except StoreClosed:
