@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -224,7 +224,7 @@ def _check_finite(value: Any) -> None:
     left: list[Any] = [value]
     while left:
         item = left.pop()
-        kind = type(item)
+        kind = cast(type[Any], type(item))
         if kind in _FINITE:
             continue
         if kind is float:
