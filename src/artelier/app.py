@@ -474,7 +474,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         )  # fmt: skip
 
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
-        """What one principal of this tenant can do with artifacts and money."""
+        """Return what one principal of this tenant can do with artifacts and money."""
         from artelier.agents.minds import register_minds  # templates and conditions, on first use
         from artelier.operations.saving import register_profiles
         from artelier.operations.writing import register_writing
@@ -516,7 +516,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return await queries.approvals(self._services, self.id, run_id=run_id)
 
     async def manifest(self, run_id: str, key: str) -> Manifest:
-        """What a prompt was made of. Errors: `NotFound`."""
+        """Return what a prompt was made of. Errors: `NotFound`."""
         renderer = await Renderer.open(self._services, self.id, run_id, forgiving=True)
         return await renderer.manifest(key)
 
@@ -606,7 +606,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return await adopt(self._services, self.id, self._artifacts(principal), ref, to=to)
 
     async def diff(self, run_a: str, run_b: str) -> dict[str, Any]:
-        """What two runs share, and the first step at which they part.
+        """Return what two runs share, and the first step at which they part.
 
         `{run_a, run_b, shared: {events, upto}, equal_steps, first_divergence, a, b}`. `shared` is what
         both have by reference; `equal_steps` counts those found equal after it. `first_divergence` is

@@ -28,7 +28,7 @@ IDLE_MAX = 2
 START_S = 30.0
 """For the start of a pooled process, which is not the time of the first question."""
 WALL_FACTOR = 3
-"""How much longer than its processor time an answer may take; a busy machine alone is no timeout."""
+"""The factor by which an answer may take longer than its CPU time: a busy machine alone is no timeout."""
 
 
 class ChildStopped(Exception):
@@ -222,7 +222,7 @@ class Question:
 
 
 def _environment() -> dict[str, str]:
-    """What the interpreter needs to find its libraries, and nothing of what this process knows."""
+    """Return what the interpreter needs to find its libraries, and nothing of what this process knows."""
     paths = [path for path in sys.path if os.path.isabs(path)]
     return {
         "PYTHONPATH": os.pathsep.join(paths),

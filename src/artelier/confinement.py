@@ -40,14 +40,14 @@ REFUSED = 126
 
 
 class Needs(NamedTuple):
-    """What a worker module cannot do without behind the walls."""
+    """The needs of a worker module behind the walls."""
 
     preload: tuple[str, ...] = ()
     """Modules that it imports before the walls go up; behind them nothing can be imported any more."""
     files: tuple[str, ...] = ()
     """Paths that it may read besides the descriptors that are handed to it."""
     scratch_bytes: int = 0
-    """How large a file in memory may grow; there are no others that it may write."""
+    """The largest size of a file in memory, in bytes; the worker can write no other file."""
     walls: tuple[str, ...] = WALLS
     """Fewer for a worker that runs no code of others, and loads modules or starts helpers while it works."""
 
@@ -429,7 +429,7 @@ def choose(mode: str) -> None:
 
 
 def mode() -> str:
-    """What holds. Errors: `InvalidConfig` for a variable that says something else."""
+    """Return what holds. Errors: `InvalidConfig` for a variable that says something else."""
     found = _chosen[0] if _chosen else os.environ.get(VARIABLE, "").strip() or AUTO
     if found not in (AUTO, REQUIRED, OFF):
         from artelier.errors import InvalidConfig
@@ -482,14 +482,14 @@ def plan_of(
 
 
 def _script() -> list[str]:
-    """What runs this file alone: no environment, no installed package, but its compiled form."""
+    """Return what runs this file alone: no environment, no installed package, but its compiled form."""
     where = os.path.dirname(os.path.abspath(__file__))
     code = f"import sys; sys.path.append({where!r}); import confinement as c; c.main(sys.argv[1:])"
     return [sys.executable or "python3", "-I", "-S", "-B", "-c", code]
 
 
 def module_arguments(plan: Plan, module: str) -> list[str]:
-    """What Python is called with to run a worker module behind the walls."""
+    """Return what Python is called with to run a worker module behind the walls."""
     return ["-m", __name__, "run", plan.encode(), module]
 
 

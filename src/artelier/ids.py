@@ -25,7 +25,7 @@ PERSON = "user:"
 
 
 def is_person(principal: str) -> bool:
-    """Whether somebody acts for themselves, and no agent."""
+    """Return True if somebody acts for themselves, and no agent."""
     return principal == OPERATOR or principal.startswith(PERSON)
 
 

@@ -29,7 +29,7 @@ def _boot() -> str:
 
 
 def _born(pid: int) -> str:
-    """When a process was started, so that a reused pid is not taken for the old process."""
+    """Return when a process was started, so that a reused pid is not taken for the old process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
     except (OSError, IndexError):

@@ -469,7 +469,7 @@ def _model(model: str | None, llm_model: str | None) -> str:
 
 
 def _recorded_job(settings: Mapping[str, Any], job: Job) -> Job:
-    """What the run was started with, with the caller's own type for its output."""
+    """Return what the run was started with, with the caller's own type for its output."""
 
     return replace(Job.restored(settings), output_schema=job.output_schema)
 
@@ -505,7 +505,7 @@ def _can_read_on(tenant: TenantState, wanted: Wanted) -> bool:
 
 
 async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
-    """Whether the run is new.
+    """Return True if the run is new.
 
     Errors: `Conflict` if it exists and was asked something else: its result is no answer to this.
     """
@@ -534,7 +534,7 @@ def _other_loop(run_id: str) -> Conflict:
 
 
 def _is_asked(runs: TenantRuns, stored: Mapping[str, Any], wanted: Wanted) -> bool:
-    """Whether a run that exists is what is wanted now: asked the same, and not to be a new one."""
+    """Return True if a run that exists is what is wanted now: asked the same, and not to be a new one."""
     return not wanted.must_be_new and runs.services.is_stored(
         runs.id, "prompt", wanted.prompt, as_=stored.get("prompt")
     )
@@ -549,7 +549,7 @@ def _asked_otherwise(wanted: Wanted) -> Conflict:
 
 
 async def settings_of_run(run: Run) -> dict[str, Any] | None:
-    """What a run of this loop was started with; None for a run of another loop."""
+    """Return what a run of this loop was started with; None for a run of another loop."""
     row = await run_row(run.core.services, run.tenant_id, run.id)
     if row["loop"] != LOOP:
         return None

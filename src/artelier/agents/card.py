@@ -78,7 +78,7 @@ async def card_of(services: Services, tenant: str, agent: str, *, memory: Store 
 
 
 async def _newest_job(services: Services, tenant: str, agent: str) -> tuple[Job | None, list[str]]:
-    """What its newest run of the built-in loop was started with, and the names of that run's tools."""
+    """Return what its newest run of the built-in loop was started with, and the names of that run's tools."""
     rows = await services.store.query(
         "SELECT settings, tools FROM runs WHERE tenant = ? AND agent = ? AND loop = ?"
         " AND settings IS NOT NULL ORDER BY id DESC LIMIT 1",
@@ -107,7 +107,7 @@ async def _stored(services: Services, tenant: str, ref: str, type: type[T]) -> T
 
 
 def _said(job: Job) -> dict[str, Any]:
-    """What the newest run was started with, without its task and the paths of its machine."""
+    """Return what the newest run was started with, without its task and the paths of its machine."""
     context = dict(job.context)
     prompts = {name: context.pop(name, None) for name in ("identity", "personality", "rules")}
     context.pop("memory", None)

@@ -45,7 +45,9 @@ async def messages_before(run: Run, earlier: Earlier) -> tuple[list[ChatMessage]
 
 
 async def earlier_of(services: Services, tenant: str, run_id: str) -> Earlier:
-    """What a run that follows `run_id` begins with: all that was recorded of it. Errors: `NotFound`."""
+    """Return what a run that follows `run_id` begins with: all that was recorded of it. Errors:
+    `NotFound`.
+    """
     row = await run_row(services, tenant, run_id)
     event = await _last_prompt(services, tenant, row)
     if event is None:  # it ended before it asked anything: what was said before it still was

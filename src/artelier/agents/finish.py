@@ -57,7 +57,7 @@ async def _written(run: Run, step: str) -> str:
 async def agent_result(
     services: Services, tenant: str, run_id: str, *, message: str = "", output: Any = None
 ) -> AgentResult:
-    """How a run of this loop stands, from the log; `output` is the type that was asked for.
+    """Return how a run of this loop stands, from the log; `output` is the type that was asked for.
 
     Cost and usage are those of the run with all its children.
     Errors: `NotFound`.

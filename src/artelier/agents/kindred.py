@@ -26,12 +26,12 @@ def is_kin(agent: str, other: str) -> bool:
 
 
 def card_id(agent: str) -> str:
-    """Where an agent's card is kept."""
+    """Return where an agent's card is kept."""
     return f"agents/{short(agent)}"
 
 
 def skills_id(agent: str) -> str:
-    """Where the definitions of its skills are kept: not below `agents/`, which is for cards."""
+    """Return where the definitions of its skills are kept: not below `agents/`, which is for cards."""
     return f"skillsets/{short(agent)}"
 
 

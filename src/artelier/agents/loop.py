@@ -251,7 +251,7 @@ class AgentLoop:
         return sections if self._steps is None else [*sections, *self._steps.sections()]
 
     async def _task(self, state: AgentState) -> str:
-        """What the person asked for, verbatim if a window can hold it."""
+        """Return what the person asked for, verbatim if a window can hold it."""
         if self.job.is_chat:
             return ""
         if self._task_text is None:
@@ -436,7 +436,7 @@ class AgentLoop:
         return getattr(self.run.core.tools.get(name), "poll", False) if listed is None else listed
 
     def _objection(self, state: AgentState, result: ModelResult) -> tuple[str, str] | None:
-        """Why a reply without tool calls is not the end yet, and what the model is told."""
+        """Return why a reply without tool calls is not the end yet, and what the model is told."""
         if result.finish_reason == MISFIT:
             return "output_invalid", f"{template('repair-1')}\n\n{result.output}"
         if result.finish_reason == "length":

@@ -102,7 +102,7 @@ def workspace_agent(
 
 
 async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, Any]:
-    """What a loop was asked to do. Errors: `NotFound`; `InvalidRequest` for other runs."""
+    """Return what a loop was asked to do. Errors: `NotFound`; `InvalidRequest` for other runs."""
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
     if row["loop"] == TURN:
@@ -220,7 +220,7 @@ async def _check_own(runs: TenantRuns, row: Mapping[str, Any]) -> None:
 
 
 async def _is_turn(kernel: Kernels, tenant: Any, run_id: str) -> bool:
-    """Whether a run is a turn of a chat with operations."""
+    """Return True if a run is a turn of a chat with operations."""
     runs = kernel.for_tenant(tenant)
     return (await run_row(runs.services, runs.id, run_id))["loop"] == TURN
 
@@ -243,7 +243,8 @@ async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: s
 
 
 async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidRequest | None:
-    """Why only the program that started a run of a built-in loop can go on with it; None if anybody can.
+    """Return why only the program that started a run of a built-in loop can go on with it; None if anybody
+    can.
 
     Errors: `NotFound`; `InvalidRequest` for a hand-written run.
     """

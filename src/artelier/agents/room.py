@@ -56,7 +56,7 @@ class Room:
     async def arrival(
         self, skills: Sequence[SkillOnCard], *, header: Header, sha256: str
     ) -> tuple[Arrival, tuple[str, ...]]:
-        """What the import adds, and the names of the skills that it parks. Errors: `Conflict`."""
+        """Return what the import adds, and the names of the skills that it parks. Errors: `Conflict`."""
         store = self._services.store
         for sql, parameters in self._questions:
             if rows := await store.query(sql, parameters):

@@ -107,7 +107,7 @@ async def _written(services: Services, tenant: str, agent: str) -> str | None:
 
 
 async def _changes(services: Services, tenant: str, agent: str) -> int:
-    """How often its memory was changed."""
+    """Return how often its memory was changed."""
     rows = await services.store.query(
         "SELECT count(*) FROM memory_changes c JOIN memory_stores m ON m.id = c.store"
         " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?",

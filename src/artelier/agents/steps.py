@@ -33,8 +33,9 @@ class Steps:
         self._step = await self._stepping.before(number, said=said, text=text)
 
     def sections(self) -> list[Section]:
-        """What artifacts and effects add to the prompt: all of it in the tail, where it does not break the
-        prefix that providers cache."""
+        """Return what artifacts and effects add to the prompt: all of it in the tail, where it does not break
+        the prefix that providers cache.
+        """
         if self._step is None:
             return []
         places = self._step.places

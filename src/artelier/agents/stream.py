@@ -27,7 +27,9 @@ PAGE = 200
 
 
 async def stream_of(agent: AutonomousAgent, wanted: Wanted) -> AsyncIterator[AgentEvent]:
-    """What `AutonomousAgent.stream` yields. Who leaves early cancels the drive; the run stays resumable."""
+    """Return what `AutonomousAgent.stream` yields. Who leaves early cancels the drive; the run stays
+    resumable.
+    """
     runs = agent.kernel.for_tenant(wanted.tenant)
     store = runs.services.store
     news: asyncio.Queue[Delta | None] = asyncio.Queue(QUEUE_MAX)

@@ -284,7 +284,7 @@ async def _agent_of(core: RunCore) -> str:
 
 
 def _described(description: str) -> str:
-    """What the tool says of itself: that it is an agent, and what every caller of one must know."""
+    """Return what the tool says of itself: that it is an agent, and what every caller of one must know."""
     said, more = " ".join(description.split()), template("sub-agent-1")
     if "agent" not in said[:LINE_CHARS].lower():
         said = f"Agent: {said}"
@@ -316,7 +316,7 @@ def _step_of(ctx: ToolContext) -> str:
 
 
 def _answer(name: str, result: AgentResult) -> Any:
-    """What the parent's model is told. Errors: `ToolFailed` for a child that did not complete."""
+    """Return what the parent's model is told. Errors: `ToolFailed` for a child that did not complete."""
     if not is_final(result.status):
         raise RunSuspended(result.run_id, status=result.status, reason=result.reason)
     if result.status != "completed":

@@ -66,7 +66,7 @@ class ContextWindow:
         return prompt, prompt_tokens(prompt) + self.overhead()
 
     def learned(self, state: AgentState, result: ModelResult, *, raw: int) -> AgentState:
-        """What the bill of the last prompt teaches."""
+        """Return what the bill of the last prompt teaches."""
         billed = result.reply.usage.input_tokens if result.reply is not None else 0
         return state.changed(estimate=state.estimate.learned(raw=raw, billed=billed))
 

@@ -13,7 +13,7 @@ ASKED = "artelier.compaction"
 
 
 def checked_wish(*, undo: bool, policy: CompactionStrategy | None) -> dict[str, Any]:
-    """What to signal as `ASKED`. Errors: `InvalidRequest` if nothing is wished."""
+    """Return what to signal as `ASKED`. Errors: `InvalidRequest` if nothing is wished."""
     if not undo and policy is None:
         raise InvalidRequest("nothing to do", expected="undo, or another strategy")
     return {"undo": undo, "policy": None if policy is None else asdict(policy)}

@@ -28,7 +28,7 @@ RESUMED_MAX = 4
 """Runs of processes that are gone that one look takes up: each reads its history before it goes on."""
 
 ALONE_S = 30.0
-"""How long a run whose last drive ended without progress is driven before the next such run is taken up.
+"""The time for which a run whose last drive made no progress is driven before the next such run starts.
 
 If it ends this process too, only it is counted, and not whoever would have been driven beside it.
 """
@@ -68,7 +68,7 @@ class Worker:
         self._refused: dict[tuple[str, str], int] = {}
         self._leftovers = Leftovers(services, tenant=tenant)
         self._paces = False
-        """Whether runs of processes that are gone are taken up a few at a time."""
+        """True while runs of processes that are gone are resumed a few at a time."""
         self._settled_us = 0
         """Until then none of them is."""
         self._found: set[tuple[str, str]] | None = None

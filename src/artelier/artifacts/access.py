@@ -220,5 +220,5 @@ def check_principal(value: object) -> str:
 
 
 def group_of(id: str) -> str:
-    """What stands in an `allow` list for the members of a group. Errors: `InvalidRequest`."""
+    """Return what stands in an `allow` list for the members of a group. Errors: `InvalidRequest`."""
     return GROUP + check_new_id(id)

@@ -19,7 +19,7 @@ _PRICED = {"read": "read", "invoke": "invoke", "include": "inclusion"}
 
 
 def is_priced(action: str) -> bool:
-    """Whether an access of this kind can cost anything."""
+    """Return True if an access of this kind can cost anything."""
     return action in _PRICED
 
 

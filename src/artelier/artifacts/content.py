@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def media_of(content: object) -> Media:
-    """How some content is stored: `str` as text, `bytes` as bytes, all else as JSON."""
+    """Return how some content is stored: `str` as text, `bytes` as bytes, all else as JSON."""
     if isinstance(content, str):
         return "text"
     return "bytes" if isinstance(content, bytes) else "json"

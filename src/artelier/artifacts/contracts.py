@@ -106,7 +106,9 @@ class Decisions:
         return step
 
     def answer(self, question: _Question, place: str) -> Decision | None:
-        """What is known already. If that ended by the wall clock, it is in the `wall` of this step too."""
+        """Return what is known already. If that ended by the wall clock, it is in the `wall` of this step
+        too.
+        """
         known = self.known.get(question)
         if known is None:
             return None
@@ -154,7 +156,7 @@ class _Question(NamedTuple):
 
 
 async def static_decision(stage: Stage, action: str, principal: str, target: Governed) -> Decision:
-    """What a policy that asks no contract says; membership is looked up only where it matters."""
+    """Return what a policy that asks no contract says; membership is looked up only where it matters."""
     decision, access = Access.check(action, principal, target), target.access
     if decision.allowed or access is None or not access.groups(action):
         return decision
@@ -172,7 +174,7 @@ class Gate:
         self._decisions = decisions or Decisions()
 
     async def decide(self, action: str, principal: str, target: Standing) -> Decision:
-        """Whether a principal may do something with an artifact as it stands, and at which price."""
+        """Return whether a principal may do something with an artifact as it stands, and at which price."""
         locked = self._stage.locked(target)
         if locked and action in CHANGING:
             return Decision(False, locked)

@@ -72,7 +72,8 @@ class Door(NamedTuple):
     async def key(
         self, standing: Standing | None, *, given: DataKey | None, run_id: str | None
     ) -> DataKey:
-        """What a new version is stored under: the key of its writer's subject, or of what stands there.
+        """Return what a new version is stored under: the key of its writer's subject, or of what stands
+        there.
 
         `given` is the writer's. Errors: `Conflict` if what stands there is about another subject; `Erased`.
         """
@@ -94,7 +95,7 @@ class Door(NamedTuple):
         return own or held or tenants
 
     def stage(self) -> StoreStage:
-        """What stands now, to decide something over."""
+        """Return what stands now, to decide something over."""
         return self.stages(
             self.store, tenant=self.tenant, space=self.space, at_us=self.clock.now_us()
         )
@@ -103,7 +104,7 @@ class Door(NamedTuple):
         return Gate(stage, self.interpreter, self.decisions)
 
     async def permitted(self, id: str, action: str, *, version: int | None = None) -> Standing:
-        """What stands under an id. Errors: `NotFound`, `AccessDenied`."""
+        """Return what stands under an id. Errors: `NotFound`, `AccessDenied`."""
         stage = self.stage()
         verdict = await permit(stage, self.gate(stage), Ref(id, version), action, self.principal)
         return verdict.granted()
@@ -117,7 +118,7 @@ class Door(NamedTuple):
         }
 
     async def access(self, ref: Ref, action: str, *, price_max: int | None = None) -> Verdict:
-        """Whether an access may be, and at which price; a refusal is a value, and nothing is moved."""
+        """Return whether an access may be, and at which price; a refusal is a value, and nothing is moved."""
         stage = self.stage()
         return await judge(
             stage, self.gate(stage), ref, action, self.principal, price_max=price_max
@@ -216,7 +217,7 @@ class Door(NamedTuple):
         )  # fmt: skip
 
     async def without_erased(self, standing: Standing | None) -> Standing | None:
-        """What stands, to write the next version: metadata and interface that were erased are none."""
+        """Return what stands, to write the next version: metadata and interface that were erased are none."""
         if standing is None or standing.at is None:
             return standing
         at, gone = standing.at, dict[str, None]()

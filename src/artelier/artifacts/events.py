@@ -39,14 +39,14 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def artifact_stream(tenant: str, space: str, id_: str) -> Stream:
-    """Where the events of an artifact stand: in a world all of them in the world's own stream."""
+    """Return where the events of an artifact stand: in a world all of them in the world's own stream."""
     if space != MAIN_SPACE:
         return Stream(tenant, space, space)
     return Stream(tenant, space, f"artifact:{id_}")
 
 
 def money_stream(tenant: str, space: str) -> Stream:
-    """Where transfers between principals of a space stand."""
+    """Return where transfers between principals of a space stand."""
     return Stream(tenant, space, f"tenant:{tenant}" if space == MAIN_SPACE else space)
 
 

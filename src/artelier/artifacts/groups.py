@@ -141,7 +141,7 @@ class Groups:
         return [Member(principal=name, joined_us=joined_us) for name, joined_us in rows]
 
     async def shared(self, group: str, *, limit: int, after: str | None) -> Shared:
-        """What members may read by being members, in the order of ids, as far as the asker may too.
+        """Return what members may read by being members, in the order of ids, as far as the asker may too.
 
         That they may read the group itself is not among it.
         A page may hold fewer than `limit` although more follow. Errors: those of `members`.

@@ -129,7 +129,7 @@ class Service(Protocol):
     """A part of the host that is invoked like a program, at the price of its artifact."""
 
     def units(self, args: Mapping[str, Any], /) -> int:
-        """How often a call with these arguments costs the posted price. Errors: `InvalidArguments`."""
+        """Return how often a call with these arguments costs the posted price. Errors: `InvalidArguments`."""
         ...
 
     async def run(self, working: Working, call: Call, tree: Tree, /) -> Any:
@@ -164,7 +164,7 @@ Helpers = Callable[["Tree", Working, Call], Mapping[str, Callable[..., Awaitable
 
 
 def principal_of(id: str) -> str:
-    """Whom an executable artifact acts as. No id begins so, hence nobody else is called this."""
+    """Return whom an executable artifact acts as. No id begins so, hence nobody else is called this."""
     return f"{ACTORS}{id}"
 
 
@@ -249,7 +249,7 @@ class Tree:
             raise self.failure(error, call) from None
 
     def failure(self, error: InvocationFailed | Spent, call: Call) -> InvocationFailed:
-        """Why the tree failed, with what a replay must know of it."""
+        """Return why the tree failed, with what a replay must know of it."""
         if isinstance(error, Spent):
             error = InvocationFailed(f"artifact {call.id} failed: {error}", reason=error.reason)
         error.wall = dict(self.decisions.wall)
@@ -294,7 +294,7 @@ class Tree:
         return self.services.get(standing.id)
 
     async def admit(self, stage: Stage, call: Call) -> Admitted:
-        """Whether an invocation may begin, and at which price; nothing is moved.
+        """Return whether an invocation may begin, and at which price; nothing is moved.
 
         Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArtifact` for what is no program,
         `InvalidArguments`, `InvocationFailed` beyond the depth.

@@ -163,7 +163,9 @@ class Invoker:
         )  # fmt: skip
 
     def _hold_us(self) -> int:
-        """How long a price stays held: in a world, whose time is the tick, until the tick after next."""
+        """Return how long a price stays held: in a world, whose time is the tick, until the tick after
+        next.
+        """
         return HOLD_US if self._door.space == MAIN_SPACE else 1
 
     async def _hold(self, admitted: Admitted, held: Held | None) -> None:
@@ -298,7 +300,7 @@ class Invoker:
 
 
 def hold_of(admitted: Admitted) -> Held | None:
-    """What must be set aside before an invocation; None if it is free."""
+    """Return what must be set aside before an invocation; None if it is free."""
     price = admitted.verdict.price
     return Held(fresh_secret(9).hex(), price) if price else None
 

@@ -101,7 +101,7 @@ def runnable_code(name: str, content: object) -> str | None:
 
 
 def is_executable(kind: Kind, content: object) -> bool:
-    """Whether this content has code that the kind's entry is looked for in."""
+    """Return True if this content has code that the kind's entry is looked for in."""
     is_described = kind.entry is None or (not kind.code_needed and isinstance(content, str))
     return not is_described and code_of(content) is not None
 

@@ -106,7 +106,7 @@ def check_expected(wish: Wish, standing: Standing | None) -> None:
 
 
 def asked_right(wish: Wish) -> str:
-    """What a wish needs: to set policy or prices is the owner's right, and needs no other."""
+    """Return what a wish needs: to set policy or prices is the owner's right, and needs no other."""
     return "write" if wish.access is None and wish.prices is None else "govern"
 
 

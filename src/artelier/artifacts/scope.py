@@ -167,7 +167,7 @@ class _Scope:
         return await self._working.balance(account_of(self._principal))
 
     async def search_memory(self, *args: Any, **kwargs: Any) -> Any:
-        """What a higher layer finds for the artifact."""
+        """Return what a higher layer finds for the artifact."""
         search = self._tree.search_memory
         if search is None:
             raise InvalidArguments("there is no memory to search here")

@@ -82,7 +82,7 @@ async def _page(
 async def find(
     door: Door, *, text: str, kind: str | None, owner: str | None, limit: int
 ) -> list[Summary]:
-    """What a principal may read and the words match, newest first."""
+    """Return what a principal may read and the words match, newest first."""
     words = text.casefold().split()
     found: list[Summary] = []
     position, seen, asks = _POSITION_MAX, 0, bounded_asks(door)
@@ -104,7 +104,7 @@ async def find(
 async def following(
     door: Door, *, kind: str | None, owner: str | None, position: int, limit: int
 ) -> list[Summary]:
-    """What a principal may read beyond a position, in the order of making."""
+    """Return what a principal may read beyond a position, in the order of making."""
     found: list[Summary] = []
     asks = bounded_asks(door)
     look = _Look(door, asks)
@@ -153,7 +153,7 @@ class _Look:
         return not is_ruled or await self.visible(standing)
 
     async def _content_has(self, standing: Standing, words: list[str]) -> bool:
-        """Whether content that may be read for free holds all these words."""
+        """Return True if content that may be read for free holds all these words."""
         at = standing.at
         if at is None or at.media == "bytes" or at.size_bytes > CONTENT_BYTES_MAX:
             return False

@@ -66,14 +66,15 @@ class Stage(Protocol):
     async def licence(
         self, id: str, principal: str, *, over: Stage | None = None
     ) -> Licence | None:
-        """What lets a principal read, include and invoke an artifact whatever its policy and price say.
+        """Return what lets a principal read, include and invoke an artifact whatever its policy and price
+        say.
 
         `over` is the stage that was asked, where it is not this one: uses that are pending there count.
         """
         ...
 
     def uses(self, licence: str) -> int:
-        """How often a counted licence is used by what is pending."""
+        """Return how often a counted licence is used by what is pending."""
         ...
 
     async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
@@ -81,11 +82,13 @@ class Stage(Protocol):
         ...
 
     def locked(self, standing: Standing) -> str:
-        """Why an artifact can be changed by nobody, and be sold to nobody by access; empty if it can."""
+        """Return why an artifact can be changed by nobody, and be sold to nobody by access; empty if it
+        can.
+        """
         ...
 
     def pending(self, key: Hashable) -> Any:
-        """What a working state keeps for a higher layer under this key; None if nothing is pending."""
+        """Return what a working state keeps for a higher layer under this key; None if nothing is pending."""
         ...
 
     async def whole(
@@ -474,7 +477,7 @@ def _sides(postings: Iterable[Posting]) -> Iterable[tuple[str, str, str, int]]:
 
 
 def facts_of(standing: Standing) -> Mapping[str, object]:
-    """What code may know of an artifact that it is asked about: by value, no content."""
+    """Return what code may know of an artifact that it is asked about: by value, no content."""
     return {
         "id": standing.id,
         "kind": standing.kind,

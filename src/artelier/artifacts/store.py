@@ -143,8 +143,8 @@ class Artifacts:
         return await self._main.read(str(parsed._replace(space=None)), price_max=price_max)
 
     async def look(self, ref: str, *, price_max: int | None = None) -> Artifact:
-        """What `read` gives, to show it: erased content is `[erased]` (`[locked]` without the vault key),
-        without metadata and interface.
+        """Return what `read` gives, to show it: erased content is `[erased]` (`[locked]` without the vault
+        key), without metadata and interface.
 
         Errors: as of `read`, but for `Erased`.
         """
@@ -207,13 +207,15 @@ class Artifacts:
         )  # fmt: skip
 
     async def diff(self, id: str, a: int, b: int) -> Diff:
-        """What changed from version `a` to version `b`. Both are read, and paid for if that has a price."""
+        """Return what changed from version `a` to version `b`. Both are read, and paid for if that has a
+        price.
+        """
         names = (f"{check_new_id(id)}@{a}", f"{id}@{b}")
         before, after = [(await self.read(name)).content for name in names]
         return diff(before, after, names=names)
 
     async def lineage(self, id: str) -> Lineage:
-        """What an artifact came from, and what came from it as far as the caller may read that."""
+        """Return what an artifact came from, and what came from it as far as the caller may read that."""
         door = self._door
         await door.permitted(check_new_id(id), "read")
         sources = await sources_of(door.store, door.tenant, door.space, id, limit=PAGE_MAX)
@@ -234,8 +236,10 @@ class Artifacts:
     # -- access as a value, and invocation
 
     async def access(self, ref: str, action: str, *, price_max: int | None = None) -> Verdict:
-        """Whether `read`, `write`, `delete`, `transfer`, `invoke`, `include`, `subscribe` or `search` may be
-        done, at which price and who pays. Nothing moves; a refusal is `missing`, `denied` or `no_funds`."""
+        """Return whether `read`, `write`, `delete`, `transfer`, `invoke`, `include`, `subscribe` or `search`
+        may be done, at which price and who pays. Nothing moves; a refusal is `missing`, `denied` or
+        `no_funds`.
+        """
         return await self._door.access(Ref.parse(ref), action, price_max=price_max)
 
     async def take(

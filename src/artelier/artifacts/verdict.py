@@ -48,7 +48,7 @@ class Verdict(NamedTuple):
         return self.refusal is None
 
     def granted(self) -> Standing:
-        """What stands there. Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`."""
+        """Return what stands there. Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`."""
         if self.error is not None:
             raise self.error
         assert self.standing is not None

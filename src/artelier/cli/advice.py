@@ -34,7 +34,7 @@ _REASONS = {
 
 
 def standing(run: dict[str, Any]) -> str:
-    """How a run stands, in words."""
+    """Return how a run stands, in words."""
     status, reason = run["status"], run["reason"]
     if not reason or status == "waiting_approval":
         return status
@@ -107,7 +107,9 @@ def _of_turn(call: Call, run: dict[str, Any]) -> list[str]:
 
 
 async def way_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> str:
-    """How a run is driven further: by its root, and by the program that started it if only that can."""
+    """Return how a run is driven further: by its root, and by the program that started it if only that
+    can.
+    """
     from artelier.agents.loops import code_needed
 
     runs = kernel.for_tenant(run["tenant"])
@@ -118,7 +120,7 @@ async def way_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> str:
 
 
 def own_program(run_id: str) -> str:
-    """What to do with a run whose tools are in code."""
+    """Return what to do with a run whose tools are in code."""
     return f"run the program that started it again, with run_id={run_id!r}"
 
 

@@ -93,7 +93,7 @@ class Call:
         return amount
 
     def command_line(self, *words: str) -> str:
-        """How to type another command about the same database and tenant."""
+        """Return how to type another command about the same database and tenant."""
         shared: list[str] = []
         for name, value in (
             ("--db", self._db),
@@ -153,7 +153,7 @@ class Call:
 
     @contextlib.contextmanager
     def _telemetry(self) -> Generator[Telemetry | None]:
-        """Who watches the runs of this call. Errors: `InvalidConfig` if it is on and cannot be."""
+        """Return who watches the runs of this call. Errors: `InvalidConfig` if it is on and cannot be."""
         if not self.settings.telemetry:
             yield None
             return

@@ -187,7 +187,7 @@ def _run(body: Body, call: Call, given: dict[str, Any]) -> int:
 
 
 def _marking(call: Call) -> Callable[[str], str]:
-    """What takes personal data out of an error, if the settings ask for that and can be read."""
+    """Return what takes personal data out of an error, if the settings ask for that and can be read."""
     try:
         policy = call.settings.policy() if call.settings.pii else None
         detectors = () if policy is None else policy.looked_for()
@@ -201,7 +201,7 @@ def _marking(call: Call) -> Callable[[str], str]:
 
 
 def _typed(call: Call, given: dict[str, Any]) -> dict[str, Any]:
-    """What a person typed, in which a look-alike of a placeholder stands for nobody's value."""
+    """Return what a person typed, in which a look-alike of a placeholder stands for nobody's value."""
     if not any("<" in text for value in given.values() for text in _texts(value)):
         return given
     if not call.settings.pii:

@@ -25,7 +25,7 @@ def prepare() -> None:
 
 
 def script(shell: str) -> str:
-    """What a shell must read. Errors: `InvalidRequest`."""
+    """Return what a shell must read. Errors: `InvalidRequest`."""
     from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage] - typer's own
 
     text = get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=_checked(shell))

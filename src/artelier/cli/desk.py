@@ -49,7 +49,7 @@ class Desk:
 
     @property
     def answers(self) -> bool:
-        """Whether questions are answered here."""
+        """True if questions are answered here."""
         return self._yes or self._call.screen.asks
 
     async def __aenter__(self) -> Desk:

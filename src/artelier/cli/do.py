@@ -245,7 +245,7 @@ def _checked(goal: str, workspace: str) -> str:
 
 
 async def _exists(kernel: Kernel, tenant: str, run_id: str, asked: dict[str, Any]) -> bool:
-    """Whether the run is there. Errors: `Conflict` if it is about something else."""
+    """Return True if the run is there. Errors: `Conflict` if it is about something else."""
     from artelier.agents.loops import settings_of
     from artelier.tokens import canonical_name
 

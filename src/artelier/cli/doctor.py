@@ -81,7 +81,7 @@ def _disk(call: Call) -> list[Finding]:
 
 
 def _sandbox() -> list[Finding]:
-    """Whether code of models can be run in its cage."""
+    """Return whether code of models can be run in its cage."""
     import asyncio
 
     from artelier.errors import ArtelierError
@@ -103,7 +103,7 @@ def _sandbox() -> list[Finding]:
 
 
 def _confinement() -> list[Finding]:
-    """Which walls of the kernel stand around processes that run untrusted code."""
+    """Return which walls of the kernel stand around processes that run untrusted code."""
     from artelier.confinement import OFF, REQUIRED, landlock_abi, mode, standing
 
     chosen = mode()
@@ -123,7 +123,9 @@ def _confinement() -> list[Finding]:
 
 
 def _models(call: Call) -> list[Finding]:
-    """Whether the model that holds can be used, and which providers have a key. Only names are shown."""
+    """Return whether the model that holds can be used, and which providers have a key. Only names are
+    shown.
+    """
     from artelier.errors import ArtelierError
     from artelier.models.registry import ModelRegistry
     from artelier.models.vendors import VENDORS

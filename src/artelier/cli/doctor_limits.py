@@ -62,7 +62,7 @@ def _approvals(call: Call) -> Finding:
 
 
 def _http(call: Call) -> Finding:
-    """Which servers `http_json` may ask, and whether the secrets are there."""
+    """Return which servers `http_json` may ask, and whether the secrets are there."""
     import os
 
     rules = call.settings.http_rules

@@ -36,7 +36,9 @@ def looks(call: Call) -> list[Finding]:
 
 
 def _not_yet(path: Path) -> Finding:
-    """Whether there can be one: the rights of a folder do not tell, so a file is made and gone again."""
+    """Return whether there can be one: the rights of a folder do not tell, so a file is made and gone
+    again.
+    """
     near = existing_parent(path)
     try:
         with tempfile.TemporaryFile(dir=near):
@@ -96,7 +98,7 @@ async def _clock(kernel: Kernel) -> Finding:
 
 
 def _vault(call: Call, looked: Looked) -> Finding:
-    """Whether the key is there and can be used; never what it is."""
+    """Return whether the key is there and can be used; never what it is."""
     from artelier.pii.sealing import VARIABLE, sealer_from
 
     try:

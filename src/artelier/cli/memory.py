@@ -75,7 +75,9 @@ def _plain(value: Any) -> Any:
 
 
 async def _replaced(call: Call, kernel: Kernel) -> TenantKernel | None:
-    """Where personal data is replaced in these memories; None for a file that knows of no tenant, too."""
+    """Return where personal data is replaced in these memories; None for a file that knows of no tenant,
+    too.
+    """
     if kernel.services.personal is None:
         return None
     known = await kernel.store.query("SELECT 1 FROM tenants WHERE tenant = ?", (call.tenant,))
@@ -92,7 +94,7 @@ async def _asked(call: Call, kernel: Kernel, query: str) -> str:
 
 
 async def _seen(call: Call, kernel: Kernel, found: Sequence[S], *, text: str = "text") -> list[S]:
-    """What was found, its texts as whoever sits here may see them: with values, under the grant."""
+    """Return what was found, its texts as whoever sits here may see them: with values, under the grant."""
     import msgspec
 
     if (desk := await _replaced(call, kernel)) is None:

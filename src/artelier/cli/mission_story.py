@@ -106,7 +106,7 @@ async def _evaluated(story: Story, data: ev.TaskEvaluated, event: Event) -> list
 
 
 def _missing(verdict: Mapping[str, Any]) -> str:
-    """What the first criterion lacks that is not met."""
+    """Return what the first criterion lacks that is not met."""
     criteria: Any = verdict.get("criteria")
     for one in cast("list[Any]", criteria) if isinstance(criteria, list) else []:
         if isinstance(one, dict):

@@ -192,7 +192,7 @@ def _when(operation: Operation) -> str:
 
 
 def _does(operation: Operation) -> str:
-    """What an operation changes."""
+    """Return what an operation changes."""
     words: list[str] = []
     for effect in operation.effects:
         if effect.type != "artifact.upsert":

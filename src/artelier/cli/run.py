@@ -156,13 +156,13 @@ async def _drive(
 
 
 async def _has_failed(call: Call, kernel: Kernel, run_id: str) -> bool:
-    """Whether the log has the failure as the run's end: else it is an error of the command."""
+    """Return True if the log has the failure as the run's end: else it is an error of the command."""
     standing = await _standing(call, kernel, run_id)
     return standing is not None and standing["status"] == "failed"
 
 
 def _place(error: Exception) -> str:
-    """Where in their code an exception came from: the line a person must look at."""
+    """Return where in their code an exception came from: the line a person must look at."""
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__)
         if "/artelier/" not in frame.filename

@@ -28,7 +28,7 @@ def _of(call: Call, kernel: Kernel) -> Schedules:
 
 
 async def _seen(call: Call, kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
-    """What is known of schedules, with values for whoever may see them."""
+    """Return what is known of schedules, with values for whoever may see them."""
     return await kernel.for_tenant(call.tenant).restored(found)
 
 

@@ -278,7 +278,7 @@ def _quotas(table: QuotasTable) -> Quotas | None:
 def _governing(
     found: SettingsFile, raw: str, file: Path
 ) -> tuple[tuple[str, ...] | None, dict[str, speeds.Rate], tuple[HttpRule, ...]]:
-    """Who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
+    """Return who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
     from artelier.kernel import rates as speeds
     from artelier.kernel.policy import check_models
     from artelier.tools.http_rules import rules_from

@@ -27,7 +27,7 @@ class Screen:
 
     @property
     def asks(self) -> bool:
-        """Whether a person sits there who can be asked."""
+        """True if a person sits there who can be asked."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     # Data

@@ -80,7 +80,7 @@ class Settings:
         return None if limits == Limits() else limits
 
     def policy(self, *, is_enforced: bool = False) -> Policy:
-        """What the kernel demands of every run; `is_enforced`: no less than `Policy.enforced()`."""
+        """Return what the kernel demands of every run; `is_enforced`: no less than `Policy.enforced()`."""
         from artelier.kernel import Policy
         from artelier.kernel.policy import lower_risk
 

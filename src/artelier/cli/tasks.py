@@ -311,7 +311,7 @@ def _by_person(judged: Mapping[str, Any]) -> str:
 
 
 def _evidence(verdict: Any) -> list[str]:
-    """What was judged of each criterion, with what it was judged by."""
+    """Return what was judged of each criterion, with what it was judged by."""
     criteria: Any = None
     if isinstance(verdict, dict):
         criteria = cast("dict[str, Any]", verdict).get("criteria")

@@ -32,7 +32,7 @@ class Story:
         self._tools: dict[str, str] = {}
 
     async def lines(self, event: Event) -> list[Line]:
-        """What an event tells; nothing for those that only keep books."""
+        """Return what an event tells; nothing for those that only keep books."""
         try:
             data = event.decode()
         except ArtelierError:

@@ -75,7 +75,7 @@ class LazyGroup(TyperGroup):
         return self.commands.get(cmd_name)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """What a word can become, without importing any command."""
+        """Return what a word can become, without importing any command."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         names = {name: line for name, (_, line) in COMMANDS.items()}

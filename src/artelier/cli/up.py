@@ -261,13 +261,13 @@ async def _told(call: Call, work: Coroutine[Any, Any, Any]) -> None:
 
 
 def _has_desktop() -> bool:
-    """Whether a browser could show itself to somebody."""
+    """Return True if a browser could show itself to somebody."""
     shown = ("DISPLAY", "WAYLAND_DISPLAY")
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in shown)
 
 
 def _link(application: FastAPI, address: str) -> str:
-    """Where to go: with users to the login, else with a token that signs in once."""
+    """Return where to go: with users to the login, else with a token that signs in once."""
     if application.state.gate.users is not None:
         return f"{address}/"
     return f"{address}/?token={application.state.gate.sessions.link()}"

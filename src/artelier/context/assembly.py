@@ -172,7 +172,7 @@ def _parts(kept: Iterable[_Fitted]) -> list[FixedPart | RangePart]:
 def _takes(
     parts: Sequence[FixedPart | RangePart], last: ChatMessage | None, section: Section
 ) -> bool:
-    """Whether a section's text can join the message before it. A conversation is shown as it is."""
+    """Return True if a section's text can join the message before it. A conversation is shown as it is."""
     if last is None or isinstance(parts[-1], RangePart):
         return False
     return last.role == section.role and section.range is None and not section.messages

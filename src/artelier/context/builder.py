@@ -98,7 +98,7 @@ class ContextBuilder:
 
     @property
     def comes_from_code(self) -> bool:
-        """Whether another process could not rebuild it from stored settings."""
+        """True if another process could not rebuild it from stored settings."""
         return bool(self.extra_sections) or type(self).sections is not ContextBuilder.sections
 
     def settings(self) -> dict[str, Any]:

@@ -63,7 +63,9 @@ class CompactionStrategy:
             raise InvalidRequest(f"not a compaction strategy: {error}") from None
 
     def wanted(self, *, messages: int, tokens: int, window_tokens: int) -> str:
-        """Why a prompt of this size wants a compaction (`messages` or `fraction`); empty if it does not."""
+        """Return why a prompt of this size wants a compaction (`messages` or `fraction`); empty if it does
+        not.
+        """
         if self.trigger_at_messages is not None and messages >= self.trigger_at_messages:
             return "messages"
         fraction = self.trigger_at_fraction

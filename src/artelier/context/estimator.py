@@ -31,7 +31,7 @@ class Estimator(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     """Its bill."""
 
     def tokens(self, raw: int) -> int:
-        """What a prompt of `raw` estimated tokens will be billed as."""
+        """Return what a prompt of `raw` estimated tokens will be billed as."""
         if not self.raw:
             return raw
         ratio = self._ratio_below if raw < self.raw else self.ratio
@@ -40,7 +40,7 @@ class Estimator(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
         return max(told, raw * RATIO_MIN // PPM)
 
     def raw_budget(self, tokens: int) -> int:
-        """How many estimated tokens may be sent so that at most `tokens` are billed."""
+        """Return how many estimated tokens may be sent so that at most `tokens` are billed."""
         if not self.raw:
             return tokens
         ratio = self._ratio_below if tokens < self.billed else self.ratio

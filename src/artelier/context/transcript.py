@@ -8,7 +8,7 @@ from artelier.tokens import estimate_tokens
 
 
 def pieces(texts: Iterable[str], *, tokens: int, count_max: int) -> list[range]:
-    """Which texts go together so that they are few and fit `tokens` each; at most `count_max` ranges.
+    """Return which texts go together so that they are few and fit `tokens` each; at most `count_max` ranges.
 
     The oldest and the newest pieces are kept: a task's beginning and its present state.
     """

@@ -37,7 +37,7 @@ async def recorded(
     services: Services, tenant: str, run_id: str, *, loop: str, job: Callable[[Any], JobT],
     other: Callable[[str], ArtelierError],
 ) -> JobT | None:  # fmt: skip
-    """What a run was asked to do, as `job` makes it of settings; None if it never began.
+    """Return what a run was asked to do, as `job` makes it of settings; None if it never began.
 
     Errors: what `other` makes of the name of another loop.
     """
@@ -51,14 +51,14 @@ async def recorded(
 
 
 async def has_ended(services: Services, tenant: str, run_id: str) -> bool:
-    """Whether a run is over; one that never began is not."""
+    """Return True if a run is over; one that never began is not."""
     with suppress(NotFound):
         return is_final((await run_row(services, tenant, run_id))["status"])
     return False
 
 
 async def is_open(services: Services, tenant: str, run_id: str) -> bool:
-    """Whether a run exists and has no end yet."""
+    """Return True if a run exists and has no end yet."""
     with suppress(NotFound):
         return not is_final((await run_row(services, tenant, run_id))["status"])
     return False
@@ -164,7 +164,7 @@ async def code_missing(
     services: Services, tenant: str, run_id: str, *, what: str, workspace: str,
     own: Collection[str], hint: str,
 ) -> InvalidRequest | None:  # fmt: skip
-    """Why only the program that started a run can go on with it; None if anybody can.
+    """Return why only the program that started a run can go on with it; None if anybody can.
 
     `what` the run is, for people. `own`: tools that its loop brings itself. Errors: `NotFound`.
     """

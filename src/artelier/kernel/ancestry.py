@@ -169,7 +169,7 @@ async def grants_of(services: Services, places: Sequence[Place]) -> tuple[str, .
 
 
 async def changes_of(services: Services, places: Sequence[Place]) -> dict[str, Any]:
-    """What the forks of a lineage changed; a nearer fork's word counts."""
+    """Return what the forks of a lineage changed; a nearer fork's word counts."""
     changes: dict[str, Any] = {}
     for place in reversed(places[:-1]):
         forked = (await services.store.read(place.stream, limit=1))[0].decode()
@@ -240,7 +240,7 @@ RUN_KEY = f"SELECT k.key_id {KEYED} AND r.run = ?"
 
 
 async def is_imported(services: Services, tenant: str, run_id: str) -> bool:
-    """Whether a run was driven in another store. Its lease is there; so it takes no new steps here."""
+    """Return True if a run was driven in another store. Its lease is there; so it takes no new steps here."""
     rows = await services.store.query(
         "SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id)
     )

@@ -39,22 +39,22 @@ class Belongings(Protocol):
 
     @property
     def may_meet_runs(self) -> bool:
-        """Whether runs of the file that are here already, event for event, are left out, not refused."""
+        """True if runs of the file that are here already, event for event, are left out, not refused."""
         return False
 
     def gives_way(self, local: str) -> bool:
-        """Whether a stream of the file is left out where the tenant has its own of that name."""
+        """Return True if a stream of the file is left out where the tenant has its own of that name."""
         return False
 
     def has_stream(self, local: str) -> bool:
-        """Whether a stream is none of the kernel's and belongs here."""
+        """Return True if a stream is none of the kernel's and belongs here."""
         return False
 
     def take_own(self, local: str, seq: int, data: EventData, *, at_us: int) -> None:
         """Check the next event of such a stream."""
 
     def home(self, tenant: str, local: str) -> Stream:
-        """Where such a stream goes in the tenant that imports it."""
+        """Return where such a stream goes in the tenant that imports it."""
         return Stream(tenant, MAIN_SPACE, local)
 
     def take(self, artifact: str, seq: int, data: EventData) -> None:
@@ -62,7 +62,7 @@ class Belongings(Protocol):
         ...
 
     def wants(self, name: bytes) -> bool:
-        """Whether `content` must see the content of this name; asked after all events."""
+        """Return True if `content` must see the content of this name; asked after all events."""
         ...
 
     def content(self, name: bytes, content: bytes) -> None:
@@ -70,7 +70,7 @@ class Belongings(Protocol):
         ...
 
     def owns(self, artifact: str) -> bool:
-        """Whether an artifact belongs here although no run of the file has written it."""
+        """Return True if an artifact belongs here although no run of the file has written it."""
         ...
 
     def end(self) -> None:
@@ -80,5 +80,7 @@ class Belongings(Protocol):
     async def arrival(
         self, services: Services, tenant: str, header: Header, sha256: str
     ) -> Arrival:
-        """What an import into this tenant brings about. Errors: `Conflict` if there is no room for it."""
+        """Return what an import into this tenant brings about. Errors: `Conflict` if there is no room for
+        it.
+        """
         ...

@@ -359,7 +359,7 @@ async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) ->
 
 
 async def _may_fit(core: RunCore, error: Exhausted) -> bool:
-    """Whether a refused reservation fits once calls at work have given back what they hold."""
+    """Return True if a refused reservation fits once calls at work have given back what they hold."""
     facts = error.facts
     if isinstance(error, LimitReached):
         return bool(facts["reserved"]) and facts["used"] + facts["asked"] <= facts["cap"]

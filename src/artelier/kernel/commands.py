@@ -171,7 +171,7 @@ def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
 
 
 def _makes_sense(command: ev.CommandGiven) -> bool:
-    """Whether this version can obey it. Control streams are written by any process, of any version."""
+    """Return True if this version can obey it. Control streams are written by any process, of any version."""
     verb, choice = command.verb, command.choice
     if verb == "inject":
         return command.payload is not None
@@ -326,7 +326,7 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
 
 
 async def undone_since_end(services: Services, run: int) -> bool:
-    """Whether a person had something undone since the run ended; what its own code undid, it knows of."""
+    """Return True if a person had something undone since the run ended, which its own code knows not of."""
     rows = await services.store.query(
         "SELECT 1 FROM steps WHERE run = ?1 AND kind = 'undo' AND requested >"
         " (SELECT max(seq) FROM events WHERE stream = ?1 AND kind = 'run.failed') LIMIT 1",
@@ -360,7 +360,7 @@ async def _fatal_steps(services: Services, row: Mapping[str, Any]) -> tuple[str,
 
 
 def beside(key: str, other: str) -> bool:
-    """Whether two steps belong to different branches of one gather, so that none comes after the other."""
+    """Return True if two steps belong to different branches of one gather: none comes after the other."""
     left, right = key.split("/"), other.split("/")
     for index, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:

@@ -109,7 +109,7 @@ class _Side:
                 await asyncio.sleep(0)
 
     async def facts(self, key: str) -> Facts | None:
-        """What the run knows of a step; None if it never asked for it."""
+        """Return what the run knows of a step; None if it never asked for it."""
         for place in self.places:
             rows = await self.services.store.query(
                 "SELECT kind, requested, CASE status WHEN 'open' THEN NULL ELSE completed END"
@@ -153,7 +153,7 @@ class _Side:
         )  # fmt: skip
 
     async def parts(self, context: ev.ContextAssembled) -> list[Shape]:
-        """What each part of a prompt adds to it."""
+        """Return what each part of a prompt adds to it."""
         head = await self.renderer.head(context)
         return [
             Shape.of(part.tag, await self.renderer.content(part), joined=part.joined)
@@ -227,7 +227,7 @@ class _Pair:
         return None
 
     async def _request(self, key: str, a: Facts, b: Facts) -> dict[str, Any] | None:
-        """Where two prompts differ. Their hashes may differ for the key alone, after an import."""
+        """Return where two prompts differ. Their hashes may differ for the key alone, after an import."""
         if a.context is None or b.context is None or a.context.request == b.context.request:
             return None
         left = await self._a.renderer.render_event(a.context)

@@ -162,7 +162,7 @@ async def planned(
     since: int = 0,
     depth: int = 0,
 ) -> Plan:
-    """What can be undone of a run and of those below it, the newest first.
+    """Return what can be undone of a run and of those below it, the newest first.
 
     `upto`: no further back than to this step, with it. `since`: nor than to this position.
     Errors: `NotFound` for a step that the run has not asked for; `Conflict` for a child that has not ended.
@@ -215,7 +215,7 @@ async def planned(
 
 
 async def _is_erased(services: Services, tenant: str, run_id: str) -> bool:
-    """Whether what a run has stored is gone, and with it what its calls were given."""
+    """Return True if what a run has stored is gone, and with it what its calls were given."""
     try:
         await key_of(services, await lineage(services, tenant, run_id))
     except Erased:
@@ -238,7 +238,7 @@ async def _owned(services: Services, tenant: str, row: Mapping[str, Any]) -> dic
 
 
 async def _position_of(services: Services, tenant: str, run_id: str, key: str) -> int:
-    """Where in the log a step was asked for, by the run or by one that it was forked from."""
+    """Return where in the log a step was asked for, by the run or by one that it was forked from."""
     for place in await lineage(services, tenant, run_id):
         rows = await services.store.query(
             "SELECT e.position FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
@@ -312,7 +312,7 @@ async def _tool_of(
 
 
 def _stays(call: _Call, tool: ToolPort | None) -> str | None:
-    """Why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
+    """Return why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
     acts = call.request.side_effect or (tool is not None and tool.side_effect)
     if not acts or call.is_error:
         return ""
@@ -324,7 +324,7 @@ def _stays(call: _Call, tool: ToolPort | None) -> str | None:
 
 
 def compensate_of(tool: ToolPort) -> Compensate | None:
-    """What undoes a completed call of a tool."""
+    """Return what undoes a completed call of a tool."""
     return tool.compensate if isinstance(tool, Reversible) else None
 
 
@@ -370,7 +370,7 @@ async def _children(
 
 
 def _below(child: str, plan: Plan, at: int) -> list[tuple[int, Item | Kept]]:
-    """What stays of a child, as its parent tells it."""
+    """Return what stays of a child, as its parent tells it."""
     return [
         (at, msgspec.structs.replace(one, run=f"{child}:{one.run}" if one.run else child))
         for one in plan.not_undone
@@ -407,7 +407,7 @@ class Undoing:
 
 
 async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | None:
-    """What a recorded undoing would enter; None if its tool, or what it undoes, is not at hand."""
+    """Return what a recorded undoing would enter; None if its tool, or what it undoes, is not at hand."""
     tool = core.tools.get(request.name)
     undo = compensate_of(tool) if tool is not None else None
     row = await run_row(core.services, core.tenant.id, request.undoes_in or core.run_id)
@@ -476,7 +476,7 @@ def _failed(core: RunCore, item: Item, result: ToolResult, undone: list[str]) ->
 
 
 def _said(result: ToolResult) -> dict[str, Any]:
-    """What a tool's error says."""
+    """Return what a tool's error says."""
     return cast(dict[str, Any], result.value).get("error", {})
 
 

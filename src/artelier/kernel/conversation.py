@@ -228,7 +228,7 @@ class Conversation:
         return self._messages[start - self._first : end - self._first + 1]
 
     def take_new(self) -> tuple[Added, list[Blob]] | None:
-        """What was appended since the last request, to be recorded with the next one."""
+        """Return what was appended since the last request, to be recorded with the next one."""
         if not self._new:
             return None
         entries = tuple(entry for entry, _ in self._new)
@@ -296,7 +296,9 @@ class _Known:
         self._last = 0
 
     def start_of(self, contents: list[bytes]) -> int | None:
-        """Where a list begins that ends with all we know or goes on from there; None if it does not."""
+        """Return where a list begins that ends with all we know or goes on from there; None if it does
+        not.
+        """
         if not contents:
             return None
         places = self._places.get(contents[0], ())

@@ -79,7 +79,7 @@ class TenantState:
 
 
 def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
-    """What to do with a run that takes no steps here."""
+    """Return what to do with a run that takes no steps here."""
     if is_imported:
         return f"Fork it: `artelier fork {run_id}`; an imported run is driven no more."
     if status == "failed":
@@ -396,7 +396,7 @@ class RunCore(ToolBounds):
         return tuple(schema for schema in schemas if schema.name in self.offered)
 
     def may_use(self, grant: str) -> bool:
-        """Whether the run was given a grant, and its tenant still has it."""
+        """Return True if the run was given a grant, and its tenant still has it."""
         return granted(self.grants, grant) and granted(self.tenant.grants, grant)
 
     def may_use_model(self, name: str) -> bool:
@@ -405,7 +405,9 @@ class RunCore(ToolBounds):
         return may_use_model(self.grants, name) and may_use_model(self.tenant.grants, name)
 
     async def recorded(self, key: str, kind: str) -> Recorded | None:
-        """What the log has of a step, if anything. Errors: `ReplayMismatch` if it is of another kind."""
+        """Return what the log has of a step, if anything. Errors: `ReplayMismatch` if it is of another
+        kind.
+        """
         if self.history.at_end:
             return None
         found = await self.history.find(key)
@@ -418,7 +420,7 @@ class RunCore(ToolBounds):
     def mismatch(
         self, key: str, section: str, *, expected: str = "", got: str = ""
     ) -> ReplayMismatch:
-        """What to raise when the code asks for something else than was recorded."""
+        """Return what to raise when the code asks for something else than was recorded."""
         return ReplayMismatch(
             f"step {key} of {self.run_id} asks for something else than was recorded",
             expected=expected or "the recorded request",
@@ -475,7 +477,7 @@ class RunCore(ToolBounds):
         return min(self.deadlines.values(), default=None)
 
     def left_s(self) -> float | None:
-        """What is left of the run's time; None if it is not limited."""
+        """Return what is left of the run's time; None if it is not limited."""
         until_us = self.deadline_us
         return None if until_us is None else max(0.0, (until_us - self.clock.now_us()) / 1_000_000)
 
@@ -663,7 +665,7 @@ class RunCore(ToolBounds):
                     limit.reschedule(until)
 
     def was_interrupted(self) -> bool:
-        """Whether the current task's cancel came from a command; it is taken back then."""
+        """Return True if the current task's cancel came from a command; it is taken back then."""
         task = asyncio.current_task()
         if task is None or task not in self.interrupted:
             return False

@@ -238,7 +238,7 @@ class Delivery:
             step.cost += cost
 
     def is_beside(self, key: str) -> bool:
-        """Whether a step at work has others beside it, so that its place in the order counts."""
+        """Return True if a step at work has others beside it, so that its place in the order counts."""
         step = self.steps.get(key)
         if not self.is_ordered or step is None or not step.is_beside:
             return False
@@ -458,7 +458,7 @@ class Delivery:
             self._announce()
 
     def _is_parked(self, step: AtWork) -> bool:
-        """Whether a step waits for nothing but what is parked."""
+        """Return True if a step waits for nothing but what is parked."""
         if step.kind in ("", TIMEOUT) or step.key in self._parked:  # "": made of other steps
             return True
         return any(key.startswith(f"{step.key}/") for key in self._parked)
@@ -530,8 +530,8 @@ class Delivery:
         self.pending.append(_Cancelled(step, is_timeout, is_raised, task, *self._place))
 
     def _since(self) -> int:
-        """How many requests and outcomes this drive had recorded before now; below 0 for those that were
-        there before it. Outcomes that are recorded and have not reached the code come after now.
+        """Return how many requests and outcomes this drive had recorded before now; below 0 for those that
+        were there before it. Outcomes that are recorded and have not reached the code come after now.
         """
         assert self.core.actor is not None
         history = self.core.history
@@ -547,7 +547,7 @@ class Delivery:
 
     @property
     def is_breaking_off(self) -> bool:
-        """Whether the drive ends before the code does: what is cancelled from now on has no outcome."""
+        """True if the drive ends before the code does: what is cancelled from now on has no outcome."""
         core = self.core
         if core.suspended is not None or core.actor is None or core.actor.failure is not None:
             return True
@@ -635,12 +635,12 @@ class Delivery:
 
 
 def _is_beside(outcome: EventData | None) -> bool:
-    """Whether a computed step, of which nothing tells when it began, was not alone."""
+    """Return True if a computed step, of which nothing tells when it began, was not alone."""
     return isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.beside
 
 
 def _comes_before(other: AtWork, step: AtWork) -> bool:
-    """Whether a recorded outcome is still to come, before the one of `step` that is recorded now."""
+    """Return True if a recorded outcome is still to come, before the one of `step` that is recorded now."""
     if other is step or not other.ended or other.is_settled or _is_around(other, step):
         return False
     is_cut = isinstance(other.outcome, ev.Cut) and other.kind != TIMEOUT
@@ -648,7 +648,7 @@ def _comes_before(other: AtWork, step: AtWork) -> bool:
 
 
 def _is_around(other: AtWork, step: AtWork) -> bool:
-    """Whether a step is taken by another one, such as `run.first`, which ends after it."""
+    """Return True if a step is taken by another one, such as `run.first`, which ends after it."""
     return step.key.startswith(f"{other.key}/")
 
 

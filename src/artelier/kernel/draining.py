@@ -68,7 +68,7 @@ class Draining:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no tool is at work."""
+        """True if no tool is at work."""
         return all(call.waits for call in self._calls)
 
     def hurry(self) -> None:

@@ -151,7 +151,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
 
 
 async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[Place, int]:
-    """Where the step was recorded first, and the seq before it."""
+    """Return where the step was recorded first, and the seq before it."""
     kinds = (ev.ContextAssembled.KIND, *keyed_kinds())
     for place in await lineage(core.services, core.tenant.id, core.run_id):
         found = await earlier_events(core.services, place, key, kinds=kinds)

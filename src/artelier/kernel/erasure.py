@@ -162,7 +162,7 @@ async def _measured(
     services: Services, store: SqliteStore, tenant: str, subject: str | None,
     preview: Preview | None,
 ) -> tuple[Erasing, Erasure, str]:  # fmt: skip
-    """What to take away, how much that is, and the keyed hash of its name."""
+    """Return what to take away, how much that is, and the keyed hash of its name."""
     wanted, what, again = await _wanted(services, store, tenant, subject)
     size = await store.measure(wanted)
     upto_key = wanted.upto_key or 0
@@ -232,7 +232,7 @@ async def collect(services: Services, store: SqliteStore, *, dry: bool = False) 
 async def _wanted(
     services: Services, store: SqliteStore, tenant: str, subject: str | None
 ) -> tuple[Erasing, str, bool]:
-    """What to take away, the keyed hash of its name, and whether that was done before."""
+    """Return what to take away, the keyed hash of its name, and whether that was done before."""
     # The newest key ever made. Each erasure moves it, so no later one has the same.
     made = await store.query("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
     upto_key = made[0][0] if made else 0

@@ -70,7 +70,7 @@ def own_cancellation(error: BaseException | None, *, cancelling: int = 0) -> Bas
 
 
 def is_end(error: BaseException) -> bool:
-    """Whether an error of the run's code ends the run, and not only this drive of it."""
+    """Return True if an error of the run's code ends the run, and not only this drive of it."""
     passing = isinstance(error, errors.Flow | errors.LeaseLost | errors.StoreUnavailable)
     return isinstance(error, Exception) and not passing
 

@@ -142,7 +142,7 @@ class History:
             yield step
 
     def _is_inside(self, key: str) -> bool:
-        """Whether a step was taken by another step, whose outcome is recorded as a whole."""
+        """Return True if a step was taken by another step, whose outcome is recorded as a whole."""
         cut = key.rfind("/")
         while cut > 0:
             if key[:cut] in self._known:
@@ -159,7 +159,7 @@ class History:
         self._steps[step.key] = step
 
     async def knows(self, key: str) -> bool:
-        """Whether a recorded step has this key and is still to be asked for."""
+        """Return True if a recorded step has this key and is still to be asked for."""
         while self._segments and key not in self._steps:
             await self._read_page()
         return key in self._steps
@@ -171,11 +171,13 @@ class History:
             self.found += 1
 
     def expects(self, parent: str) -> bool:
-        """Whether a recorded step under this parent is still to be asked for; False for the run itself."""
+        """Return True if a recorded step under this parent is still to be asked for; False for the run
+        itself.
+        """
         return bool(parent) and any(key.startswith(f"{parent}/") for key in self._steps)
 
     async def expects_more(self) -> bool:
-        """Whether a recorded step is still to be asked for: the code is in the run's past.
+        """Return True if a recorded step is still to be asked for: the code is in the run's past.
 
         Cost: reads on to the next such step.
         """
@@ -271,8 +273,9 @@ class History:
 
 
 def belongs_elsewhere(step: Recorded) -> bool:
-    """Whether no code asks for a step by itself: a tool's questions come with its call, an undoing with the
-    plan that it belongs to."""
+    """Return True if no code asks for a step by itself: a tool's questions come with its call, an undoing
+    with the plan that it belongs to.
+    """
     if step.kind == "approval":
         return "/ask/" in step.key or step.key.endswith("/approval")
     if isinstance(step.outcome, ev.CompensationPlanned):
@@ -287,7 +290,7 @@ def question_key(key: str, number: int) -> str:
 
 
 def _owner(before: Recorded | None) -> str:
-    """Whose side effect a request repeats, if an earlier one is without an outcome."""
+    """Return whose side effect a request repeats, if an earlier one is without an outcome."""
     request = before.request if before is not None else None
     once = isinstance(request, ev.ToolRequested) and request.side_effect
     return before.owner if before is not None and once else ""
@@ -303,7 +306,7 @@ def _outcome(data: EventData) -> tuple[str, str] | None:
 
 
 def ends_step(data: EventData) -> bool:
-    """Whether a step is done by this event, with or without success."""
+    """Return True if a step is done by this event, with or without success."""
     if isinstance(data, ev.ModelFailed):
         return data.family != "cancelled"
     if isinstance(data, ev.ToolReconciled):
@@ -312,7 +315,7 @@ def ends_step(data: EventData) -> bool:
 
 
 def asks_or_ends(data: EventData) -> bool:
-    """Whether an event is what the run's code does: it asks for a step, or gets an outcome."""
+    """Return True if an event is what the run's code does: it asks for a step, or gets an outcome."""
     return type(data) in _REQUESTS or isinstance(data, ev.ContextAssembled) or ends_step(data)
 
 

@@ -67,7 +67,7 @@ class Inspected:
     """Of the agent or the world that the file is about."""
 
     def home(self, tenant: str, local: str) -> Stream:
-        """Where a stream of the file goes in a tenant."""
+        """Return where a stream of the file goes in a tenant."""
         if self.belongings is not None and self.belongings.has_stream(local):
             return self.belongings.home(tenant, local)
         return Stream(tenant, MAIN_SPACE, local)
@@ -103,7 +103,9 @@ def _unreadable(error: OSError | ValueError) -> StoreUnavailable:
 
 
 def read_header(path: str | Path) -> Header:
-    """Who exported what, from the first line of a file. Errors: those of `inspect`, and of `opened`."""
+    """Return who exported what, from the first line of a file. Errors: those of `inspect`, and of
+    `opened`.
+    """
     with opened(path) as file:
         try:
             return ArchiveReader(file).header()
@@ -330,7 +332,7 @@ class _Inspection:
             belongings.content(line.name, content)
 
     def _keeps(self, name: bytes) -> bool:
-        """Whether this content is looked at, beyond its name."""
+        """Return True if this content is looked at, beyond its name."""
         belongings = self.found.belongings
         return name in self._manifests or (belongings is not None and belongings.wants(name))
 

@@ -245,7 +245,7 @@ def _is_same(value: Any, allowed: Any) -> bool:
 
 
 def has_type(value: object, kind: str) -> bool:
-    """Whether a JSON value is of a type of JSON schema; types that nobody knows pass."""
+    """Return True if a JSON value is of a type of JSON schema; types that nobody knows pass."""
     if isinstance(value, bool):
         return kind == "boolean"
     return isinstance(value, _PYTHON.get(kind, object))

@@ -191,7 +191,9 @@ class OpenRun:
         return self._run
 
     def _may_fork(self, row: Mapping[str, Any] | None) -> bool:
-        """Whether it goes on as a fork of itself where its code differs: no child, and not in a replay."""
+        """Return True if it goes on as a fork of itself where its code differs: no child, and not in a
+        replay.
+        """
         opening = self._opening
         is_child = opening.parent is not None or (row is not None and row["parent"] is not None)
         policies = (opening.replay, row["replay"] if row is not None else "")

@@ -64,7 +64,7 @@ class Loan:
         return tuple(sorted(self._counted))
 
     def lent(self) -> tuple[Posting, ...]:
-        """What accounts get before the history."""
+        """Return what accounts get before the history."""
         return tuple(
             Posting(LENDER, account, asset, -lowest)
             for (account, asset), lowest in sorted(self._lowest.items())
@@ -72,7 +72,7 @@ class Loan:
         )
 
     def returned(self) -> tuple[Posting, ...]:
-        """What is taken back after it."""
+        """Return what is taken back after it."""
         postings: list[Posting] = []
         for (account, asset), balance in sorted(self._balance.items()):
             left = balance - self._lowest.get((account, asset), 0)
@@ -85,7 +85,7 @@ class Loan:
         return tuple(postings)
 
     def uncounted(self) -> tuple[Count, ...]:
-        """What is taken off counters after it."""
+        """Return what is taken off counters after it."""
         return tuple(
             Count(scope, unit, reserve=-reserved, use=-used)
             for (scope, unit), (reserved, used) in sorted(self._counted.items())

@@ -207,7 +207,7 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
 
 
 async def _fitted(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
-    """Whether the reply fits. A call is in flight until that is known, since it may take a while."""
+    """Return whether the reply fits. A call is in flight until that is known, since it may take a while."""
     with core.flight(harmless=True):
         return await fitted(reply, ready.call.output)
 
@@ -339,7 +339,7 @@ async def cut_short(core: RunCore, ready: Ready, *, output_tokens: int = 0) -> N
 
 
 def _input_tokens(core: RunCore, ready: Ready) -> int:
-    """What a provider counts of a call that gave no reply: its input. 0 where nobody asks."""
+    """Return what a provider counts of a call that gave no reply: its input. 0 where nobody asks."""
     return ready.assembled.size.input_tokens if core.services.turns is not None else 0
 
 
@@ -511,7 +511,7 @@ def record(
 
 
 def _sent(core: RunCore, ready: Ready) -> dict[str, Any]:
-    """What was sent, as the event of the reply says it."""
+    """Return what was sent, as the event of the reply says it."""
     sent = ready.sent
     body = "" if sent.body is None else request_hash(core.key, sent.body)
     return {"adapter": sent.adapter, "body": body, "not_sent": sent.dropped}
@@ -520,7 +520,7 @@ def _sent(core: RunCore, ready: Ready) -> dict[str, Any]:
 def result(
     core: RunCore, key: str, reply: ModelReply, output: Any, *, cost: int, replayed: bool
 ) -> ModelResult:
-    """What a step gives back; `output` is the value that was asked for."""
+    """Return what a step gives back; `output` is the value that was asked for."""
     return ModelResult(
         output=output, text=reply.text, tool_calls=reply.tool_calls,
         usage=reply.usage, cost_microusd=cost, replayed=replayed,

@@ -252,7 +252,7 @@ async def _recorded_head(core: RunCore, recorded: Recorded | None) -> Head | Non
 
 
 async def _max_output_tokens(core: RunCore, model: str, recorded: Recorded | None) -> int:
-    """What was recorded, since the tables of windows may have changed; else the model's own."""
+    """Return what was recorded, since the tables of windows may have changed; else the model's own."""
     head = await _recorded_head(core, recorded)
     if head is not None and (told := head.params.get("max_output_tokens")) is not None:
         return told

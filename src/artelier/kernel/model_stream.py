@@ -85,7 +85,7 @@ class _Stream:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a piece with text has come."""
+        """True if a piece with text has come."""
         return bool(self._pieces)
 
     async def next(self) -> Item | None:
@@ -163,7 +163,7 @@ class _Stream:
         return 100 * self._meter.tokens > CUT_PERCENT * self._ready.assembled.size.output_max
 
     def cut(self) -> ModelReply:
-        """What came before the stream was cut, with its cost by estimate."""
+        """Return what came before the stream was cut, with its cost by estimate."""
         usage = Usage(
             input_tokens=self._ready.assembled.size.input_tokens, output_tokens=self._meter.tokens
         )
@@ -199,7 +199,7 @@ class _Stream:
 
 
 def _is_text(value: object) -> bool:
-    """Whether a port brought text that can be stored: with lone surrogates it cannot."""
+    """Return True if a port brought text that can be stored: with lone surrogates it cannot."""
     try:
         return isinstance(value, str) and len(value.encode()) >= 0
     except UnicodeEncodeError:

@@ -150,7 +150,7 @@ def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool)
 
 
 def _is_text(output: Any) -> bool:
-    """Whether a text is asked for, by type or by schema."""
+    """Return True if a text is asked for, by type or by schema."""
     if isinstance(output, Mapping):
         return cast(Mapping[str, Any], output).get("type") == "string"
     return output is str

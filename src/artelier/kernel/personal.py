@@ -149,7 +149,7 @@ _SAID = (
 
 
 def is_known(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
-    """Whether a run received a placeholder, or one that it comes from: its parents, its origins."""
+    """Return True if a run received a placeholder, or one that it comes from: its parents, its origins."""
     return bool(store.look(_KNOWN, (run_id, tenant, placeholder)))
 
 
@@ -226,7 +226,7 @@ class Personal:
         self._scrubber.check_names((name,), stands=self._stands)
 
     def _stands(self, name: str) -> bool:
-        """Whether the run, or one that it comes from, has said this. Cost: a scan of their events."""
+        """Return True if the run, or one that it comes from, has said this. Cost: a scan of their events."""
         said = msgspec.json.encode(name).decode()
         core = self._core
         return bool(core.store.look(_SAID, (core.run_id, core.tenant.id, said)))
@@ -240,7 +240,8 @@ class Personal:
         return self._scrubber.value(value)
 
     def passed(self, arguments: Any) -> Any:
-        """What the run's code passes to a tool, as it is stored; so the run has received the values in it.
+        """Return what the run's code passes to a tool, as it is stored; so the run has received the values in
+        it.
 
         A call that is made again after a crash gets what is stored, and so must the first.
         Errors: those of the detectors.
@@ -257,7 +258,7 @@ class Personal:
         return msgspec.json.decode(clean)
 
     def knows(self, placeholder: str) -> bool:
-        """Whether this run received it, or one that it comes from: its parents, its origins."""
+        """Return True if this run received it, or one that it comes from: its parents, its origins."""
         if placeholder in self._received:
             return True
         core = self._core
@@ -267,7 +268,9 @@ class Personal:
         return known
 
     def begun(self, *given: Any) -> list[PersonalReceived]:
-        """What a new run has received by what it is asked: values that stand there, no typed look-alikes."""
+        """Return what a new run has received by what it is asked: values that stand there, no typed
+        look-alikes.
+        """
         texts = [canonical(value).decode() for value in given if value is not None]
         found = [
             one
@@ -353,14 +356,14 @@ class Personal:
 
 
 async def told_json(core: RunCore, ref: str | None) -> Any:
-    """What a person said to a run, which so has received the placeholders in it."""
+    """Return what a person said to a run, which so has received the placeholders in it."""
     if core.pii is not None and ref is not None:
         core.pii.took(await core.load(ref))
     return await core.load_json(ref)
 
 
 def wants_values(grant: str) -> bool:
-    """Whether a tool's grant says that it is given the values themselves."""
+    """Return True if a tool's grant says that it is given the values themselves."""
     return RESTORE in grant.split()
 
 

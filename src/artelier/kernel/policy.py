@@ -73,7 +73,7 @@ class Policy:
             object.__setattr__(self, "models", check_models(self.models))
 
     def allows_model(self, name: str) -> bool:
-        """Whether the list of allowed models has this canonical name."""
+        """Return True if the list of allowed models has this canonical name."""
         return self.models is None or granted(self.models, name)
 
     def looked_for(self) -> tuple[Detector, ...]:
@@ -124,7 +124,7 @@ def check_models(patterns: object) -> tuple[str, ...]:
 
 
 def granted(grants: Iterable[str], grant: str) -> bool:
-    """Whether a grant is covered by one of the patterns (`*` and `?` as in file names).
+    """Return True if a grant is covered by one of the patterns (`*` and `?` as in file names).
 
     A grant of several names with spaces between them needs all of them.
     """
@@ -163,7 +163,7 @@ NO_MODELS = "models:"
 
 
 def covers(grants: Iterable[str], pattern: str) -> bool:
-    """Whether one of the grants allows all that a pattern allows; in doubt, no.
+    """Return True if one of the grants allows all that a pattern allows; in doubt, no.
 
     Stars are tried as nothing and as more than all `?` of a grant can stand for.
     """
@@ -176,7 +176,8 @@ def covers(grants: Iterable[str], pattern: str) -> bool:
 
 
 def narrow(parent: Iterable[str], child: Iterable[str]) -> tuple[str, ...]:
-    """What both sides grant: a child never gains, and a wish for more than the parent has gets what it has.
+    """Return what both sides grant: a child never gains, and a wish for more than the parent has gets what it
+    has.
 
     Since models are open unless a grant speaks of them, silence of either side is filled from the other.
     """

@@ -80,7 +80,7 @@ def check_place(
 
 
 def head_refs(content: bytes) -> Iterator[str]:
-    """What the head of a manifest refers to. Errors: `CorruptStore` if it is none."""
+    """Return what the head of a manifest refers to. Errors: `CorruptStore` if it is none."""
     head = decode_head(content)
     yield from (ref for ref in (head.tools, head.output_schema) if ref is not None)
     yield from (part.blob for part in head.parts if part.blob is not None)

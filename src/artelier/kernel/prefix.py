@@ -60,7 +60,7 @@ def shared_prefix(earlier: Manifest, later: Manifest) -> SharedPrefix:
 
 
 def _continues(old: PartRecord, new: PartRecord) -> bool:
-    """Whether the later part begins with all of the earlier one."""
+    """Return True if the later part begins with all of the earlier one."""
     if old.form or new.form:
         return old == new
     if old.conversation is not None:

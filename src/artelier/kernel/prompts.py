@@ -153,7 +153,7 @@ async def settle_numbers(core: RunCore, prompt: Prompt) -> Prompt:
 
 
 async def _fits(core: RunCore, conversation: Conversation) -> bool:
-    """Whether the new messages are those recorded under their numbers; recorded ones are left out."""
+    """Return True if the new messages are those recorded under their numbers; recorded ones are left out."""
     rows = await core.store.query(
         "SELECT form, ref, call FROM messages WHERE run = ? AND conversation = ? AND n >= ?"
         " ORDER BY n LIMIT ?",
@@ -361,7 +361,7 @@ class Renderer:
         )  # fmt: skip
 
     async def _sent(self, key: str) -> ev.ModelCompleted | ev.ModelFailed | None:
-        """What came of a step, which says what was sent for it; None without a reply."""
+        """Return what came of a step, which says what was sent for it; None without a reply."""
         kinds = {one.KIND: one for one in (ev.ModelCompleted, ev.ModelFailed)}
         for place in self._places:
             rows = await self._services.store.query(
@@ -473,7 +473,7 @@ class Renderer:
             run_id, name, end_here = base.run_id, base.conversation, min(end_here, base.upto)
 
     async def _places_of(self, run_id: str) -> list[Place]:
-        """Where the history of a run stands whose messages this one shows; it never changes."""
+        """Return where the history of a run stands whose messages this one shows; it never changes."""
         if run_id == self.run_id:
             return self._places
         if (places := self._others.get(run_id)) is None:

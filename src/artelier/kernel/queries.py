@@ -86,7 +86,8 @@ async def rate_wait(services: Services, tenant: str, run_id: str) -> dict[str, A
 async def unknown_calls(
     services: Services, tenant: str, run_id: str, run: int
 ) -> list[dict[str, Any]]:
-    """What a person needs to settle each unknown outcome of a run: which call it was, and what was tried.
+    """Return what a person needs to settle each unknown outcome of a run: which call it was, and what was
+    tried.
 
     Each has step, tool, arguments, idempotency_key, requested_us, unresolved_us, code and probe_error.
     """
@@ -251,7 +252,7 @@ async def tree(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
 
 
 async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
-    """What a run cost: its own, held, and per model step; and with its descendants: see `totals`."""
+    """Return what a run cost: its own, held, and per model step; and with its descendants: see `totals`."""
     row = await run_row(services, tenant, run_id)
     rows = await services.store.query(
         "SELECT s.key, e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"

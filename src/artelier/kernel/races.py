@@ -64,7 +64,7 @@ class RunTimeout:
         return self
 
     async def _begun(self, step: AtWork) -> tuple[int, int]:
-        """When the time is up, and the position of the beginning in the history."""
+        """Return when the time is up, and the position of the beginning in the history."""
         core, key = self._core, step.key
         step.name = TIMEOUT
         recorded = await core.recorded(key, "compute")

@@ -82,7 +82,7 @@ def check_rates(given: object) -> Rates:
 def claims_of(
     model: str, tokens: int, *, rates: Rates, tenant: str, tenant_rates: Rates
 ) -> tuple[Claim, ...]:
-    """What a call of `model` takes of which windows if it uses at most `tokens`.
+    """Return what a call of `model` takes of which windows if it uses at most `tokens`.
 
     Errors: `LimitReached` if a whole minute's worth is less than this one call.
     """

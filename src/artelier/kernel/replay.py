@@ -155,7 +155,9 @@ async def _check_left(core: RunCore) -> None:
 
 
 def _is_recorded(row: dict[str, Any], failure: BaseException) -> bool:
-    """Whether the run failed of this. A recorded error of somebody else keeps the name of its class."""
+    """Return True if the run failed of this. A recorded error of somebody else keeps the name of its
+    class.
+    """
     names = {type(failure).__name__}
     if isinstance(failure, ArtelierError):
         names = {failure.code, str(failure.facts.get("name", failure.code))}

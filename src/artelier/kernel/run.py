@@ -331,7 +331,7 @@ class Run:
                 return await compensation.compensate(self._core, step.key, upto=upto, note=note)
 
     async def version(self, change: str, latest: int = 1, *, default: int = 0) -> int:
-        """Which version of a change in this code the run goes by, now and on every resume.
+        """Return which version of a change in this code the run goes by, now and on every resume.
 
         A run that comes here for the first time goes by the `latest`; one that was past this point before its
         code knew of the change goes by the `default`, the code as it was. It takes no step: the call can be

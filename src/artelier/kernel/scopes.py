@@ -106,7 +106,7 @@ async def limits_of(
 
 
 async def deadlines(services: Services, tenant: str, scopes: tuple[str, ...]) -> dict[str, int]:
-    """When the time of each scope is up, of those that have a cap on it."""
+    """Return when the time of each scope is up, of those that have a cap on it."""
     runs = [scope for scope in scopes if scope.startswith("run:")]
     rows = await services.store.query(
         "SELECT l.scope, r.started_us + l.cap * 1000 FROM limits l JOIN runs r ON r.tenant = l.tenant"

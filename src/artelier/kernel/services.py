@@ -156,7 +156,7 @@ class Services:
         return self.personal(tenant).escaped(value, lambda _: False)
 
     def is_stored(self, tenant: str, name: str, text: str, *, as_: object) -> bool:
-        """Whether a stored field is this text, be it as it was given or with placeholders in it."""
+        """Return True if a stored field is this text, be it as it was given or with placeholders in it."""
         if text == as_ or self.personal is None:
             return text == as_
         for scrubber in (self.personal(tenant), self.personal(tenant).under(1)):

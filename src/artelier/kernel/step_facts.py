@@ -49,7 +49,7 @@ class Facts:
     outcome: Outcome = field(default_factory=Outcome)
 
     def begins_at(self, stored: Event, *, since: int) -> bool:
-        """Whether an event is the first of this step after `since` in its stream."""
+        """Return True if an event is the first of this step after `since` in its stream."""
         elsewhere = stored.stream.id != self.run_id or self.seq <= since
         return elsewhere or stored.seq == self.seq
 

@@ -26,5 +26,5 @@ class Stepping:
         return cls(command=abs(stored), since=-1 if stored < 0 else 0)
 
     def is_over(self, done: int) -> bool:
-        """Whether the cycle that was asked for is done."""
+        """Return True if the cycle that was asked for is done."""
         return bool(self.command) and done > self.since

@@ -54,7 +54,7 @@ async def _keys_of(store: Store, tenant: str, subject: str) -> tuple[int, ...]:
 
 
 async def writing_key(store: Store, tenant: str, run_id: str) -> DataKey | None:
-    """What a run writes elsewhere is stored under this, too; None if it has no subject.
+    """Return what a run writes elsewhere is stored under this, too; None if it has no subject.
 
     Errors: `Erased` if its key is gone.
     """

@@ -154,7 +154,7 @@ class Tenants:
         self._declared[tenant] = said
 
     async def _load(self, tenant: str, *, key: DataKey | None = None) -> TenantState | None:
-        """What is stored of a tenant; `key` stands for its own, for who needs none."""
+        """Return what is stored of a tenant; `key` stands for its own, for who needs none."""
         rows = await self._services.store.query(
             "SELECT grants, budget, allow_unknown_price FROM tenants WHERE tenant = ?", (tenant,)
         )

@@ -98,7 +98,7 @@ class ToolBounds:
         self._depth_left = None if parent.depth_max is None else max(0, parent.depth_max - 1)
 
     def why_off(self, tool: ToolPort) -> str | None:
-        """Why the run must not use a tool that is granted to it; None if it may."""
+        """Return why the run must not use a tool that is granted to it; None if it may."""
         if (why := self._barred.get(tool.name)) is not None:
             return why
         other = self.replaced(tool.name)

@@ -154,7 +154,7 @@ def context_of(
 
 
 def is_untouched(core: RunCore, key: str) -> bool:
-    """Whether a tool was interrupted in a question before which, it says, it has done nothing."""
+    """Return True if a tool was interrupted in a question before which, it says, it has done nothing."""
     number, last = 1, None
     while (asked := core.questions.get(question_key(key, number))) is not None:
         number, last = number + 1, asked

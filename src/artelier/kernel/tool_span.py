@@ -62,7 +62,7 @@ def refused(telemetry: Telemetry, core: RunCore, ask: ToolAsk, key: str, code: s
 
 
 def _facts(core: RunCore, ask: ToolAsk, key: str, name: str) -> ToolFacts:
-    """What is told of a call: of its arguments no more than is stored."""
+    """Return what is told of a call: of its arguments no more than is stored."""
     arguments = ask.arguments if core.pii is None else core.pii.cleaned(ask.arguments)
     return ToolFacts(key=key, name=name, call_id=ask.call_id, arguments=arguments)
 

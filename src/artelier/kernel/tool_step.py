@@ -387,7 +387,9 @@ async def _settled_by_person(
 
 
 def _why_not_again(core: RunCore, key: str, process: ProcessId) -> str:
-    """Why the probe's word that a call has not happened is not enough to enter it again; empty if it is."""
+    """Return why the probe's word that a call has not happened is not enough to enter it again; empty if it
+    is.
+    """
     if key in core.owners:
         return NOT_OURS
     if not core.services.dispatches.is_over(process, idempotency_key(core, key)):

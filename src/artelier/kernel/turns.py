@@ -306,7 +306,7 @@ def end_turn(core: RunCore, key: str, *, tokens: int | None) -> None:
 
 
 def claims_for(core: RunCore, model: str, tokens: int) -> tuple[Claim, ...]:
-    """What a call takes of the windows that hold for this run. Errors: `LimitReached`. Cost: off, one
+    """Return what a call takes of the windows that hold for this run. Errors: `LimitReached`. Cost: off, one
     look."""
     if not core.policy.rates and not core.tenant.rates:
         return ()

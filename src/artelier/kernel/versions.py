@@ -49,7 +49,7 @@ def _check(change: object, latest: object, default: object) -> None:
 
 
 async def _recorded(core: RunCore) -> dict[str, int]:
-    """What the run, or the part of its origins that counts, has recorded; nothing for a new run."""
+    """Return what the run, or the part of its origins that counts, has recorded; nothing for a new run."""
     if core.is_new:
         return {}
     found: dict[str, int] = {}

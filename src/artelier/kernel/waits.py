@@ -155,7 +155,7 @@ async def _is_shown(core: RunCore, key: str) -> bool:
 
 
 def _ended(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:
-    """How the wait has ended, if it has; takes the oldest signal of its name."""
+    """Return how the wait has ended, if it has; takes the oldest signal of its name."""
     if started.name:
         for index, (seq, name, data) in enumerate(core.signals):
             if name == started.name:

@@ -250,7 +250,9 @@ class Store(Protocol):
         ...
 
     async def subject_names(self, tenant: str, subject: str) -> tuple[str, ...]:
-        """What a subject may be called in `keys`: by a keyed hash under a vault key, as it is without one."""
+        """Return what a subject may be called in `keys`: by a keyed hash under a vault key, as it is without
+        one.
+        """
         ...
 
     async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
@@ -290,7 +292,7 @@ class Store(Protocol):
         ...
 
     async def measure(self, wanted: Erasing) -> Wiped:
-        """How much `erase` would take away."""
+        """Return how much `erase` would take away."""
         ...
 
     async def erase(self, wanted: Erasing, *, record: Batch) -> Wiped:

@@ -93,7 +93,7 @@ class Wiped:
 
 
 def measure(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
-    """What `wipe` would take away."""
+    """Return what `wipe` would take away."""
     keys = _keys(db, wanted)
     blobs = size_bytes = 0
     for condition, parameters in _contents(wanted, keys):
@@ -202,7 +202,7 @@ class Reach:
         return self.is_open or self.upto_key >= 0
 
     def names(self, key_id: int) -> bool:
-        """Whether an event says that this key was dropped."""
+        """Return True if an event says that this key was dropped."""
         return key_id in self.keys or key_id <= self.upto_key
 
 

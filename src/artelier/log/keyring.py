@@ -34,13 +34,13 @@ SUBJECT = "s:"
 
 
 def subject_name(secret: bytes, subject: str) -> str:
-    """What a subject is called in `keys`, where `anna@example.org` would be as good as her content."""
+    """Return what a subject is called in `keys`, where `anna@example.org` would be as good as her content."""
     name = digest(secret, f"artelier subject\0{subject}".encode(), "sha256")
     return SUBJECT + base64.urlsafe_b64encode(name).decode().rstrip("=")
 
 
 def is_subject_name(text: str) -> bool:
-    """Whether a text has the form of `subject_name`: nobody is called so."""
+    """Return True if a text has the form of `subject_name`: nobody is called so."""
     return text.startswith(SUBJECT) and len(text) == len(SUBJECT) + 43
 
 

@@ -24,7 +24,7 @@ _fields: dict[type, tuple[str, ...]] = {}
 
 
 def is_made(name: str) -> bool:
-    """Whether a name is one that no person, model or tool can have chosen."""
+    """Return True if a name is one that no person, model or tool can have chosen."""
     return _FORM.fullmatch(name) is not None
 
 
@@ -78,7 +78,7 @@ def _learn(kind: type) -> None:
 
 
 def _is_silent(kind: object) -> bool:
-    """Whether a field of this type can hold no text that somebody chose."""
+    """Return True if a field of this type can hold no text that somebody chose."""
     if kind in _SILENT:
         return True
     inner = get_args(kind)

@@ -169,7 +169,7 @@ class _Window:
 def _others_first(
     db: sqlite3.Connection, scope: str, since_us: int, now_us: int, holder: str
 ) -> bool:
-    """Whether a call of another process has waited longer for this window, and still does."""
+    """Return True if a call of another process has waited longer for this window, and still does."""
     own = f"turn:{holder}"
     row = db.execute(
         "SELECT 1 FROM rates WHERE scope = ? AND unit > 'turn:' AND unit < 'turn;' AND unit <> ?"

@@ -119,7 +119,7 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def _is_frozen(path: Path) -> bool:
-    """Whether nobody can write the file here: a read-only medium, on which SQLite cannot share WAL."""
+    """Return True if nobody can write the file here: a read-only medium, on which SQLite cannot share WAL."""
     return not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
 
 

@@ -174,7 +174,9 @@ def _check_schema(
 
 
 def _made(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
-    """What a database consists of: `(kind, name) -> (table, statement)`, but for what SQLite adds itself."""
+    """Return what a database consists of: `(kind, name) -> (table, statement)`, but for what SQLite adds
+    itself.
+    """
     rows = db.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
         " AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"

@@ -31,7 +31,7 @@ class SqliteTx:
 
 
 def dispatch(views: Iterable[View]) -> Dispatch:
-    """Which handlers an event kind has, in the order of the views."""
+    """Return which handlers an event kind has, in the order of the views."""
     table: Dispatch = {}
     for view in views:
         for kind, handler in view.handlers.items():

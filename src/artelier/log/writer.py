@@ -151,7 +151,7 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
 
 
 def another_process(path: object = None) -> StoreUnavailable:
-    """What a forked process is told that goes on with its parent's store: its writer is not here."""
+    """Return what a forked process is told that goes on with its parent's store: its writer is not here."""
     return StoreUnavailable(
         "this store was opened by the parent of this process, and a fork cannot go on with it",
         got=None if path is None else str(path),

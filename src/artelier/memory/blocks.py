@@ -211,7 +211,7 @@ class Blocks:
         raise too_busy(slot.artifact)
 
     async def _recorded(self, slot: Slot, event: EventData) -> Block:
-        """What a key led to when it was applied."""
+        """Return what a key led to when it was applied."""
         if not isinstance(event, ev.BlockWritten):
             raise Conflict("this key was used for another change of this memory")
         try:

@@ -233,7 +233,7 @@ class _Plan:
 
 
 def _recorded(change_id: int, event: EventData) -> Consolidation:
-    """What a key led to when it was applied; how many entries there were is not told again."""
+    """Return what a key led to when it was applied; how many entries there were is not told again."""
     assert isinstance(event, ev.MemoryConsolidated)
     return Consolidation(
         change_id=change_id, merged=sum(len(one.removed) for one in event.merged),
@@ -255,7 +255,7 @@ async def _driven_run(memory: LogMemory, runs: Store | None) -> str | None:
 
 
 async def has_runs(memory: LogMemory, runs: Store | None = None) -> bool:
-    """Whether a store, or else the memory's own, holds a run of its agent."""
+    """Return True if a store, or else the memory's own, holds a run of its agent."""
     scope = memory.scope
     rows = await (runs or scope.store).query(
         "SELECT 1 FROM runs WHERE tenant = ? AND agent = ? LIMIT 1", (scope.tenant, scope.agent)

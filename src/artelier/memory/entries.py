@@ -77,7 +77,7 @@ class Wanted(NamedTuple):
     trust: str
 
     def content(self) -> bytes:
-        """What its blob holds."""
+        """Return what its blob holds."""
         told = {"text": self.text, "tags": self.tags, "speaker": self.speaker, "date": self.date}
         return msgspec.json.encode({name: value for name, value in told.items() if value})
 
@@ -175,7 +175,7 @@ class Entries:
         return sorted(cards.values(), key=lambda card: card.position)
 
     async def is_taken(self, id: str) -> bool:
-        """Whether an entry has or had this id."""
+        """Return True if an entry has or had this id."""
         return await self._card(id) is not None
 
     async def text_of(self, id: str) -> str:
@@ -191,7 +191,7 @@ class Entries:
         return cards[0] if cards else None
 
     async def config(self, opened: Opened) -> Config:
-        """What its artifact says now."""
+        """Return what its artifact says now."""
         if self._config[0] != opened.config:
             content = await self._scope.store.blob(self._scope.tenant, blob_name(opened.config))
             self._config = (opened.config, _config_of(content))
@@ -288,7 +288,7 @@ class Entries:
         return msgspec.structs.replace(card.entry(), deduplicated=True)
 
     async def _pruned(self, opened: Opened | None) -> list[EventData]:
-        """What must go so that one more fits: an event, or none."""
+        """Return what must go so that one more fits: an event, or none."""
         if opened is None:
             return []
         config = await self.config(opened)
@@ -304,7 +304,7 @@ class Entries:
         return [ev.MemoryPruned(store=self._scope.artifact, ids=ids, policy=config.auto_prune)]
 
     async def _recorded(self, key: str, asked: str) -> Entry:
-        """What a key led to when it was applied. Errors: `Conflict` if that was something else."""
+        """Return what a key led to when it was applied. Errors: `Conflict` if that was something else."""
         done = await self._scope.applied(key, asked)
         assert done is not None and isinstance(done[1], ev.MemoryAdded)
         card = await self._card(done[1].id)

@@ -189,7 +189,7 @@ class AgentHistory:
 
 
 def _words_of(message: ChatMessage) -> str:
-    """What a message says, the arguments of its tool calls included."""
+    """Return what a message says, the arguments of its tool calls included."""
     calls = [
         f"{call.name} {msgspec.json.encode(call.arguments).decode()}"
         for call in message.tool_calls

@@ -155,7 +155,7 @@ def shares(weights: Weights) -> dict[str, float]:
 
 
 def is_evident(parts: Parts, similarity: Floats | None, count: int) -> NDArray[np.bool_]:
-    """Which entries have anything to do with the question."""
+    """Return which entries have anything to do with the question."""
     evident = np.zeros(count, dtype=np.bool_)
     for name in EVIDENCE:
         if name in parts:

@@ -114,7 +114,7 @@ class MemoryIndex:
             self._close_gaps()
 
     def query_text(self, query: str) -> str:
-        """What of a query should be embedded: without the names of speakers, which are a field."""
+        """Return what of a query should be embedded: without the names of speakers, which are a field."""
         return without_names(query, self._facts.names)
 
     def search(

@@ -198,7 +198,7 @@ class TermIndex:
         return rows[counting], owners[counting], len(slots)
 
     def _stored(self, term: str) -> list[tuple[str, int, float]]:
-        """Which terms of the vocabulary speak for this one; worked out again when it has grown."""
+        """Return which terms of the vocabulary speak for this one; worked out again when it has grown."""
         size, found = self._resolved.get(term, (-1, []))
         if size != len(self._vocabulary):
             found = [

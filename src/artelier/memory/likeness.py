@@ -40,7 +40,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def said(text: str, *, speaker: str = "", date: str = "") -> bytes:
-    """What a mark is made of: equal for what one speaker says of one date in the same words."""
+    """Return what a mark is made of: equal for what one speaker says of one date in the same words."""
     words_said = "\0".join(tokens_of(text)) or text.strip()
     parts = (words_said, speaker.casefold(), date.casefold())
     return "\0\0".join(parts).encode(errors="surrogatepass")
@@ -97,7 +97,7 @@ def gist_of(text: str) -> Gist:
 
 
 def say_the_same(a: Gist, b: Gist, frequency: Mapping[str, int]) -> bool:
-    """Whether one may stand for the other: they differ in framing, spelling and a little order only.
+    """Return True if one may stand for the other: they differ in framing, spelling and a little order only.
 
     `frequency` says how many texts hold a term: one that others use as well is no misspelling.
     """
@@ -122,7 +122,7 @@ def say_the_same(a: Gist, b: Gist, frequency: Mapping[str, int]) -> bool:
 
 
 def is_misspelling(a: str, b: str) -> bool:
-    """Whether two words differ in one letter left out, or in two neighbours swapped.
+    """Return True if two words differ in one letter left out, or in two neighbours swapped.
 
     A letter for another makes other names (`Martin`, `Marvin`), and digits are never mistaken.
     """
@@ -171,7 +171,7 @@ class Passages:
         self._gists.append(gist)
 
     def hold(self, gist: Gist) -> bool:
-        """Whether a text is one of these passages, or nearly."""
+        """Return True if a text is one of these passages, or nearly."""
         counts: dict[int, int] = {}
         for term in gist.terms:
             for number in self._by_term.get(term, ()):

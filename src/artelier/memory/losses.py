@@ -67,7 +67,7 @@ async def losses_of(memory: LogMemory, *, runs: Store | None = None) -> list[Los
 
 
 async def _facts(store: Store, tenant: str, loss: str | None) -> set[str]:
-    """What a receipt lists as lost, in small letters."""
+    """Return what a receipt lists as lost, in small letters."""
     if loss is None:
         return set()
     try:

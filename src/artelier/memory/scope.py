@@ -128,7 +128,9 @@ class Scope:
         self._key: DataKey | None = None
 
     def block_id(self, label: str) -> str:
-        """Where a block of this agent's own is kept. No label holds a `/` or `:`, so no two ids meet."""
+        """Return where a block of this agent's own is kept. No label holds a `/` or `:`, so no two ids
+        meet.
+        """
         return f"{self.folder}/core/{label}"
 
     async def row_id(self) -> int:
@@ -176,12 +178,12 @@ class Scope:
         return None if run_id is None else await writing_key(self.store, self.tenant, run_id)
 
     async def sight_of(self, run_id: str) -> Sight:
-        """What a run may see. Errors: `Erased`."""
+        """Return what a run may see. Errors: `Erased`."""
         key = await self.key_of_run(run_id)
         return NOBODYS if key is None or key.key_id is None else key.key_id
 
     async def subjects_of(self, names: Sequence[bytes]) -> dict[bytes, Sight]:
-        """Which of some contents (at most 500) are about a subject, with the row of its key."""
+        """Return which of some contents (at most 500) are about a subject, with the row of its key."""
         marks = ", ".join("?" * len(names))
         rows = await self.store.query(
             "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"

@@ -89,7 +89,7 @@ def sift(
 
 
 def _is_idle(item: _Item) -> bool:
-    """Whether nothing about an entry says that it matters."""
+    """Return True if nothing about an entry says that it matters."""
     card = item.card
     return (
         card.importance <= IDLE_IMPORTANCE
@@ -120,7 +120,9 @@ def _merge(items: list[_Item], found: Sifted, changes_max: int) -> list[_Item]:
 
 
 def _plainness(item: _Item) -> tuple[bool, int, int, int]:
-    """What others are compared with first: trusted, then rich in fields, then without framing, then old."""
+    """Return what others are compared with first: trusted, then rich in fields, then without framing, then
+    old.
+    """
     card = item.card
     fields = len(card.tags) + bool(card.speaker) + bool(card.date)
     return card.trust != "trusted", -fields, len(item.gist.terms), card.position
@@ -138,7 +140,7 @@ def _original(
 
 
 def _stands_for(kept: _Item, other: _Item) -> bool:
-    """Whether it has all the fields of another, and no less trust."""
+    """Return True if it has all the fields of another, and no less trust."""
     return (
         other.card.about == kept.card.about
         and set(other.card.tags) <= set(kept.card.tags)
@@ -149,7 +151,7 @@ def _stands_for(kept: _Item, other: _Item) -> bool:
 
 
 def _settle(group: list[_Item], found: Sifted, frequency: Counter[str]) -> _Item:
-    """What is kept of entries that say the same: in words that others use too, without framing."""
+    """Return what is kept of entries that say the same: in words that others use too, without framing."""
     if len(group) == 1:
         return group[0]
 
@@ -170,7 +172,7 @@ def _settle(group: list[_Item], found: Sifted, frequency: Counter[str]) -> _Item
 
 
 def _by_worth(kept: list[_Item]) -> list[_Item]:
-    """What is worth least first."""
+    """Return what is worth least first."""
     frequency = Counter(term for item in kept for term in item.gist.terms)
     worth = {
         item.card.id: _worth(item, place / len(kept), frequency, len(kept))

@@ -61,7 +61,7 @@ def _inflections(word: str) -> str:
 
 
 def _restored(head: str) -> str:
-    """What is left after `-ed` or `-ing`, with the letter put back that the ending had taken."""
+    """Return what is left after `-ed` or `-ing`, with the letter put back that the ending had taken."""
     if head.endswith(("at", "bl", "iz")):
         return head + "e"
     if len(head) > 1 and head[-1] == head[-2] and head[-1] not in "aeioulsz":
@@ -99,7 +99,7 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant (Porter's m)."""
+    """Return how often a vowel is followed by a consonant (Porter's m)."""
     return _shape(word).count("vc")
 
 

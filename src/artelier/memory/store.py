@@ -180,7 +180,7 @@ class LogMemory:
         return [*core, *entries][:limit]
 
     async def changes(self, limit: int = 20, *, before: int | None = None) -> list[Change]:
-        """What was changed in this memory, newest first, below the id `before`."""
+        """Return what was changed in this memory, newest first, below the id `before`."""
         return await self.log.newest(limit, before=before)
 
     async def undo(

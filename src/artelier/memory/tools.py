@@ -148,7 +148,7 @@ def _looking(memory: LogMemory, runs: Store | None) -> list[ToolPort]:
 
 @contextmanager
 def readable() -> Generator[None]:
-    """What a memory refuses becomes a text for the model: nothing happened, and what to do."""
+    """Return what a memory refuses becomes a text for the model: nothing happened, and what to do."""
     try:
         yield
     except (InvalidRequest, NotFound, Conflict, Refused, Exhausted) as error:

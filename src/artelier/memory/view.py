@@ -113,7 +113,7 @@ def _take_back(event: Applied, tx: Tx, store: int, change: int) -> None:
 
 
 def _remove(event: Applied, tx: Tx, store: int, ids: Iterable[str], why: str) -> int:
-    """How many of them were there."""
+    """Return how many of them were there."""
     return sum(
         tx.execute(
             "UPDATE memory_entries SET gone = ?, moved = ? WHERE store = ? AND id = ? AND gone = ''",

@@ -59,7 +59,7 @@ def claimed() -> Acted:
 
 
 def lacks(decision: Decision, outputs: Collection[object]) -> bool:
-    """Whether a claim without any output names what is missing: such a claim can mean nothing else."""
+    """Return True if a claim without any output names what is missing: such a claim can mean nothing else."""
     named = (decision.target or "").strip()
     return decision.action == "complete_task" and bool(named) and not outputs
 
@@ -90,7 +90,7 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
 
 
 def reads_own(decision: Decision, own: Collection[str]) -> bool:
-    """Whether a call reads on in what the task itself has made."""
+    """Return True if a call reads on in what the task itself has made."""
     return read_id(decision) in own
 
 

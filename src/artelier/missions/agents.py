@@ -249,7 +249,7 @@ async def _tools(
 
 
 def _parsed(steered: dict[str, Any] | None) -> Steering | None:
-    """What steering says; None for what is none, which the loop refuses by name."""
+    """Return what steering says; None for what is none, which the loop refuses by name."""
     with suppress(InvalidRequest):
         return None if steered is None else Steering.parse(steered["content"])
     return None

@@ -19,14 +19,14 @@ FOUND_CHARS_MAX = 400
 
 
 def by_rule(check: Check, outputs: Sequence[Judged]) -> dict[str, Any]:
-    """What came of a check that needs no tool: `{kind, passed, found}`. It may take its time."""
+    """Return what came of a check that needs no tool: `{kind, passed, found}`. It may take its time."""
     ways = {"length": _by_length, "regex": _by_pattern, "schema": _by_schema}
     passed, found = ways[check.kind](check, outputs)
     return _result(check, passed, found)
 
 
 def by_tool(check: Check, value: Any, *, is_error: bool) -> dict[str, Any]:
-    """What a tool's word over the outputs means: nothing but a clear yes passes."""
+    """Return what a tool's word over the outputs means: nothing but a clear yes passes."""
     said: Any = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     verdicts = [said[name] for name in ("passed", "ok", "success") if name in said]
     passed = value is True or (bool(verdicts) and all(verdict is True for verdict in verdicts))

@@ -95,7 +95,9 @@ def kit(desk: Any, workspace: str) -> dict[str, ToolPort]:
 
 
 async def recorded_job(desk: Any, mission: str) -> MissionJob | None:
-    """What a run was asked to do; None if it never began. Errors: `Conflict` for a run of another loop."""
+    """Return what a run was asked to do; None if it never began. Errors: `Conflict` for a run of another
+    loop.
+    """
     return await recorded(
         desk.services, desk.id, mission, loop=LOOP, job=MissionJob.restored,
         other=lambda loop: Conflict(
@@ -105,7 +107,7 @@ async def recorded_job(desk: Any, mission: str) -> MissionJob | None:
 
 
 async def code_needed(desk: Any, mission: str) -> InvalidRequest | None:
-    """Why only the program that started a mission can go on with it; None if anybody can."""
+    """Return why only the program that started a mission can go on with it; None if anybody can."""
     job = await recorded_job(desk, mission)
     if job is None:
         raise NotFound(f"no mission {mission!r}")

@@ -54,7 +54,7 @@ def reader(media: str, *, bytes_max: int) -> Any:
 
 
 def checked(result: ModelResult, media: str, *, bytes_max: int) -> Written:
-    """What a reply becomes. Errors: `ToolFailed` and others that say why nothing is written."""
+    """Return what a reply becomes. Errors: `ToolFailed` and others that say why nothing is written."""
     text = result.text
     if not any(char.isprintable() and not char.isspace() for char in text):
         raise ToolFailed("the content is empty", expected="the whole artifact")

@@ -79,7 +79,7 @@ async def _made(desk: Any, child: TaskJob) -> None:
 
 
 async def _driven(desk: Any, child: TaskJob, core: RunCore, step: str) -> dict[str, Any]:
-    """What came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
+    """Return what came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
     from artelier.missions.driving import TaskResult, drive_task
 
     def drive() -> Awaitable[TaskResult]:

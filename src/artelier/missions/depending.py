@@ -43,7 +43,7 @@ def settle(event: Applied, tx: Tx, task: str) -> None:
 
 
 def _settled(event: Applied, tx: Tx, task: str) -> bool:
-    """Whether the standing of a task has changed by what stands before it."""
+    """Return True if the standing of a task has changed by what stands before it."""
     tenant = event.stream.tenant
     stands = tx.one(_WAITING, (tenant, task))
     if stands is None:

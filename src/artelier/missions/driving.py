@@ -122,7 +122,9 @@ def _results_of(desk: Any, job: TaskJob) -> Any:
 
 
 async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
-    """What a task's run was asked to do; None if it never began. Errors: `InvalidRequest` for others."""
+    """Return what a task's run was asked to do; None if it never began. Errors: `InvalidRequest` for
+    others.
+    """
     return await recorded(
         desk.services, desk.id, run_id, loop=LOOP, job=TaskJob.restored,
         other=lambda loop: InvalidRequest(
@@ -132,7 +134,7 @@ async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
 
 
 async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
-    """Why only the program that started a task's run can go on with it; None if anybody can.
+    """Return why only the program that started a task's run can go on with it; None if anybody can.
 
     Errors: `NotFound`.
     """
@@ -146,7 +148,7 @@ async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
 
 
 async def result_of(desk: Any, task_id: str) -> TaskResult:
-    """How a task stands, from the log. Errors: `NotFound`."""
+    """Return how a task stands, from the log. Errors: `NotFound`."""
     services = desk.services
     row = await run_row(services, desk.id, task_id)
     rows = await services.store.query(

@@ -50,7 +50,9 @@ class Ended(Exception):
 
 
 def begins_anew(reason: str, iteration: int) -> bool:
-    """Whether a task that was reopened looks for its inputs first: it had ended without deciding anything."""
+    """Return True if a task that was reopened looks for its inputs first: it had ended without deciding
+    anything.
+    """
     return reason == "missing_input" and not iteration
 
 
@@ -102,7 +104,7 @@ class Endings:
         return await self._run.receipt(ev.TaskEnded, make, key=key)
 
     async def _is_past(self) -> bool:
-        """Whether the end that was just met in the record is not the last word.
+        """Return True if the end that was just met in the record is not the last word.
 
         A process may have died between the task's end and its run's: then nobody has reopened it.
         """

@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
 
 
 async def estimated(services: Services, tenant: str, plan: Plan, *, model: str) -> Estimate:
-    """What the tasks of a plan take if each needs all its iterations.
+    """Return what the tasks of a plan take if each needs all its iterations.
 
     The size of a call is what earlier tasks of this tenant have used, else a guess that grows with the texts
     of the plan. Cost: two queries.

@@ -87,7 +87,7 @@ async def evaluate(
 def _ruled(
     task: TaskContent, outputs: Sequence[Judged], grounds: Grounds, *, advises: bool
 ) -> dict[str, Any]:
-    """What rules say. A run with hard rules records no `advice`, as it never did."""
+    """Return what rules say. A run with hard rules records no `advice`, as it never did."""
     found = faults_of(outputs, grounds, only_prose=advises)
     faults = [one.stored() for one in found if not (advises and one.rule in ADVICE)]
     checks = [by_rule(check, outputs) for check in task.checks if check.kind != "tool"]

@@ -235,7 +235,7 @@ def json_in(text: str) -> Any:
 
 
 def _unfenced(text: str) -> str:
-    """What a single fence around a whole text holds."""
+    """Return what a single fence around a whole text holds."""
     lines = text.strip().splitlines()
     if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
         return "\n".join(lines[1:-1])

@@ -95,7 +95,7 @@ class Found:
         self._values = sorted(values)
 
     def has(self, figure: Figure) -> bool:
-        """Whether some source figure is this one, to the places that it shows."""
+        """Return True if some source figure is this one, to the places that it shows."""
         half = Decimal(1).scaleb(-figure.places) / 2
         if _is_near(self._values, figure.value, half):
             return True
@@ -112,7 +112,7 @@ def _add(values: set[Decimal], text: str, *, but: Collection[Decimal] = ()) -> N
 
 
 def _are_known(figures: Collection[Decimal], values: Sequence[Decimal]) -> bool:
-    """Whether those of a calculation are of some sorted values, to their places, or count or scale."""
+    """Return True if those of a calculation are of some sorted values, to their places, or count or scale."""
     for figure in figures:
         exponent = figure.as_tuple().exponent
         half = Decimal(1).scaleb(min(exponent, 0) if isinstance(exponent, int) else 0) / 2
@@ -123,7 +123,7 @@ def _are_known(figures: Collection[Decimal], values: Sequence[Decimal]) -> bool:
 
 
 def _is_near(values: Sequence[Decimal], value: Decimal, half: Decimal) -> bool:
-    """Whether one of some sorted values is this one, give or take."""
+    """Return True if one of some sorted values is this one, give or take."""
     at = bisect_left(values, value - half)
     return at < len(values) and values[at] <= value + half
 
@@ -163,7 +163,7 @@ class _Derived:
         self._values: list[Decimal] = []
 
     def has(self, figure: Figure, near: tuple[Figure, ...]) -> bool:
-        """Whether a reader gets this figure from all of those near it, or from two of them."""
+        """Return True if a reader gets this figure from all of those near it, or from two of them."""
         self._tries -= 1
         if self._tries < 0:
             return False

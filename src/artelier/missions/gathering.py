@@ -97,7 +97,7 @@ def _tokens(item: dict[str, Any]) -> int:
 
 
 async def artifacts_now(desk: Any, job: TaskJob, own: Sequence[str]) -> list[dict[str, Any]]:
-    """What the agent's membranes share and what the task has made, newest first, with first words."""
+    """Return what the agent's membranes share and what the task has made, newest first, with first words."""
     artifacts = desk.as_principal(job.agent).artifacts
     ids = dict.fromkeys(ref.partition("@")[0] for ref in own)
     for group in await artifacts.groups_of():
@@ -180,7 +180,9 @@ async def _steering(desk: Any, id_: str) -> list[Any] | None:
 
 
 async def budget_now(desk: Any, scopes: Sequence[str]) -> list[dict[str, Any]] | None:
-    """What is left under the caps of some scopes: `{unit, left}`, in micro-dollars; None without a cap."""
+    """Return what is left under the caps of some scopes: `{unit, left}`, in micro-dollars; None without a
+    cap.
+    """
     marks = ", ".join("?" * len(scopes))
     rows = await desk.services.store.query(
         "SELECT unit, min(cap - used - reserved) FROM limits WHERE tenant = ? AND cap IS NOT NULL"

@@ -40,7 +40,7 @@ class Guidance:
 def listed(
     tools: Sequence[Mapping[str, Any]], *, breadth: int | None, first: Sequence[str], words: str
 ) -> list[Mapping[str, Any]]:
-    """Which of the tools that are on stand in the prompt, in the order that they came in.
+    """Return which of the tools that are on stand in the prompt, in the order that they came in.
 
     `first` are those that the agent was planned with or has used; `words` are the task's.
     """

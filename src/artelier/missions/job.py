@@ -76,12 +76,12 @@ class TaskJob:
 
     @property
     def advises(self) -> bool:
-        """Whether rules about words advise the judge."""
+        """True if rules about words advise the judge."""
         return self.rules >= RULES_ADVISE
 
     @property
     def heeds(self) -> bool:
-        """Whether what equals a rejected version does not pass."""
+        """True if what equals a rejected version does not pass."""
         return self.rules >= RULES_HEED
 
     @property

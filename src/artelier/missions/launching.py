@@ -89,7 +89,7 @@ def steering(
 
 
 def toggles(wanted: Collection[str], tools: Iterable[str]) -> dict[str, bool]:
-    """Which tools are on: those that were named, or all but the ones that are off by default."""
+    """Return which tools are on: those that were named, or all but the ones that are off by default."""
     if wanted:
         return {name: name in wanted for name in sorted(tools) if name not in ("read_artifact",)}
     return {name: False for name in sorted(tools) if name in ALL_OFF}

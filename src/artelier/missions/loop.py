@@ -168,7 +168,7 @@ class TaskLoop:
     # Before the model
 
     async def _steer(self, state: TaskState) -> TaskState:
-        """What steering says now holds for the whole iteration."""
+        """Return what steering says now holds for the whole iteration."""
         self._obey(await self.sight.steering(state))
         asked = self.task.max_iterations
         allowed = min(asked, self._guidance.iterations or asked)
@@ -267,7 +267,7 @@ class TaskLoop:
         return self._asked.value
 
     def _repeats(self, state: TaskState, decision: Decision) -> int:
-        """How many equal decisions without new evidence came right before this one."""
+        """Return how many equal decisions without new evidence came right before this one."""
         if self._is_fresh or acting.equal_mark(decision) != state.decided:
             return 0
         return state.repeats + 1

@@ -140,7 +140,7 @@ class Membranes:
         return found
 
     async def show(self, id: str) -> dict[str, Any]:
-        """What `list` says of it, with `{shared, shared_next}`.
+        """Return what `list` says of it, with `{shared, shared_next}`.
 
         `used_microusd` is what counts against its budget by now. `members` are principals by name, `shared`
         the first artifacts by id as `{id, kind, version, owner, title}`, `steering` the id of its steering

@@ -388,7 +388,9 @@ class MissionLoop:
         return {"status": found.status, "reason": found.reason, "outputs": list(found.outputs)}
 
     async def _wanted_again(self, ended: Standing, attempt: int) -> bool:
-        """Whether a task that had ended is to be tried once more: somebody has retried it, or its mission."""
+        """Return True if a task that had ended is to be tried once more: somebody has retried it, or its
+        mission.
+        """
         now = await standing_of(self._desk, ended.task)
         if (now.status, now.outputs) != (ended.status, ended.outputs):
             return True
@@ -397,7 +399,9 @@ class MissionLoop:
         return await self._failed_before_reopening(ended.task)
 
     async def _failed_before_reopening(self, task: str) -> bool:
-        """Whether a task's run failed before somebody reopened the mission, which asks for it again."""
+        """Return True if a task's run failed before somebody reopened the mission, which asks for it
+        again.
+        """
         tenant = self._run.tenant_id
         rows = await self._run.core.services.store.query(
             "SELECT (SELECT max(e.position) FROM runs r JOIN events e ON e.stream = r.id"
@@ -434,7 +438,7 @@ class MissionLoop:
         return bool(freed)
 
     def _waits(self) -> RunSuspended:
-        """What to raise when nothing can go on: the child that a person or a limit holds up first."""
+        """Return what to raise when nothing can go on: the child that a person or a limit holds up first."""
 
         def rank(held: RunSuspended) -> int:
             return WAITING.index(held.status) if held.status in WAITING else len(WAITING)
@@ -535,7 +539,7 @@ def _below(core: RunCore) -> list[RunCore]:
 
 
 def _is_waiting(core: RunCore) -> bool:
-    """Whether a run can do nothing until a person, a signal or a time lets it."""
+    """Return True if a run can do nothing until a person, a signal or a time lets it."""
     return (
         core.paused or core.status in ("waiting", "waiting_approval") or core.suspended is not None
     )

@@ -116,7 +116,7 @@ async def paused_below(desk: Any, *, mission: str | None = None, limit: int = 1_
 
 
 async def written(desk: Any, id_: str, version: int) -> tuple[int, str] | None:
-    """When a version of an artifact was written, and by whom, as its event says."""
+    """Return when a version of an artifact was written, and by whom, as its event says."""
     rows = await desk.services.store.query(
         "SELECT v.written_us, e.actor FROM artifact_versions v"
         " JOIN events e ON e.stream = v.stream AND e.seq = v.seq"

@@ -105,7 +105,7 @@ async def _answer(
 
 
 async def _checked(run: Run, value: Any, *, key: str) -> list[str]:
-    """What is wrong with a plan; journaled, since tools and models differ from process to process."""
+    """Return what is wrong with a plan; journaled, since tools and models differ from process to process."""
     names = [schema.name for schema in run.core.visible_tools()]
 
     def check() -> list[str]:

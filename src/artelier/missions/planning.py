@@ -47,7 +47,9 @@ def mission_job(
     desk: Any, goal: str, *, model: str | None, workspace: str, auto_launch: bool,
     plan: Mapping[str, Any] | None = None, at_most: bool = False,
 ) -> MissionJob:  # fmt: skip
-    """What a mission is asked to do. Errors: `InvalidRequest`; `NotFound` for a folder that is not there."""
+    """Return what a mission is asked to do. Errors: `InvalidRequest`; `NotFound` for a folder that is not
+    there.
+    """
     check_goal(goal)
     if not model:
         raise InvalidRequest("a mission needs a model", expected='model="offline" or another name')

@@ -206,7 +206,7 @@ async def _begun(desk: Any, comes: Upcoming) -> _Stand:
 async def _conversation(
     desk: Any, comes: Upcoming, state: TaskState
 ) -> tuple[tuple[ChatMessage, ...], TaskState]:
-    """What stands in it by now, and the state after the ends that a person has reopened since.
+    """Return what stands in it by now, and the state after the ends that a person has reopened since.
 
     Behind the newest iteration come notes of people, and a word for each such end.
     """

@@ -93,7 +93,7 @@ def artifacts(items: Sequence[Mapping[str, Any]]) -> Section:
 
 
 def _line(item: Mapping[str, Any], *, title: str = "") -> str:
-    """What it is; a title is its maker's words, and stands only between marks."""
+    """Return what it is; a title is its maker's words, and stands only between marks."""
     named = f"{title}, " if title else ""
     return f"{item['ref']} ({item['kind']}, {named}by {item['owner']}, {item['bytes']} bytes)"
 
@@ -122,7 +122,7 @@ def conversation(part: RangePart | None) -> list[Section]:
 
 
 def target(title: str, media: str) -> Section:
-    """What is to be written."""
+    """Return what is to be written."""
     folded = " ".join(title.split())[:TARGET_CHARS_MAX]
     return _text("target", "## Target", f"title: {folded}\ntype: {media}", stability="slow")
 
@@ -160,7 +160,7 @@ def now(iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str
 
 
 def result(iteration: int, *parts: str) -> str:
-    """What came of a decision, as a message."""
+    """Return what came of a decision, as a message."""
     return "\n\n".join([f"## Result of iteration {iteration}", *(part for part in parts if part)])
 
 

@@ -29,7 +29,7 @@ _FIGURE = re.compile(r"[-+\u2212$]*[0-9][0-9.,]*(?: ?%)?")
 
 
 def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
-    """Why a verdict does not count; empty if it does. Pure."""
+    """Return why a verdict does not count; empty if it does. Pure."""
     if not _judges_all([one.criterion for one in verdict.criteria], criteria):
         return "criteria_missing"
     texts = {output.ref: output.text for output in outputs}
@@ -71,7 +71,7 @@ def _unmarked(line: str) -> str:
 
 
 def _judges_all(judged: list[str], criteria: str) -> bool:
-    """Whether each criterion is judged: those of a list by entries of their own."""
+    """Return True if each criterion is judged: those of a list by entries of their own."""
     wanted, is_list = criteria_of(criteria)
     if len(wanted) <= 1:
         return True  # an entry there is, and it can be about nothing else
@@ -105,12 +105,12 @@ def _is_about(entry: str, criterion: str) -> bool:
 
 
 def _begins(criterion: str, entry: str) -> bool:
-    """Whether an entry is a criterion that was cut, but not to a few words."""
+    """Return True if an entry is a criterion that was cut, but not to a few words."""
     return criterion.startswith(entry) and 2 * len(entry) >= len(criterion)
 
 
 def _is_figure(quote: str, folded: str) -> bool:
-    """Whether a short quote is a figure that stands there as a whole."""
+    """Return True if a short quote is a figure that stands there as a whole."""
     figure = rf"(?<![\w.,]){re.escape(quote)}(?![\w]|[.,]\d)"
     return _FIGURE.fullmatch(quote) is not None and re.search(figure, folded) is not None
 

@@ -116,7 +116,7 @@ async def _definition(desk: Any, task: str) -> Artifact | None:
 
 
 def _fields(stored: Artifact) -> dict[str, Any]:
-    """What a task's artifact says; of one that was erased, that."""
+    """Return what a task's artifact says; of one that was erased, that."""
     content: Any = stored.content
     if isinstance(content, dict):
         return cast("dict[str, Any]", content)
@@ -179,7 +179,7 @@ async def _message(desk: Any, task: str) -> str:
 
 
 async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
-    """What was decided and what came of it, in order."""
+    """Return what was decided and what came of it, in order."""
     services = desk.services
     rows = await services.store.query(
         "SELECT i.iteration, i.at_us, i.decision, i.action, i.tool, i.step, i.artifact, i.is_error,"
@@ -299,7 +299,7 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
 
 
 def _is_own(task: dict[str, Any]) -> bool:
-    """Whether a task is one of its goal's own: assigned, and delegated by no other."""
+    """Return True if a task is one of its goal's own: assigned, and delegated by no other."""
     return task["parent"] is None and task["assigned_agent_id"] is not None
 
 

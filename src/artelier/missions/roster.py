@@ -38,8 +38,8 @@ async def agent_page(
 
 
 async def agent_facts(desk: Any, agent: str) -> dict[str, Any]:
-    """What is known of one agent, as `TenantKernel.show_agent` and `mission_agent` say it; what only one of
-    them knows is missing for the others. Errors: `NotFound` if neither knows it.
+    """Return what is known of one agent, as `TenantKernel.show_agent` and `mission_agent` say it; what only
+    one of them knows is missing for the others. Errors: `NotFound` if neither knows it.
     """
     try:
         known = _plain(await desk.show_agent(agent))
@@ -75,7 +75,7 @@ async def _line(
 
 
 async def _known(desk: Any, agent: str) -> dict[str, Any]:
-    """What runs say of an agent that stands beyond the page of those."""
+    """Return what runs say of an agent that stands beyond the page of those."""
     rows = await desk.services.store.query(
         "SELECT count(*), max(started_us), (SELECT r.run FROM runs r WHERE r.tenant = ?"
         " AND r.agent = ? ORDER BY r.id DESC LIMIT 1) FROM runs WHERE tenant = ? AND agent = ?",

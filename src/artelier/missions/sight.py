@@ -28,12 +28,12 @@ class Sight:
         """What the decision of this iteration showed, once the rest is shown something newer."""
 
     async def steering(self, state: TaskState) -> Any:
-        """What steering says now; an iteration begins with it."""
+        """Return what steering says now; an iteration begins with it."""
         self._now, self._before = {}, {}
         return await self._steering(state, "steering")
 
     async def steering_again(self, state: TaskState) -> Any:
-        """What it says after the decision, before that is carried out."""
+        """Return what it says after the decision, before that is carried out."""
         return await self._steering(state, "steering-again")
 
     async def _steering(self, state: TaskState, place: str) -> Any:
@@ -137,7 +137,7 @@ class Sight:
         ]
 
     def inputs_at(self, refs: Collection[str]) -> list[str]:
-        """What was shown of some inputs."""
+        """Return what was shown of some inputs."""
         return [str(one.get("text", "")) for one in self.items("inputs") if one["ref"] in refs]
 
 

@@ -53,7 +53,7 @@ async def standing_of(desk: Any, task: str) -> Standing:
 
 
 def reason_of(reason: str, run_status: str | None, run_reason: str | None) -> str:
-    """Why a task stands where it stands: what its loop said, else its run."""
+    """Return why a task stands where it stands: what its loop said, else its run."""
     if run_status == "cancelled":
         return "cancelled"
     if run_status == "budget_exhausted":

@@ -35,7 +35,7 @@ def joined(reading: Any) -> list[tuple[str, str]]:
 
 
 def steering_of(reading: Any, changes: Mapping[str, Any]) -> Steering | None:
-    """What a reading comes to; None if nobody has steered. Errors: as of `guidance_of`."""
+    """Return what a reading comes to; None if nobody has steered. Errors: as of `guidance_of`."""
     own, shared = _read(reading)
     if own is None and not shared and changes.get("steering") is None:
         return None

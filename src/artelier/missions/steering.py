@@ -87,7 +87,7 @@ class Steering:
         }  # fmt: skip
 
     def why_off(self, tool: ToolPort) -> str | None:
-        """Why an agent may not use a tool; None if steering has nothing against it."""
+        """Return why an agent may not use a tool; None if steering has nothing against it."""
         if self.tools.get(tool.name) is False:
             return "switched off by steering"
         if self.safety == "read_only" and tool.side_effect:
@@ -102,7 +102,7 @@ def effective(
     membranes: Sequence[Steering] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> Steering:
-    """What holds for an agent: the strictest of each limit, off where a tool is off anywhere.
+    """Return what holds for an agent: the strictest of each limit, off where a tool is off anywhere.
 
     The agent's puck counts, else the mean of its membranes'. `changes` are those of a fork: `steering` stands
     in for the agent's. Errors: `InvalidRequest` if that is none.

@@ -272,7 +272,7 @@ class Tasks:
         await self._desk.services.store.append(Batch(appends=[append], blobs=blobs))
 
     async def _waits_in_vain(self, task: str) -> bool:
-        """Whether a task depends on one that will not be done."""
+        """Return True if a task depends on one that will not be done."""
         for before in await needed_by(self._desk, task):
             if (await standing_of(self._desk, before)).status in ("failed", "blocked", "cancelled"):
                 return True
@@ -308,7 +308,7 @@ async def worked_on(desk: Any, task: str, *, on_wait: str = "await") -> AgentRes
 
 
 async def check_start(desk: Any, task: str) -> Standing:
-    """Where a task stands that may be worked on now, or has ended. Errors: see `Tasks.start`."""
+    """Return where a task stands that may be worked on now, or has ended. Errors: see `Tasks.start`."""
     standing = await standing_of(desk, task)
     if standing.run_status is None:
         await _check_startable(desk, standing)
@@ -318,7 +318,7 @@ async def check_start(desk: Any, task: str) -> Standing:
 
 
 async def job_of(desk: Any, standing: Standing) -> TaskJob:
-    """What a task's run would be asked to do, if it began now. Errors: those of `task_job`."""
+    """Return what a task's run would be asked to do, if it began now. Errors: those of `task_job`."""
     mission = await _mission_job(desk, standing.mission)
     return await task_job(desk, standing.task, mission=standing.mission, **mission)
 

@@ -47,7 +47,7 @@ def told(
     guidance: Guidance,
     seen: Seen,
 ) -> list[Section]:
-    """What stands before the conversation."""
+    """Return what stands before the conversation."""
     policy = guidance.policy(iterations=state.allowed)
     return [
         *prompts.introduction(contract, job, task, policy),
@@ -67,7 +67,7 @@ def tools(
 
 
 def tail(state: TaskState, *, seen: Seen) -> Section:
-    """How far the task is, and what is left to spend."""
+    """Return how far the task is, and what is left to spend."""
     return prompts.now(
         state.iteration + 1, last=state.base + state.allowed, repeats=state.repeats,
         budget=seen.items("budget"),

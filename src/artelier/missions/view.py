@@ -77,7 +77,7 @@ ABOUT.update({kind.KIND: "task" for kind in IN_ARTIFACTS})
 
 
 def status_of(ended: str, run_status: str | None) -> str:
-    """Where a task stands: what its loop said, else what its run says.
+    """Return where a task stands: what its loop said, else what its run says.
 
     A run that is out of budget has done nothing wrong: its task is blocked until somebody raises the limit.
     """

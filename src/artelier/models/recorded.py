@@ -60,7 +60,7 @@ class RecordedModel:
 
 
 def first_difference(recorded: ModelRequest, request: ModelRequest) -> tuple[str, str, str] | None:
-    """Where two requests part: the section, what was recorded there, what came; None if equal."""
+    """Return where two requests part: the section, what was recorded there, what came; None if equal."""
     pairs: list[tuple[str, object, object]] = [("model", recorded.model, request.model)]
     for index in range(max(len(recorded.messages), len(request.messages))):
         left, right = _nth(recorded.messages, index), _nth(request.messages, index)
@@ -76,7 +76,7 @@ def first_difference(recorded: ModelRequest, request: ModelRequest) -> tuple[str
 
 
 def _likeness(recorded: ModelRequest, request: ModelRequest) -> tuple[int, bool]:
-    """How many leading messages two requests share, then whether the model is the same."""
+    """Return how many leading messages two requests share, then whether the model is the same."""
     shared = 0
     for left, right in zip(recorded.messages, request.messages, strict=False):
         if left != right:

@@ -59,7 +59,7 @@ class ModelRegistry:
             self._prefixes[key.strip()] = self._exact[canonical_name(key)] = _checked(key, port)
 
     def resolve(self, name: str) -> Resolved:
-        """Who answers for `name`.
+        """Return who answers for `name`.
 
         Errors: `UnknownModel` for a name or provider that nobody knows or that is not installed;
         `MissingKey` if the provider's key is not in the environment.

@@ -23,7 +23,7 @@ _FINISH = {
 def reply_of(
     response: ModelResponse, *, request: ModelRequest, output: Output | None
 ) -> ModelReply:
-    """What the model answered. Reasoning is left out; a refusal is text with `content_filter`.
+    """Return what the model answered. Reasoning is left out; a refusal is text with `content_filter`.
 
     Structured output that does not parse is None, with the text as it came: the caller judges it. A reply
     that calls tools has no output, whatever else it says.

@@ -93,7 +93,7 @@ def check_settled(event: Applied, tx: Tx, node: Node) -> None:
 
 
 def _has_ended(event: Applied, tx: Tx, run: str) -> bool:
-    """Whether a run is over; an imported one is driven no more. One that never started is not."""
+    """Return True if a run is over; an imported one is driven no more. One that never started is not."""
     tenant = event.stream.tenant
     row = tx.one("SELECT status FROM runs WHERE tenant = ? AND run = ?", (tenant, run))
     if row is not None and row[0] in ENDED:
@@ -113,7 +113,7 @@ def waiting(event: Applied, tx: Tx, name: str, run: str) -> dict[str, Any]:
 
 
 def run_name(chat: str, number: int) -> str:
-    """What the runs of a chat are called, from 1."""
+    """Return what the runs of a chat are called, from 1."""
     return f"{chat}/r{number:06d}"
 
 

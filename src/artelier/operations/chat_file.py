@@ -159,7 +159,7 @@ class ChatFile(Belongings):
         return self._is(artifact, PROFILE) or self._is(artifact, LOREBOOK)
 
     def _is(self, artifact: str, kind: str) -> bool:
-        """Whether an artifact is one of those of a kind that the chat names."""
+        """Return True if an artifact is one of those of a kind that the chat names."""
         named = self._named if kind == PROFILE else self._books
         return artifact in named and self._written.get(artifact) == {kind}
 
@@ -192,7 +192,7 @@ class ChatFile(Belongings):
 
 
 def _reader_of(data: msgspec.Struct, field: str, file: ChatFile) -> Callable[[bytes], None]:
-    """What the content behind a field must be."""
+    """Return what the content behind a field must be."""
     if field == "settings":
         return file.job if isinstance(data, ev.TurnAsked) else file.settings
     return _is_text if field in _TEXTS else _is_json

@@ -131,7 +131,7 @@ def checked_text(text: object, *, what: str) -> str:
 
 
 def said_text(text: object) -> str:
-    """What a person says. Errors: `InvalidRequest`, also for nothing."""
+    """Return what a person says. Errors: `InvalidRequest`, also for nothing."""
     said = checked_text(text, what="what is said")
     if not said.strip():
         raise InvalidRequest("a turn needs words", expected="text", got="none")
@@ -246,7 +246,7 @@ def _json(value: dict[Any, Any], *, what: str) -> dict[str, Any]:
 
 
 async def profile_setting(desk: Any, profile: object, *, by: str) -> str:
-    """How a chat's settings name a profile: it is saved if it is an object or a shipped one's name.
+    """Return how a chat's settings name a profile: it is saved if it is an object or a shipped one's name.
 
     Errors: `NotFound`, `InvalidProfile`, `AccessDenied`, `InvalidRequest` for something else.
     """
@@ -259,7 +259,8 @@ async def profile_setting(desk: Any, profile: object, *, by: str) -> str:
 async def profile_given(
     desk: Any, profile: object, *, by: str, check: Callable[[OperationProfile], None] | None = None
 ) -> tuple[OperationProfile, str]:
-    """What was given as a profile, and its ref `id@version`; an object, or a shipped one's name, is saved.
+    """Return what was given as a profile, and its ref `id@version`; an object, or a shipped one's name, is
+    saved.
 
     `check` raises for a profile that does not fit; such a one is not saved.
     Errors: those of `check`; `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for others.

@@ -61,7 +61,7 @@ def _hides(
 
 
 def reads(path: tuple[str, ...], root: str, names: Collection[str]) -> bool:
-    """Whether a path of a template may read one of the names below a root."""
+    """Return True if a path of a template may read one of the names below a root."""
     return bool(names) and path[0] == root and (len(path) == 1 or path[1] in ("*", *names))
 
 

@@ -43,7 +43,7 @@ async def give_in_order(
 
 
 def _not_reopened(run_id: str) -> Conflict:
-    """What a turn came to is recorded: reopened, it would fail again without trying anything."""
+    """Return what a turn came to is recorded: reopened, it would fail again without trying anything."""
     chat = chat_of(run_id)
     return Conflict(
         f"run {run_id} is a turn of chat {chat!r}, which is not reopened",

@@ -173,7 +173,8 @@ class CommandsHandle:
         await scopes.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
 
     async def used(self: Desk, scope: str) -> dict[str, Any]:
-        """What the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved, cap}`.
+        """Return what the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved,
+        cap}`.
 
         Units:  micro-dollars, tokens, steps of models and tools; `cap` is None without one.
         Errors: `InvalidRequest`.
@@ -290,7 +291,9 @@ def _seconds(cap: float | str) -> float | str:
 
 
 def _said(desk: Desk, run_id: str, value: Any) -> Any:
-    """What a person says to a run, who may repeat the placeholders that it shows, and gains no others."""
+    """Return what a person says to a run, who may repeat the placeholders that it shows, and gains no
+    others.
+    """
     services = desk.services
     if services.personal is None:
         return value

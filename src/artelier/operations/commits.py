@@ -121,7 +121,7 @@ class Chronicle:
         self, turned: Turned, call: MainCall | None, result: ModelResult | None, said: str,
         blobs: list[Blob],
     ) -> tuple[tuple[ev.Part, ...], bool]:  # fmt: skip
-        """What the reply is made of, and whether prompts show another text than the model gave."""
+        """Return what the reply is made of, and whether prompts show another text than the model gave."""
         text = turned.reply.text if turned.reply is not None else call.text if call else ""
         if said:
             text = joined(said, text)

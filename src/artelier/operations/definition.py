@@ -334,5 +334,5 @@ class OperationProfile(Form):
         return next(one for one in self.operations if one.operation_id == operation_id)
 
     def artifacts(self) -> dict[str, ArtifactUpsert]:
-        """What its operations may write, by tag."""
+        """Return what its operations may write, by tag."""
         return {one.artifact.tag: one.artifact for one in self.operations if one.artifact}

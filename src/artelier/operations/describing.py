@@ -107,7 +107,7 @@ def _kind(name: str) -> Iterator[str]:
 
 
 def _errors(module: types.ModuleType | None) -> str:
-    """What the docstring of a kind's `_run` says of its errors."""
+    """Return what the docstring of a kind's `_run` says of its errors."""
     run = getattr(module, "_run", None)
     _, found, rest = (inspect.getdoc(run) or "").partition("Errors: ")
     told = " ".join(rest.split()).replace(
@@ -228,7 +228,7 @@ def _prose(cls: type) -> str:
 
 @cache
 def _docstrings(cls: type) -> dict[str, str]:
-    """What stands under each field, those of parents included."""
+    """Return what stands under each field, those of parents included."""
     found: dict[str, str] = {}
     for one in reversed(cls.__mro__):
         if one.__module__.startswith("artelier."):

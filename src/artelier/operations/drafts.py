@@ -52,7 +52,7 @@ class Draft:
     """None if something is wrong with its form."""
 
     def path(self, *steps: Step) -> tuple[Step, ...]:
-        """Where a field of the operation stands."""
+        """Return where a field of the operation stands."""
         return _path(self.at, self.configured, steps)
 
     def dependencies(self) -> Iterable[str]:

@@ -105,12 +105,14 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
 
 
 async def has_ended(desk: Any, run_id: str) -> bool:
-    """Whether a run is over; one that never began is not."""
+    """Return True if a run is over; one that never began is not."""
     return await driving.has_ended(desk.services, desk.id, run_id)
 
 
 async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
-    """What a run was asked to do; None if it never began. Errors: `InvalidRequest` for another loop's."""
+    """Return what a run was asked to do; None if it never began. Errors: `InvalidRequest` for another
+    loop's.
+    """
     return await driving.recorded(
         desk.services, desk.id, run_id, loop=LOOP, job=TurnJob.restored,
         other=lambda loop: InvalidRequest(f"run {run_id!r} is no turn of a chat", got=loop),
@@ -118,7 +120,7 @@ async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
 
 
 async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> TurnResult:
-    """How a run stands, from the log."""
+    """Return how a run stands, from the log."""
     row = await run_row(services, tenant, run_id)
     chat = await chat_row(services.store, tenant, job.chat)
     node = await _node(services.store, chat, run_id, job)
@@ -186,7 +188,7 @@ async def _operations(services: Any, row: dict[str, Any]) -> dict[str, str]:
 
 
 def unended(planned: Planned) -> str:
-    """What became of an operation of which its run says nothing more: it ended while nobody drove it."""
+    """Return what became of an operation whose run says nothing more: it ended while nobody drove it."""
     return "skipped" if planned.skipped else "aborted"
 
 

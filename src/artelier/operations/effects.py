@@ -59,7 +59,7 @@ class Wish:
 
 
 def wishes_from(stored: Iterable[Mapping[str, Any]]) -> tuple[Wish, ...]:
-    """What `Wish.stored` gave."""
+    """Return what `Wish.stored` gave."""
     return tuple(
         Wish(effect=_effect(one["effect"]), value=one["value"], code=one["code"]) for one in stored
     )
@@ -121,7 +121,9 @@ def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> Wish:
 
 
 def _is_same(declared: Effect, asked: Effect) -> bool:
-    """Whether code asks for what the profile declares, texts apart; of an artifact the tag says which."""
+    """Return True if code asks for what the profile declares, texts apart; of an artifact the tag says
+    which.
+    """
     if isinstance(declared, ArtifactUpsert) and isinstance(asked, ArtifactUpsert):
         return declared.tag == asked.tag
     return _form(declared) == _form(asked)
@@ -189,7 +191,7 @@ def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any])
 
 
 def _for_block(block: Block, scope: Scope) -> Mapping[str, Any]:
-    """What a later prompt shows, people may see again: operations read the conversation."""
+    """Return what a later prompt shows, people may see again: operations read the conversation."""
     return scope.shown(prompt=block.prompt, ui=block.ui or block.prompt)
 
 

@@ -101,7 +101,7 @@ def _of_operation(draft: Draft) -> Iterator[_Text]:
 
 
 def _above(drafts: Sequence[Draft]) -> Mapping[str, set[str]]:
-    """What each operation waits for, directly or through others."""
+    """Return what each operation waits for, directly or through others."""
     needs = {draft.id: set(draft.dependencies()) for draft in drafts}
     found: dict[str, set[str]] = {}
     for id_ in needs:

@@ -45,7 +45,7 @@ class Included:
 
     @property
     def is_long(self) -> bool:
-        """Whether it has to be shortened by a model before it stands in the prompt."""
+        """True if it has to be shortened by a model before it stands in the prompt."""
         limit = self.rule.max_tokens
         is_over = limit is not None and estimate_tokens(self.text) > limit
         return is_over and self.rule.on_trim == "summarise" and not self.dropped
@@ -54,7 +54,7 @@ class Included:
 def included(
     rules: Sequence[PromptInclusion], state: ArtState, names: Mapping[str, Any], *, trigger: str
 ) -> list[Included]:
-    """What the rules put into the prompt, in their order, then what the default rule adds, by tag.
+    """Return what the rules put into the prompt, in their order, then what the default rule adds, by tag.
 
     `names` are those that a prompt may show. Errors: `InclusionFailed`.
     """
@@ -111,7 +111,7 @@ def _rendered(rule: PromptInclusion, template: str, names: Mapping[str, Any]) ->
 
 
 def holds(text: str) -> bool:
-    """Whether a rendered condition says yes."""
+    """Return True if a rendered condition says yes."""
     return text.strip().lower() not in _FALSE
 
 
@@ -134,7 +134,9 @@ class Places:
 def placed(
     base: Sequence[Section], turned: Turned, items: Iterable[Included], *, profile: str
 ) -> Places:
-    """Where everything stands. `base` is the system prompt without additions; `profile` is `id@version`."""
+    """Return where everything stands. `base` is the system prompt without additions; `profile` is
+    `id@version`.
+    """
     front: list[Section] = []
     back: list[Section] = []
     places = Places(system=tuple(_system(base, turned, profile)))

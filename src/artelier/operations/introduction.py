@@ -74,7 +74,7 @@ def introduction(
 def afterword(
     settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]]
 ) -> list[Section]:
-    """What a character says must stand after the conversation."""
+    """Return what a character says must stand after the conversation."""
     char = people["char"]
     text = str(char.get("post_history_instructions") or "")
     if not text.strip():

@@ -49,7 +49,7 @@ class Lexer:
                 yield from self._tag()
 
     def _next_mark(self) -> int:
-        """Where the next `{{` or `{%` stands; the end if there is none."""
+        """Return where the next `{{` or `{%` stands; the end if there is none."""
         at = self._at
         while (at := self._source.find("{", at)) >= 0:
             if self._source[at + 1 : at + 2] in ("{", "%"):
@@ -68,7 +68,7 @@ class Lexer:
             yield Token(TOKEN_CONTENT, text, start, self._source)
 
     def _inside(self, closing: str) -> tuple[int, int]:
-        """Where the inside of the mark begins and ends; goes on after it."""
+        """Return where the inside of the mark begins and ends; goes on after it."""
         start = self._at
         end = self._source.find(closing, start + 2)
         if end < 0:

@@ -57,7 +57,7 @@ def _stripped_html(whole: str) -> str:
 
 
 def _end_of_tag(whole: str, start: int) -> int:
-    """Where the text goes on after the tag at `start`; -1 if the tag has no end."""
+    """Return where the text goes on after the tag at `start`; -1 if the tag has no end."""
     head = whole[start : start + 7].lower()
     for opening, closing in (("<!--", "-->"), ("<script", "</script>"), ("<style", "</style>")):
         if head.startswith(opening):

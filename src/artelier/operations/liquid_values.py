@@ -102,7 +102,7 @@ def undefined(value: Undefined) -> TemplateUndefined:
 
 
 def item(value: Any, key: Any) -> Any:
-    """What a value holds under a key, or `MISSING`. Keys that begin with `_` hold nothing."""
+    """Return what a value holds under a key, or `MISSING`. Keys that begin with `_` hold nothing."""
     if isinstance(key, str):
         if key.startswith("_"):
             return MISSING
@@ -193,7 +193,9 @@ def _comparable(value: Any) -> Any:
 
 
 def text(value: Any, state: Rendering) -> str:
-    """How a value prints. Errors: `TemplateUndefined` in strict mode, `TemplateLimit`, `TemplateFailed`."""
+    """Return how a value prints. Errors: `TemplateUndefined` in strict mode, `TemplateLimit`,
+    `TemplateFailed`.
+    """
     if isinstance(value, str):
         return value
     if value is None:
@@ -220,7 +222,7 @@ def text(value: Any, state: Rendering) -> str:
 
 
 def is_message(value: Any) -> bool:
-    """Whether a value looks like a message: a mapping with a text `role` and some `content`."""
+    """Return True if a value looks like a message: a mapping with a text `role` and some `content`."""
     return (
         isinstance(value, Mapping)
         and "content" in value

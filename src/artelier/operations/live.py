@@ -127,7 +127,7 @@ _live: weakref.WeakKeyDictionary[Store, Live] = weakref.WeakKeyDictionary()
 
 
 def live_of(store: Store) -> Live:
-    """What is being written over a store in this process."""
+    """Return what is being written over a store in this process."""
     live = _live.get(store)
     if live is None:
         live = _live[store] = Live()

@@ -88,7 +88,8 @@ async def lore_of(
     run: Run, job: TurnJob, settings: Mapping[str, Any], messages: Sequence[Mapping[str, str]], *,
     desk: Any, turn: int, user: str, char: str,
 ) -> Lore:  # fmt: skip
-    """What the chat's lorebooks bring into the prompt of a turn; read and decided once, then as recorded.
+    """Return what the chat's lorebooks bring into the prompt of a turn; read and decided once, then as
+    recorded.
 
     Shapes: `messages` are `{content, name}`, newest last; keys are looked for in names too.
     A book that cannot be read brings nothing, and the manifest says so.
@@ -209,7 +210,7 @@ async def read_book(desk: Any, ref: str, *, by: str) -> tuple[Lorebook, str]:
 
 
 async def state_at(services: Any, tenant: str, chat: str, node: int) -> State:
-    """What lore the turn of a node has left for those after it: `{book: {entry: turn}}`.
+    """Return what lore the turn of a node has left for those after it: `{book: {entry: turn}}`.
 
     Cost: that of one run's events; more only after turns without any.
     """

@@ -152,7 +152,7 @@ class Hooked:
         progress.waiting = later
 
     def _skipped(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> ev.OperationFinished | None:
-        """How an operation ends that is not started; None for one that is."""
+        """Return how an operation ends that is not started; None for one that is."""
         if slot.skipped:
             return self._end(slot, "skipped", reason=slot.skipped)
         failed = [id_ for id_ in slot.operation.depends_on if outcomes[id_].status != "done"]
@@ -195,7 +195,7 @@ class Hooked:
         return await outcome_of(self._run, slot, finished)
 
     def _seen(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-        """What a person needs to know of an operation that was not started."""
+        """Return what a person needs to know of an operation that was not started."""
         ended = {id_: outcomes[id_] for id_ in slot.operation.depends_on}
         return {
             "depends_on": {id_: one.status for id_, one in ended.items()},
@@ -296,7 +296,7 @@ class Hooked:
         return finished, blobs
 
     def _scope(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> Scope:
-        """What an operation sees: of this hook only what it depends on, however far."""
+        """Return what an operation sees: of this hook only what it depends on, however far."""
         above = self._above[slot.id]
         deps = {id_: outcomes[id_].value for id_ in above}
         rag = {id_: deps[id_] for id_ in above if outcomes[id_].slot.operation.kind == "rag"}
@@ -324,7 +324,7 @@ class Hooked:
         return self._made[id_]
 
     async def _within_time(self, slot: Slot, scope: Scope, full: str) -> Found:
-        """What the operation finds, within its own time and the run's.
+        """Return what the operation finds, within its own time and the run's.
 
         Errors: `OperationFailed` with `timeout` or `deadline`. One that does not stop when it is cancelled
         is left alone: whatever it still finds is no outcome.
@@ -360,7 +360,7 @@ class Hooked:
         return found
 
     async def _late(self, task: asyncio.Task[Any], own_s: float) -> str:
-        """Why an operation must stop: `timeout`, `deadline`, `cancelled`; empty if it ends in time.
+        """Return why an operation must stop: `timeout`, `deadline`, `cancelled`; empty if it ends in time.
 
         While a person is asked, or the run is paused, its own time stands still: it begins anew afterwards.
         """
@@ -439,7 +439,7 @@ def artifacts_of(outcomes: Sequence[Outcome]) -> list[Art]:
 
 
 def passages_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What searches found, by operation."""
+    """Return what searches found, by operation."""
     return {
         one.slot.id: one.value
         for one in outcomes
@@ -507,7 +507,7 @@ def _clean(message: str) -> str:
 
 
 def _sees_nothing_hidden(scope: Scope) -> bool:
-    """Whether all that an operation saw may be shown to people."""
+    """Return True if all that an operation saw may be shown to people."""
     return all(tag in scope.in_ui for tag in scope.names["art"]) and not scope.unseen.get("ui")
 
 

@@ -34,6 +34,6 @@ async def inclusions(
     run: Run, rules: Sequence[PromptInclusion], state: ArtState, shown: Mapping[str, Any], *,
     trigger: str, model: str, prefix: str = "",
 ) -> list[Included]:  # fmt: skip
-    """What the rules include, each within its limit. Errors: `InclusionFailed`; Flow."""
+    """Return what the rules include, each within its limit. Errors: `InclusionFailed`; Flow."""
     items = included(rules, state, shown, trigger=trigger)
     return [await shortened(run, item, model=model, prefix=prefix) for item in items]

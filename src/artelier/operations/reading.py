@@ -70,7 +70,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
 
 
 async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Found:
-    """What a run has recorded of its beginning."""
+    """Return what a run has recorded of its beginning."""
     core = run.core
     profile = None
     if read.profile is not None:

@@ -45,7 +45,7 @@ def by_id(drafts: Drafts) -> Mapping[str, Draft]:
 
 
 def upserts(draft: Draft) -> list[tuple[int, ArtifactUpsert]]:
-    """What an operation may write, each with its place among the effects."""
+    """Return what an operation may write, each with its place among the effects."""
     return [(index, one) for index, one in draft.effects if isinstance(one, ArtifactUpsert)]
 
 

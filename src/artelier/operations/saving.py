@@ -97,7 +97,9 @@ async def load_profile(
 
 
 async def read_profile(desk: Desk, ref: str, *, by: str = "operator") -> tuple[Any, str]:
-    """What is stored as a profile, unchecked, and the ref `id@version` of it. Errors: as `load_profile`."""
+    """Return what is stored as a profile, unchecked, and the ref `id@version` of it. Errors: as
+    `load_profile`.
+    """
     artifact = await desk.as_principal(by).artifacts.read(ref)
     if artifact.kind != KIND:
         raise InvalidArtifact(

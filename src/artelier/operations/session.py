@@ -533,7 +533,7 @@ class Session(Reader):
     # Writing
 
     def _said(self, value: Any) -> Any:
-        """What a person or a file of elsewhere says: a placeholder in it is text."""
+        """Return what a person or a file of elsewhere says: a placeholder in it is text."""
         return value if self.desk.services.personal is None else disarmed(value)
 
     async def seq(self) -> int:

@@ -47,7 +47,7 @@ class Chain:
     rows: tuple[VersionRow, ...]
 
     def kept(self, *, now_us: int) -> tuple[VersionRow, ...]:
-        """What retention leaves: of a feed its entries, else the current value and earlier ones.
+        """Return what retention leaves: of a feed its entries, else the current value and earlier ones.
 
         A current value has no age; the newest entry of a feed has. What is older than the first that is
         too old has gone as well, and so has what was written while fewer might see it.

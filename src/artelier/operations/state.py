@@ -48,7 +48,7 @@ class Art:
         return self.usage in ("ui_only", "prompt+ui")
 
     def names(self) -> dict[str, Any]:
-        """What templates and code see."""
+        """Return what templates and code see."""
         return {
             "value": self.value,
             "version": self.version,
@@ -139,7 +139,7 @@ _SEES = {
 
 
 def covers(usage: str, newer: str) -> bool:
-    """Whether all who may see a newer version may see one of this usage: else it stays hidden (I9)."""
+    """Return True if all who may see a newer version may see one of this usage: else it stays hidden (I9)."""
     return _SEES.get(newer, frozenset()) <= _SEES.get(usage, frozenset())
 
 

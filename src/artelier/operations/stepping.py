@@ -301,7 +301,9 @@ def check_place(profile: OperationProfile, refused: Collection[str]) -> None:
 
 
 def _taken(marks: Mapping[str, tuple[int, int]]) -> int:
-    """How many steps of the session are behind it, over all runs; counted while anything depends on it."""
+    """Return how many steps of the session are behind it, over all runs; counted while anything depends on
+    it.
+    """
     return marks.get(TAKEN, (0, 0))[0]
 
 

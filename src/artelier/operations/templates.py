@@ -83,7 +83,7 @@ class Template:
         return shown
 
     def paths(self) -> frozenset[tuple[str, ...]]:
-        """What the template may read from its scope, such as `("art", "world_state", "value")`.
+        """Return what the template may read from its scope, such as `("art", "world_state", "value")`.
 
         Shapes: list positions are their digits; a key that is computed is `*`: `art[x]` reads
         `("art", "*")`. A shorter path stands for everything below it. Names that the template itself

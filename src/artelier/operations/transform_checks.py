@@ -43,7 +43,7 @@ def groups_of(pattern: str) -> tuple[str | None, ...]:
 
 
 def replacement_problem(pattern: str, replace: str) -> str | None:
-    """What is wrong with the replacement, such as a group that the pattern does not have."""
+    """Return what is wrong with the replacement, such as a group that the pattern does not have."""
     groups = groups_of(pattern)
     same_groups = "".join("()" if name is None else f"(?P<{name}>)" for name in groups)
     try:
@@ -62,7 +62,7 @@ def group_problem(pattern: str, group: int | str) -> str | None:
 
 @lru_cache(maxsize=256)
 def path_problem(path: str) -> str | None:
-    """What is wrong with a JSONPath."""
+    """Return what is wrong with a JSONPath."""
     from jsonpath import JSONPathEnvironment
     from jsonpath.exceptions import JSONPathError
 
@@ -75,7 +75,7 @@ def path_problem(path: str) -> str | None:
 
 
 def pointer_problem(pointer: Any) -> str | None:
-    """What is wrong with a JSON Pointer (RFC 6901)."""
+    """Return what is wrong with a JSON Pointer (RFC 6901)."""
     if not isinstance(pointer, str):
         return "a JSON Pointer is a text"
     if pointer and not pointer.startswith("/"):
@@ -84,7 +84,7 @@ def pointer_problem(pointer: Any) -> str | None:
 
 
 def patch_problems(operation: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with one operation of a JSON Patch: member and sentence."""
+    """Return what is wrong with one operation of a JSON Patch: member and sentence."""
     name = operation.get("op")
     if not isinstance(name, str) or name not in _NEEDS:
         return [("op", f"one of {', '.join(_NEEDS)}")]

@@ -206,7 +206,7 @@ async def variant_row(store: Store, node: Node, variant: int) -> Node:
 
 
 async def newest_below(store: Store, chat: int, node: int) -> int:
-    """Where the conversation went on last after a node, with a reply; the node itself if nowhere.
+    """Return where the conversation went on last after a node, with a reply; the node itself if nowhere.
 
     Cost: O(nodes below it).
     """
@@ -252,7 +252,7 @@ async def path(
 
 
 async def _depth(store: Store, chat: int, head: int, high: int, limit: int) -> int:
-    """How far up from a head a page reaches. Along a path each turn's number is one higher."""
+    """Return how far up from a head a page reaches. Along a path each turn's number is one higher."""
     if not head:
         return 0
     newest = (await node_row(store, chat, head)).number
@@ -294,7 +294,7 @@ async def stand(
     trigger: str = "generate",
     now_us: int,
 ) -> Stand:
-    """What a run finds that goes on from a node, with the artifacts of a scope.
+    """Return what a run finds that goes on from a node, with the artifacts of a scope.
 
     `tags`: which artifacts; None for all. `now_us`: against which age is counted. Errors: `NotFound`.
     Cost: O(what is said since the newest run that recorded it, and what artifacts retain).

@@ -190,7 +190,9 @@ class Turn:
         return self._last
 
     async def _barrier(self, state: TurnState) -> TurnState:
-        """What the operations before have changed becomes durable, together with the turn's variant."""
+        """Return what the operations before have changed becomes durable, together with the turn's
+        variant.
+        """
         await self._phase("barrier")
         self._rag = passages_of(state.before)
         if (blocking := not_done(state.before)) is not None:
@@ -406,7 +408,7 @@ class Turn:
             self.chronicle.cut(self._last.call, said=self.found.said_last)
 
     def _result(self, failed: dict[str, Any] | None) -> dict[str, Any]:
-        """What `run.completed` and `run.failed` keep of the turn."""
+        """Return what `run.completed` and `run.failed` keep of the turn."""
         last = self._last
         call = last.call
         text = (

@@ -61,7 +61,7 @@ async def read_turns(store: Store, chat: ChatRow, found: Iterable[TurnNodes]) ->
 
 
 async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
-    """What people see of the variant that a run of the chat has made; None if it has made none."""
+    """Return what people see of the variant that a run of the chat has made; None if it has made none."""
     node = await node_of_run(store, chat.id, run)
     if node is None:
         return None

@@ -15,7 +15,7 @@ COMMIT = "commit/after"
 
 
 async def reply_so_far(store: Store, tenant: str, run: int) -> MainCall | None:
-    """How the main call of a run ended, while its reply is not in the chat yet; else None.
+    """Return how the main call of a run ended, while its reply is not in the chat yet; else None.
 
     `run` is the row id of the run's stream. What later operations will make of the reply is not in it.
     """

@@ -331,7 +331,7 @@ def _recorded(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded: bool) 
 
 
 def _messages(event: Applied, tx: Tx, run: str) -> int:
-    """How many messages of the chat a run has recorded, those that it goes on from included."""
+    """Return how many messages of the chat a run has recorded, those that it goes on from included."""
     row = tx.one(
         "SELECT max(m.n) FROM messages m JOIN runs r ON r.id = m.run"
         " WHERE r.tenant = ? AND r.run = ? AND m.conversation = ?",
@@ -376,7 +376,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
 
 
 def _is_shared(tx: Tx, node: Node, branch: str) -> bool:
-    """Whether something was said after a node, or another branch stands there."""
+    """Return True if something was said after a node, or another branch stands there."""
     return bool(
         tx.one(
             "SELECT 1 FROM chat_nodes WHERE chat = ? AND parent = ? LIMIT 1", (node.chat, node.node)

@@ -100,7 +100,7 @@ class Pattern:
 
     @property
     def is_linear(self) -> bool:
-        """Whether texts are searched in linear time, in this process."""
+        """True if texts are searched in linear time, in this process."""
         return self._engine() is not None
 
     def is_quick(self, text: str) -> bool:

@@ -135,7 +135,7 @@ def size_of(text: str) -> int:
 
 
 def _has_braces(text: str) -> bool:
-    """Whether a brace stands that is no counted repeat: `regex` reads it as how much may differ."""
+    """Return True if a brace stands that is no counted repeat: `regex` reads it as how much may differ."""
     return any(
         piece[0] == "{" or (piece[0][0] == "{" and not (piece[1] or piece[3]))
         for piece in _PIECES.finditer(text)

@@ -150,7 +150,7 @@ class PersonalData:
             )  # fmt: skip
 
     def _stands(self, tenant: str, name: str, scrubber: Scrubber) -> bool:
-        """Whether only the id of something that is there holds a value. Cost: a scan of streams."""
+        """Return True if only the id of something that is there holds a value. Cost: a scan of streams."""
         for (id_,) in self._store.look(_IDS_SQL, (tenant, name)):
             name = name.replace(id_, "", 1)
         return scrubber.text(name) == name

@@ -187,7 +187,7 @@ def _split(detectors: Sequence[Detector], view: View) -> Iterator[Place]:
 
 
 def _edges(text: str, end: int) -> tuple[int, int]:
-    """Where the line before a line's end ends, and the next begins, without spaces and soft breaks."""
+    """Return where the line before a line's end ends, and the next begins, without spaces and soft breaks."""
     at, behind = end, end + 1
     while at > max(0, end - 8) and text[at - 1] in " \t\r=":
         at -= 1
@@ -243,7 +243,7 @@ def _encoded(detectors: Sequence[Detector], text: str, view: View) -> Iterator[P
 def _tokens(
     detectors: Sequence[Detector], text: str, *, depth: int
 ) -> Iterator[tuple[int, int, str]]:
-    """Where encoded tokens stand that hold a value, and of which kind the first of them is."""
+    """Return where encoded tokens stand that hold a value, and of which kind the first of them is."""
     written, patterns = text.encode("ascii", "replace"), list[re.Pattern[str]]()
     if _ROW_OF_BYTES in written.translate(_HEX_OF):
         patterns.append(_BYTES)

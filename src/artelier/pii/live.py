@@ -33,7 +33,7 @@ class LiveText:
         self._held = ""
 
     def add(self, piece: str) -> str:
-        """What may be shown now; often nothing. Errors: those of the detectors."""
+        """Return what may be shown now; often nothing. Errors: those of the detectors."""
         self._held += piece
         most = len(self._held) - BEHIND_CHARS
         if most <= 0 or not (most > WORD_CHARS_MAX or any(sign.isspace() for sign in piece)):
@@ -56,7 +56,7 @@ class LiveText:
         return at if at > 0 else most
 
     def rest(self) -> str:
-        """What is left at the end of the reply."""
+        """Return what is left at the end of the reply."""
         return self._shown(len(self._held))
 
     def _shown(self, end: int) -> str:

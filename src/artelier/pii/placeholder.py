@@ -60,7 +60,7 @@ def placeholders_in(text: str) -> list[str]:
 
 
 def counted(text: str) -> Counter[str]:
-    """How many placeholders of which kind a text has."""
+    """Return how many placeholders of which kind a text has."""
     if "<" not in text:
         return Counter()
     return Counter(found[1] for found in PLACEHOLDER.finditer(text))
@@ -104,7 +104,7 @@ def disarmed(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is an object or array of JSON, such as the reply of a model."""
+    """Return True if a text is an object or array of JSON, such as the reply of a model."""
     if text.lstrip()[:1] not in ("{", "["):
         return False
     try:

@@ -134,7 +134,7 @@ class Scrubber:
         return self._replaced(before + text, len(before))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where values stand, ascending."""
+        """Return where values stand, ascending."""
         return [(one.start, one.end) for one in places(self._detectors, text, rules=self._rules)]
 
     def _replaced(self, text: str, start: int) -> str:
@@ -258,7 +258,7 @@ class Scrubber:
         return at
 
     def holds(self, content: bytes) -> bool:
-        """Whether a detector finds something in content. Changes nothing; any thread may ask."""
+        """Return True if a detector finds something in content. Changes nothing; any thread may ask."""
         encoding = _encoding_of(content)
         return encoding is not None and bool(self.spans(content.decode(encoding)))
 
@@ -339,13 +339,13 @@ def _is_data(text: str, start: int) -> bool:
 
 
 def _is_bare(text: str, start: int, end: int) -> bool:
-    """Whether digits stand where JSON has a number."""
+    """Return True if digits stand where JSON has a number."""
     before, after = text[max(0, start - 20) : start].rstrip(), text[end : end + 20].lstrip()
     return before[-1:] in (":", "[", ",") and after[:1] in (",", "]", "}")
 
 
 def _encoding_of(content: bytes) -> str | None:
-    """How to read content as text; None for what is none: a picture, numbers of a vector."""
+    """Return how to read content as text; None for what is none: a picture, numbers of a vector."""
     if content.startswith(b"%PDF-"):
         return None  # it names places in itself, and has its texts packed
     if content[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):

@@ -58,7 +58,7 @@ class Vault:
         self._pending_max = PENDING_MAX
 
     def digest_of(self, kind: str, normal: str) -> bytes:
-        """What a value is found by, whatever its spelling."""
+        """Return what a value is found by, whatever its spelling."""
         return hmac_sha256(self._naming, f"{kind}\0{normal}".encode(errors="surrogatepass"))
 
     def placeholder_of(self, kind: str, normal: str, shown: str) -> str:
@@ -197,11 +197,11 @@ class Vault:
         return [one for one in dict.fromkeys(named) if one in self._pending]
 
     def held(self) -> int:
-        """How many rows wait to be stored, as far as is known."""
+        """Return how many rows wait to be stored, as far as is known."""
         return len(self._pending)
 
     def value_of(self, named: str) -> str | None:
-        """What a placeholder stands for; `[erased]` if that was destroyed, `[locked]` if it
+        """Return what a placeholder stands for; `[erased]` if that was destroyed, `[locked]` if it
         cannot be opened, None if there is none."""
         pending = self._pending.get(named)
         rows = [(pending.sealed,)] if pending is not None else self._look(

@@ -54,7 +54,7 @@ class View(NamedTuple):
     """Where in the original each character begins, and one more for the end; None: at the same place."""
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where a part of the view stands in the original."""
+        """Return where a part of the view stands in the original."""
         return (start, end) if self.places is None else (self.places[start], self.places[end])
 
 

@@ -61,7 +61,7 @@ def _apart(named: Any, taken: dict[Any, Any], times: dict[Any, int]) -> str:
 
 
 def fields_in(value: Any) -> int:
-    """How many fields the objects of JSON data have together."""
+    """Return how many fields the objects of JSON data have together."""
     count, waiting = 0, [value]
     while waiting:
         one = waiting.pop()
@@ -75,7 +75,7 @@ def fields_in(value: Any) -> int:
 
 
 def loses_fields(before: bytes | str, after: bytes | str) -> bool:
-    """Whether keys of JSON text that differed are equal after a change. Both must be JSON."""
+    """Return True if keys of JSON text that differed are equal after a change. Both must be JSON."""
     return fields_in(msgspec.json.decode(after)) < fields_in(msgspec.json.decode(before))
 
 

@@ -50,7 +50,7 @@ class Payer(Protocol):
     async def vectors(
         self, model: str, texts: Sequence[str], ask: Ask
     ) -> Sequence[Sequence[float]]:
-        """What `ask` answers, or what was recorded of it.
+        """Return what `ask` answers, or what was recorded of it.
 
         Errors: those of a model call: `NotGranted`, `PriceUnknown`, `LimitReached`, the provider's; the run's
         own when its budget or its time is up.
@@ -62,7 +62,7 @@ _PAYER: ContextVar[Payer | None] = ContextVar("payer", default=None)
 
 
 def payer() -> Payer | None:
-    """Who pays for what is asked here; None in a program that asks on its own account."""
+    """Return who pays for what is asked here; None in a program that asks on its own account."""
     return _PAYER.get()
 
 

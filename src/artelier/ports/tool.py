@@ -106,7 +106,7 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody asked this run to stop."""
+        """True if somebody asked this run to stop."""
         return self._cancelled()
 
     def progress(self, note: str = "") -> None:

@@ -60,7 +60,7 @@ async def answer_call(
 
 
 def clean_message(error: Exception, *, name: str) -> str:
-    """What sandboxed code may know of a host's exception.
+    """Return what sandboxed code may know of a host's exception.
 
     An `ArtelierError` for agents keeps its code and message, without anything like a path; of any
     other only the fact remains.

@@ -58,7 +58,7 @@ class CodeProblem(NamedTuple):
 
 
 def check_code(code: str, *, names: tuple[str, ...] = ()) -> tuple[CodeProblem, ...]:
-    """What the sandbox would refuse about this code, by line; empty if nothing is known to fail.
+    """Return what the sandbox would refuse about this code, by line; empty if nothing is known to fail.
 
     Shapes: `names` are functions and inputs that the host will supply. At most `PROBLEMS_MAX` come
     back.
@@ -90,7 +90,7 @@ def parse(code: str) -> ast.Module:
 
 
 def costly(code: str, *, bytes_max: int = CODE_BYTES_MAX) -> CodeProblem | None:
-    """Why only reading this code would take long; None if it may be read. Cost: O(length).
+    """Return why only reading this code would take long; None if it may be read. Cost: O(length).
 
     Within these bounds the slowest code known takes a tenth of a second.
     """

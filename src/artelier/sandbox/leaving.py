@@ -145,7 +145,9 @@ def leaving(code: str) -> Leaving:
 
 
 def prelude(names: Iterable[str]) -> str:
-    """What stands in for functions of the host: each checks what it is called with, then calls `HOST`."""
+    """Return what stands in for functions of the host: each checks what it is called with, then calls
+    `HOST`.
+    """
     wrapped = (f"{name} = __artelier_wrap({name!r})\n" for name in names)
     return f"{_PRELUDE}{''.join(wrapped)}__artelier_wrap = None\n"
 

@@ -111,7 +111,7 @@ def _advance(snapshot: pydantic_monty.SyncSnapshot, feed: Feed) -> HostCall | Do
 
 
 def _left(snapshot: pydantic_monty.FunctionSnapshot, feed: Feed) -> HostCall | Done | None:
-    """What was handed over; None, and nothing looked at, if it did not come by way of a check."""
+    """Return what was handed over; None, and nothing looked at, if it did not come by way of a check."""
     where = snapshot.position
     if feed.functions and (where.filename, where.start) == (PRELUDE_FILE, CALL_AT):
         name, args, kwargs = snapshot.args

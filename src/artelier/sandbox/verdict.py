@@ -24,7 +24,7 @@ _UNSUPPORTED = re.compile(
 def judge(
     error: pydantic_monty.MontyError, *, code: str, limits: SandboxLimits, file: str = ""
 ) -> SandboxError:
-    """What an interpreter error means to the caller; never holds paths or traces of the host.
+    """Return what an interpreter error means to the caller; never holds paths or traces of the host.
 
     Shapes: `file` is what the interpreter calls the code, so that lines of other texts are not told as its.
     """

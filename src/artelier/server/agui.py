@@ -200,7 +200,7 @@ class Fold:
     # Whose it is
 
     def is_child(self, run: str) -> bool:
-        """Whether a run is told as part of another."""
+        """Return True if a run is told as part of another."""
         if self.root:
             return run != self.root and run in self.tracks
         return run in self.tracks and bool(self.tracks[run].parent)
@@ -234,7 +234,9 @@ class Fold:
 
 
 def _is_said(loop: str, key: str, data: dict[str, Any]) -> bool:
-    """Whether a model's reply is told as a message. A chat's are told by its turns, a task's by decisions."""
+    """Return True if a model's reply is told as a message. A chat's are told by its turns, a task's by
+    decisions.
+    """
     if data.get("invalid"):
         return False
     if loop == AGENT:

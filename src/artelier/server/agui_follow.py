@@ -50,7 +50,7 @@ class Scope(Filter):
 
 
 def seen_of(text: str) -> tuple[int, int]:
-    """What a client has seen last. Errors: `InvalidRequest`."""
+    """Return what a client has seen last. Errors: `InvalidRequest`."""
     found = _SEEN.fullmatch(text)
     if found is None or not text.isascii():
         raise InvalidRequest(
@@ -157,7 +157,7 @@ class Following:
                 yield block + b"\n\n"
 
     async def _is_over(self) -> bool:
-        """Whether the run and all below it have ended, also by what is stored and not told yet."""
+        """Return True if the run and all below it have ended, also by what is stored and not told yet."""
         if not self._fold.is_over:
             return False
         row = await run_row(self._desk.services, self._desk.id, self._run_id)
@@ -198,7 +198,7 @@ def json_of(event: agui.BaseEvent) -> bytes:
 
 
 def _readable(content: bytes) -> str:
-    """What a tool was given or said: a JSON text without its quotes, JSON as it is."""
+    """Return what a tool was given or said: a JSON text without its quotes, JSON as it is."""
     if len(content) > WHOLE_BYTES_MAX:
         return shortened(content)
     if content[:1] == b'"':

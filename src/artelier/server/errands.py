@@ -70,7 +70,7 @@ class Errands:
         return self._at_work.get(key)
 
     def failure(self, key: Key) -> ArtelierError | None:
-        """Why the last one about this ended before its time; None if it did not."""
+        """Return why the last one about this ended before its time; None if it did not."""
         return self._failed.get(key)
 
     async def close(self) -> None:

@@ -154,7 +154,7 @@ def _misfit(error: RequestValidationError) -> InvalidRequest:
 
 
 def _of_router(error: HTTPException) -> ArtelierError:
-    """What the framework refuses before a route is reached."""
+    """Return what the framework refuses before a route is reached."""
     if error.status_code == 404:
         return NotFound(
             "there is no such address", hint="/api/v1/openapi.json lists those there are."

@@ -104,7 +104,7 @@ class Filter:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it may pass over most events."""
+        """True if it may pass over most events."""
         return bool(self.prefix or self.kinds)
 
     def holds(self, event: Event) -> bool:
@@ -298,7 +298,7 @@ def _cut(text: str, chars: int) -> str:
 
 
 def _may_be_told(data: dict[str, Any], field: str) -> bool:
-    """Whether people may see this of an artifact that was written."""
+    """Return True if people may see this of an artifact that was written."""
     if field == "content" and data.get("kind") not in DESCRIBING:
         return False
     try:
@@ -309,7 +309,7 @@ def _may_be_told(data: dict[str, Any], field: str) -> bool:
 
 
 def of_operation(key: Any) -> bool:
-    """Whether a step belongs to an operation; its key then has the hook as one segment."""
+    """Return True if a step belongs to an operation; its key then has the hook as one segment."""
     return isinstance(key, str) and any(segment in HOOKS for segment in key.split("/"))
 
 

@@ -268,6 +268,6 @@ def _name_of(host: str) -> str:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Whether an origin is the one that the request went to. Behind a proxy the scheme may differ."""
+    """Return True if an origin is the one that the request went to. Behind a proxy the scheme may differ."""
     parts = origin.split("://", 1)
     return len(parts) == 2 and parts[0] in ("http", "https") and parts[1].lower() == host.lower()

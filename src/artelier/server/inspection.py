@@ -50,7 +50,7 @@ def reason_of(
     stability: str, *, joined: bool = False, attach: bool = False, shows: str | None = None,
     start: int = 0, end: int = 0, cut: str = "",
 ) -> str:  # fmt: skip
-    """Why a part stands in the prompt where it does, in words; `shows` is a conversation."""
+    """Return why a part stands in the prompt where it does, in words; `shows` is a conversation."""
     if shows is not None:
         said = f"messages {start}-{end} of the conversation {shows}"
         return f"{said}, from here on" if cut == "start" else said

@@ -59,7 +59,7 @@ async def cleaned(desk: TenantKernel, content: bytes) -> bytes:
 
 
 async def sought(desk: TenantKernel, who: Identity, words: str) -> str:
-    """What a person looks for, as it is stored; who sees no values finds none by them either."""
+    """Return what a person looks for, as it is stored; who sees no values finds none by them either."""
     personal = desk.services.personal
     if personal is None or not who.may("operator"):
         return words

@@ -79,7 +79,7 @@ class Sessions:
         return token
 
     def use_link(self, token: str) -> bool:
-        """Whether a token is good; it is not any more afterwards."""
+        """Return True if a token is good; it is not any more afterwards."""
         until_us = self._links.pop(_digest(token), 0)
         return until_us > self._clock.now_us()
 
@@ -93,7 +93,9 @@ class Sessions:
         return f"v1.{payload}.{self._mac(payload, stamp)}"
 
     def read(self, cookie: str) -> Session | None:
-        """What a cookie claims, not yet believed: `proves` needs the stamp of the user that it names."""
+        """Return what a cookie claims, not yet believed: `proves` needs the stamp of the user that it
+        names.
+        """
         version, _, rest = cookie.partition(".")
         payload = rest.partition(".")[0]
         if version != "v1" or len(cookie) > COOKIE_CHARS_MAX:
@@ -105,7 +107,7 @@ class Sessions:
             return None
 
     def proves(self, cookie: str, session: Session, stamp: bytes) -> bool:
-        """Whether a cookie was made here for this user and has not ended."""
+        """Return True if a cookie was made here for this user and has not ended."""
         payload, _, mac = cookie.partition(".")[2].partition(".")
         is_ours = hmac.compare_digest(mac.encode(), self._mac(payload, stamp).encode())
         return is_ours and self._is_alive(session)
@@ -119,7 +121,7 @@ class Sessions:
         )
 
     def csrf(self, session: Session) -> str:
-        """What requests of this session that change something carry in `X-CSRF-Token`."""
+        """Return what requests of this session that change something carry in `X-CSRF-Token`."""
         return _text(hmac.digest(self._key, b"csrf\0" + session.id.encode(), "sha256"))
 
     def sign(self, purpose: str, *parts: str) -> str:

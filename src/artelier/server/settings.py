@@ -94,7 +94,7 @@ class ServerSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only processes of this machine reach an address."""
+    """Return True if only processes of this machine reach an address."""
     import ipaddress
 
     if host == "localhost":

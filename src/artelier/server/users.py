@@ -183,12 +183,12 @@ def _texts(value: Any, what: str) -> tuple[str, ...]:
 
 
 def token_hash(token: str) -> str:
-    """What a file of users holds of a token; a token is long and random, so one SHA-256 is enough."""
+    """Return what a file of users holds of a token; a token is long and random, so one SHA-256 is enough."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
 def password_hash(password: str) -> str:
-    """What a file of users holds of a password. Errors: `InvalidConfig` for one that is too short."""
+    """Return what a file of users holds of a password. Errors: `InvalidConfig` for one that is too short."""
     if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
         raise InvalidConfig(
             "this is no password", got=f"{len(password)} characters",

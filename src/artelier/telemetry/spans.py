@@ -139,7 +139,7 @@ class OpenTelemetry:
         return ToolCallSpan(facts, shows_content=self._content, place=self._place(run))
 
     def _place(self, run: object) -> Place:
-        """Where a call belongs that begins now."""
+        """Return where a call belongs that begins now."""
         context, opening = otel.get_current(), self._openings.get(run)
         call = otel.get_value(CALL, context)
         if isinstance(call, Call) and call.is_ended:

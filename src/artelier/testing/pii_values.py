@@ -207,7 +207,7 @@ def token(random: Random) -> str:
 
 
 def password(random: Random) -> str:
-    """What somebody chose: known as a secret only by the name before it."""
+    """Return what somebody chose: known as a secret only by the name before it."""
     return random.choice(
         (
             f"{random.choice(_NAMES)}{digits(random, 3)}",

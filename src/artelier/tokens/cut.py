@@ -34,7 +34,7 @@ def cut(text: str, *, tokens: int, where: Where) -> str:
 
 
 def _fitting(text: str, tokens: int, where: Where) -> int:
-    """How many characters may stay. Tokens are not evenly spread, so the guess is refined."""
+    """Return how many characters may stay. Tokens are not evenly spread, so the guess is refined."""
     low, high = 0, len(text)
     kept = min(high, tokens * 4)
     for _ in range(24):

@@ -123,7 +123,7 @@ class Folder:
             os.close(descriptor)
 
     def inside(self, path: str) -> bool:
-        """Whether a path, links followed, ends at something inside that may be seen."""
+        """Return True if a path, links followed, ends at something inside that may be seen."""
         try:
             self._resolve(path)
         except ToolFailed:
@@ -176,7 +176,7 @@ def refused(path: str, problem: str, *, hint: str | None = None) -> ToolFailed:
 
 
 def failed(path: str, error: OSError) -> ToolFailed:
-    """What the system said about a path, without the path of the host that it also says."""
+    """Return what the system said about a path, without the path of the host that it also says."""
     if isinstance(error, FileNotFoundError):
         return refused(path, "does not exist", hint="See what is there with list_dir.")
     if isinstance(error, NotADirectoryError):

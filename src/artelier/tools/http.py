@@ -256,7 +256,7 @@ def _prepared(
 
 
 def _onward(target: Target, method: str, reply: Reply) -> Target | None:
-    """Where a redirect leads; None if the reply is the answer.
+    """Return where a redirect leads; None if the reply is the answer.
 
     Only a redirect that keeps the method of a side effect is followed: after any other, the thing was done.
     """
@@ -313,7 +313,7 @@ def _kind(reply: Reply) -> str:
 
 
 def _about(reply: Reply) -> str | None:
-    """What a refusal says of itself; the error is bounded when it leaves."""
+    """Return what a refusal says of itself; the error is bounded when it leaves."""
     if reply.kind != "application/json" and not reply.kind.endswith("+json"):
         return None
     try:

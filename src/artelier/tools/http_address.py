@@ -44,7 +44,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def why_refused(text: str, *, private: bool) -> str | None:
-    """Why an address must not be talked to; None if it may be. `private` allows this machine and its
+    """Return why an address must not be talked to; None if it may be. `private` allows this machine and its
     network."""
     try:
         address = ipaddress.ip_address(text)
@@ -74,7 +74,7 @@ def _inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 def system_resolver(host: str, port: int) -> list[str]:
-    """What the machine's resolver says, each address once."""
+    """Return what the machine's resolver says, each address once."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 

@@ -181,7 +181,7 @@ class HttpRule:
         return parse_url(self.url)
 
     def allows(self, target: Target) -> bool:
-        """Whether a URL has this origin and lies below this path."""
+        """Return True if a URL has this origin and lies below this path."""
         own = self.target
         below = own.path if own.path.endswith("/") else f"{own.path}/"
         return own.origin == target.origin and (
@@ -258,7 +258,7 @@ def secrets_of(rules: Iterable[HttpRule], environ: Mapping[str, str]) -> frozens
 
 
 def _credentials(secret: str) -> tuple[str, ...]:
-    """What stands in the base64 of `user:password`; some servers take the user for the key."""
+    """Return what stands in the base64 of `user:password`; some servers take the user for the key."""
     try:
         whole = base64.b64decode(secret, validate=True).decode()
     except ValueError:

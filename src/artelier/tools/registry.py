@@ -44,7 +44,7 @@ class ToolRegistry:
         return found
 
     def schemas(self, names: Iterable[str] | None = None) -> tuple[ToolSchema, ...]:
-        """What a model sees of these tools (all of them by default), ordered by name."""
+        """Return what a model sees of these tools (all of them by default), ordered by name."""
         chosen = self._tools if names is None else sorted(set(names))
         return tuple(self.get(name).schema for name in chosen)
 

@@ -42,8 +42,9 @@ def check_agent_id(agent: str) -> str:
 
 
 def is_agents_own(standing: Standing | None, agent: str) -> TypeGuard[Standing]:
-    """Whether this is an agent artifact that belongs to the agent itself: whoever else owned it would think
-    for the agent, with the agent's money."""
+    """Return whether this is an agent artifact that belongs to the agent itself: whoever else owned it would
+    think for the agent, with the agent's money.
+    """
     return (
         standing is not None
         and not standing.deleted

@@ -85,7 +85,9 @@ class Changed:
 
 
 async def previewed(stage: Stage, ref: str | None) -> dict[str, Any]:
-    """What a preview tells before buying, `{title, summary, users, access}`; nothing if it cannot be read."""
+    """Return what a preview tells before buying, `{title, summary, users, access}`; nothing if it cannot be
+    read.
+    """
     told: dict[str, Any] = {}
     if ref is not None:
         with suppress(NotFound, CorruptStore, InvalidRequest, msgspec.DecodeError):

@@ -104,7 +104,7 @@ class WorldConfig(_Strict, frozen=True, kw_only=True):
 
     @property
     def asks_consent(self) -> bool:
-        """Whether nobody pays more than the price that its thought saw, and only new use is worth money."""
+        """True if nobody pays more than the price that its thought saw, and only new use is worth money."""
         return (self.rules or 1) >= 2
 
     def begun(self) -> WorldConfig:

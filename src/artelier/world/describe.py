@@ -132,7 +132,7 @@ def _take(facts: _Facts, data: Any, *, at: int) -> None:
 
 
 async def _agents(world: World) -> dict[str, AgentSpec]:
-    """What each agent that acts thinks with, in the order of their joining."""
+    """Return what each agent that acts thinks with, in the order of their joining."""
     store, space = world.host.services.store, world_space(world.id)
     stage = WorldStage(store, tenant=world.host.id, space=space, at_us=0)
     found: dict[str, AgentSpec] = dict.fromkeys(await world.agents(), AgentSpec())
@@ -305,7 +305,7 @@ def _thinking(facts: _Facts) -> list[tuple[object, ...]]:
 
 
 def _mind(spec: AgentSpec, config: WorldConfig) -> str:
-    """What an agent decides by, in the order in which it is tried."""
+    """Return what an agent decides by, in the order in which it is tried."""
     parts = [f"rule {_code(spec.policy)}"] if spec.policy else []
     inline = spec.content
     for name, kind in (("reflex", "reflex"), ("workflow", "workflow")):

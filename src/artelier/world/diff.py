@@ -41,7 +41,7 @@ class Side(NamedTuple):
 
 
 async def diff_worlds(a: Side, b: Side) -> dict[str, Any]:
-    """What `World.diff` gives. Cost: both histories are read once, a tick at a time."""
+    """Return what `World.diff` gives. Cost: both histories are read once, a tick at a time."""
     ticks = [await tick_of(side.host, side.world, None) for side in (a, b)]
     upto = min(ticks)
     found = [await reaches(side.store, side.host.id, side.world, tick=upto) for side in (a, b)]

@@ -27,7 +27,9 @@ def world_stream(tenant: str, world: str) -> Stream:
 
 
 def agent_stream(tenant: str, world: str, agent: str) -> Stream:
-    """What an agent's prompts cost: each charge is in the batch of its request, whatever comes first."""
+    """Return what an agent's prompts cost: each charge is in the batch of its request, whatever comes
+    first.
+    """
     return Stream(tenant, world_space(world), f"agent:{agent}")
 
 

@@ -304,7 +304,7 @@ def act_of(data: EventData) -> Act | None:
 
 
 def did_succeed(data: EventData) -> bool:
-    """Whether an event with an act is that of something done."""
+    """Return True if an event with an act is that of something done."""
     if isinstance(data, ArtifactInvoked):
         return data.outcome == "done"
     return not isinstance(data, ev.ActionRejected)

@@ -165,5 +165,7 @@ def local_name(local: str, space: str) -> str:
 
 
 def is_host(actor: str) -> bool:
-    """Whether somebody steers the world from outside: the name of a person is no part of its history."""
+    """Return True if somebody steers the world from outside: the name of a person is no part of its
+    history.
+    """
     return actor == "operator" or actor.startswith("user:")

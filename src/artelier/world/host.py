@@ -98,7 +98,7 @@ class Runs:
         return await self.within(agent, asked)
 
     async def within(self, agent: str, work: Callable[[Run], Awaitable[T]]) -> T:
-        """What comes of work in the run of an agent; a run that cannot go on is closed."""
+        """Return what comes of work in the run of an agent; a run that cannot go on is closed."""
         run = await self._run(agent)
         try:
             return await work(run)
@@ -111,11 +111,11 @@ class Runs:
         return self._host
 
     def window_of(self, model: str) -> Window:
-        """How much a model can read and write."""
+        """Return how much a model can read and write."""
         return self._host.services.window_of(model)
 
     async def has_failed(self, agent: str, key: str) -> bool:
-        """Whether the log has a failure as the end of a model step."""
+        """Return True if the log has a failure as the end of a model step."""
         run_id = await drivable(self._host, run_id_of(self._world, agent))
         store = self._host.services.store
         rows = await store.query(

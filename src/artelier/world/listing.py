@@ -38,7 +38,7 @@ async def worlds(kernel: Any) -> list[dict[str, Any]]:
 
 
 async def agents(world: World) -> list[dict[str, Any]]:
-    """Where each agent stands, the richest first: `{id, balance, owns, state, last_action, ...}`."""
+    """Return where each agent stands, the richest first: `{id, balance, owns, state, last_action, ...}`."""
     await world.row()
     rows = await world.host.services.store.query(
         "SELECT g.agent, COALESCE(c.balance, 0) AS money,"

@@ -256,7 +256,7 @@ def _sorted(given: Mapping[str, ValueT]) -> dict[str, ValueT]:
 
 
 def _parts(society: Society) -> dict[str, int]:
-    """Who has the money: `{circulating, agents, services, others, held}`."""
+    """Return who has the money: `{circulating, agents, services, others, held}`."""
     found: dict[str, int] = dict.fromkeys(
         ("circulating", "agents", "services", "others", "held"), 0
     )

@@ -58,7 +58,7 @@ async def plot(world: World, out: Path, *, from_tick: int = 1, to_tick: int | No
 
 
 async def chart_of(world: World, *, from_tick: int = 1, to_tick: int | None = None) -> Chart:
-    """What there is to draw of some ticks. Errors: `NotFound`, `InvalidRequest`."""
+    """Return what there is to draw of some ticks. Errors: `NotFound`, `InvalidRequest`."""
     span = await span_of(world.host, world.id, from_tick=from_tick, to_tick=to_tick)
     if span.last < span.first:
         raise InvalidRequest(

@@ -53,7 +53,7 @@ class Policies:
         return name in self._given
 
     async def decide(self, name: str, row: AgentRow, sight: Sight) -> Thought:
-        """What the rule says; for a name that nobody registered a rejection, and no model is asked.
+        """Return what the rule says; for a name that nobody registered a rejection, and no model is asked.
 
         Errors: `PolicyFailed` for a rule that raises: that is the host's mistake, and is not hidden.
         """

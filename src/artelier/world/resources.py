@@ -74,7 +74,7 @@ async def _seller(scene: Scene, id: str, before: Standing | None) -> str:
 
 
 async def _responsible(working: Working, owner: str) -> str:
-    """Who answers for what a program owns: the owner of the program, through at most ten of them."""
+    """Return who answers for what a program owns: the owner of the program, through at most ten of them."""
     for _ in range(10):
         if not owner.startswith(ACTORS):
             return owner

@@ -29,7 +29,7 @@ Column = tuple[str, str]
 
 
 def folder_of(out: Path) -> Path:
-    """Where the runs of a table are kept. Errors: `InvalidRequest` for a name of neither format."""
+    """Return where the runs of a table are kept. Errors: `InvalidRequest` for a name of neither format."""
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidRequest("--out", expected="FILE.csv or FILE.parquet", got=str(out))
     return out.with_suffix(".sweep")

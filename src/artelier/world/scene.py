@@ -169,7 +169,7 @@ class Scene:
         return self.decisions.apart()
 
     def sees(self, agent: str, other: str) -> bool:
-        """Whether the network lets `agent` see what `other` says and offers."""
+        """Return True if the network lets `agent` see what `other` says and offers."""
         network = self.config.network
         return network is None or agent == other or other in network.get(agent, ())
 
@@ -195,7 +195,7 @@ class Step:
         return ref
 
     def act(self, *, ref: str = "", result: BlobRef | None = None) -> Act:
-        """What this step says of itself in its last event."""
+        """Return what this step says of itself in its last event."""
         reasoning = self.action.reasoning
         return Act(
             n=self.number,

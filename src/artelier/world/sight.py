@@ -111,7 +111,7 @@ class Sight:
         return merge(to_all, to_one, key=lambda one: self._places[one["offer"]], reverse=True)
 
     def inbox(self, agent: str) -> list[dict[str, Any]]:
-        """What happened to an agent, or to all, in the tick before; then what others have sent to it.
+        """Return what happened to an agent, or to all, in the tick before; then what others have sent to it.
 
         However many messages there are, they push no news out.
         """
@@ -138,7 +138,7 @@ class Sight:
         return {"type": row.last_action, "success": row.last_ok, "result": result}
 
     async def facts(self, row: AgentRow) -> dict[str, Any]:
-        """What a rule agent or a reflex of this agent is given, by value.
+        """Return what a rule agent or a reflex of this agent is given, by value.
 
         Shapes: `{agent_id, tick, balance, my_artifacts, last_action, offers, inbox, seed, ...}`, with
         `current_state`, `ticks_in_state`, `failure_count` of the workflow.

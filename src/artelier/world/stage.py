@@ -203,7 +203,7 @@ class WorldStage(StoreStage):
         return await super().blob(ref) if known is None else known
 
     async def paid(self) -> list[Paid]:
-        """What the prompts of the tick at hand have moved so far."""
+        """Return what the prompts of the tick at hand have moved so far."""
         rows = await self._store.query(
             "SELECT agent, step, account, asset, moved FROM world_paid"
             " WHERE tenant = ? AND space = ?",
@@ -287,7 +287,7 @@ class WorldStage(StoreStage):
         return Royalty(origin.owner, rows[0][1]) if origin is not None else None
 
     def locked(self, standing: Standing) -> str:
-        """What is in escrow stays as it was offered, whatever its policy says."""
+        """Return what is in escrow stays as it was offered, whatever its policy says."""
         if standing.owner != ESCROW or standing.id == ESCROW:
             return ""
         return "it is in escrow until it is sold or taken back"

@@ -75,7 +75,7 @@ async def _csv(file: Any, names: Sequence[str], rows: AsyncIterator[tuple[Any, .
 
 
 def cell(value: object) -> object:
-    """What stands in a cell of CSV: a number, or text that no spreadsheet takes for a formula."""
+    """Return what stands in a cell of CSV: a number, or text that no spreadsheet takes for a formula."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -76,7 +76,7 @@ async def pass_tick(scene: Scene, cast: Cast, store: Store, *, head: int) -> tup
 
 
 def waves(scene: Scene, order: Sequence[AgentRow]) -> list[list[AgentRow]]:
-    """Who thinks at the same time. Within a wave, nobody sees what another one of it does."""
+    """Return who thinks at the same time. Within a wave, nobody sees what another one of it does."""
     config = scene.config
     if config.activation == "random":
         return [[row] for row in order]

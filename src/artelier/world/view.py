@@ -544,7 +544,7 @@ def _owner(event: Applied, tx: Tx, artifact: str) -> str | None:
 
 
 def _responsible(event: Applied, tx: Tx, principal: str) -> str:
-    """Who stands behind a program: its owner, through at most ten of them."""
+    """Return who stands behind a program: its owner, through at most ten of them."""
     for _ in range(PROGRAMS_MAX):
         if not principal.startswith(ACTORS):
             break

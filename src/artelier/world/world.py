@@ -167,7 +167,7 @@ class World:
         return missing
 
     def as_principal(self, principal: str) -> Any:
-        """What one principal can do here with artifacts and money, outside of ticks."""
+        """Return what one principal can do here with artifacts and money, outside of ticks."""
         return self.host.as_principal(principal, world=self.id)
 
     # Changing
@@ -361,7 +361,8 @@ class World:
         return (await hash_world(self.host, self.id, at=at)).sha256
 
     async def diff(self, other: World) -> dict[str, Any]:
-        """Where two worlds part: `{a, b, tick_a, tick_b, compared_to, equal, first, first_tick, agents}`.
+        """Return where two worlds part: `{a, b, tick_a, tick_b, compared_to, equal, first, first_tick,
+        agents}`.
 
         `first` is the first event that differs, None if there is none up to the tick that both have passed:
         `{tick, between_ticks, kind, actor, a, b, differs}`. `first_tick` is the first one that is no deed of

@@ -87,7 +87,7 @@ def known_ids(ids: Sequence[object]) -> tuple[str, ...]:
 def wanted_ids(
     ids: Sequence[object], *, limits: SubscriptionLimits = DEFAULT_LIMITS
 ) -> tuple[str, ...]:
-    """Which artifacts to read for a prompt: those that `subscribed_sections` will show or skip."""
+    """Return which artifacts to read for a prompt: those that `subscribed_sections` will show or skip."""
     return known_ids(ids)[: limits.max_count]
 
 

@@ -134,7 +134,7 @@ class _Reader:
         return _joined(self._out)
 
     def _token(self, match: re.Match[str]) -> int:
-        """What to do about a token; returns where to read on."""
+        """Return what to do about a token; returns where to read on."""
         token = match.group()
         if token == "{{":
             self._open.append(len(self._out))

@@ -70,7 +70,7 @@ class NoChoice(NamedTuple):
 
 
 def parse_choice(text: str, *, states: Sequence[str]) -> Choice | NoChoice:
-    """What a model's reply chooses: `{"next_state", "reason"?}`, plain, fenced or wrapped in prose.
+    """Return what a model's reply chooses: `{"next_state", "reason"?}`, plain, fenced or wrapped in prose.
 
     Cost: O(n); never raises, whatever the text.
     """
@@ -88,7 +88,7 @@ def parse_choice(text: str, *, states: Sequence[str]) -> Choice | NoChoice:
 
 
 def begin(workflow: Workflow, state: MindState | None) -> tuple[MindState, Transition | None]:
-    """Where a tick starts: the first time, or when the workflow lost the state, at `initial_state`."""
+    """Return where a tick starts: the first time, or when the workflow lost the state, at `initial_state`."""
     first = workflow.initial_state
     if state is None:
         return MindState(state=first), Transition(origin="", to=first, how="begun")

@@ -120,7 +120,7 @@ class Workflow:
     valid action stays. Else they see what came of the action."""
 
     def step(self, state: str) -> Step:
-        """What to do in a state; one that is gone counts as the initial one."""
+        """Return what to do in a state; one that is gone counts as the initial one."""
         known = state if state in self.states else self.initial_state
         return self.steps.get(known, Step(state=known))
 

@@ -227,7 +227,7 @@ class Schedules:
     # Inside
 
     def _job(self, loop: str, settings: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
-        """What is stored of what is to be started. Errors: what would keep it from starting now."""
+        """Return what is stored of what is to be started. Errors: what would keep it from starting now."""
         complete = launch_of(loop).check(self._desk, settings)
         caps = {} if limits is None else asdict(limits)
         said = {name: value for name, value in caps.items() if value is not None}

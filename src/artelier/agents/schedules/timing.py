@@ -68,7 +68,7 @@ class Timing:
         return next(self._times(us), None)
 
     def due(self, first_us: int, now_us: int) -> Due:
-        """What has come by `now_us`; `first_us` has. Cost: bounded, however long ago that was.
+        """Return what has come by `now_us`; `first_us` has. Cost: bounded, however long ago that was.
 
         Errors: `UnknownZone`.
         """

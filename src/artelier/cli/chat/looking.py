@@ -263,7 +263,7 @@ def _why(planned: dict[str, Any], found: dict[str, Any]) -> str:
 
 
 def _details(details: dict[str, Any]) -> list[str]:
-    """What conditions saw, and how the operations before it ended that are not done."""
+    """Return what conditions saw, and how the operations before it ended that are not done."""
     words = [
         f"{one['source']}.{one['key']} is {plain.compact(one['seen'])}"
         for one in details.get("conditions", ())

@@ -264,7 +264,7 @@ async def _books(call: Call, desk: Any, wish: Wish, known: tuple[str, ...]) -> l
 
 
 def is_file(word: str) -> bool:
-    """Whether a file is meant; what reads like a path is one even if it is not there."""
+    """Return True if a file is meant; what reads like a path is one even if it is not there."""
     return word.lower().endswith(FILES) or os.path.isfile(word)
 
 

@@ -127,7 +127,7 @@ def plain_turn(session: Session, result: TurnResult, facts: dict[str, Any]) -> d
 
 
 async def facts_of(session: Session, result: TurnResult) -> dict[str, Any]:
-    """What else there is to tell of a turn: `{planned, changes, codes, parts}`.
+    """Return what else there is to tell of a turn: `{planned, changes, codes, parts}`.
 
     Artifacts that people may not see are not in it; neither are their names.
     """

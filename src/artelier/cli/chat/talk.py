@@ -37,7 +37,7 @@ class Talk:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a person types: mistakes are told, and the conversation goes on."""
+        """True if a person types: mistakes are told, and the conversation goes on."""
         return self._lines.is_asked
 
     async def go(self) -> int:
@@ -87,7 +87,7 @@ class Talk:
         return exits.of_status(run["status"])
 
     async def _heard(self, line: str) -> int:
-        """What follows from a line: a slash command, or a turn. `//` begins words with one slash."""
+        """Return what follows from a line: a slash command, or a turn. `//` begins words with one slash."""
         text = line.lstrip()
         if text.startswith("/") and not text.startswith("//"):
             from artelier.cli.chat.slash import obey

@@ -14,7 +14,7 @@ _LEFT_BEHIND = ("pending", "running")
 
 
 async def is_left_behind(desk: Any, run_id: str) -> bool:
-    """Whether a run that has not ended can go on here, without anybody being asked."""
+    """Return True if a run that has not ended can go on here, without anybody being asked."""
     from artelier.operations.needing import tools_missing
 
     try:

@@ -232,7 +232,7 @@ async def tree(call: Call, run: RunId) -> None:
 
 
 def _cost_text(run: dict[str, Any]) -> str:
-    """What a run cost with its children, and how much of it is its own."""
+    """Return what a run cost with its children, and how much of it is its own."""
     from artelier.money import format_usd
 
     total = f"{format_usd(run['total_cost_microusd'])} USD"

@@ -192,7 +192,7 @@ async def replay(
 
 
 def _is_file(target: str) -> bool:
-    """Whether a file is meant; a name that ends like an export is one even if it is not there."""
+    """Return True if a file is meant; a name that ends like an export is one even if it is not there."""
     return target.endswith(".artelier") or Path(target).is_file()
 
 

@@ -53,7 +53,7 @@ def _show(call: Call, found: Mapping[str, Any], parting: Mapping[str, Any]) -> N
 
 
 def _what(found: Mapping[str, Any], parting: Mapping[str, Any]) -> str:
-    """Which event it is, and on which side."""
+    """Return which event it is, and on which side."""
     a, b = parting["a"], parting["b"]
     if a is None or b is None:
         return f"{parting['kind']} only in {found['a' if b is None else 'b']}"

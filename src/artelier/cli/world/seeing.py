@@ -176,7 +176,7 @@ def _value(value: Any) -> str:
 
 
 def _paid(data: Mapping[str, Any], actor: str) -> int:
-    """What the one who pays has paid: what the one who is paid passes on is not counted again."""
+    """Return what the one who pays has paid: what the one who is paid passes on is not counted again."""
     if "round" in data:
         return 0  # an auction has its price and what was minted
     postings: Sequence[Sequence[Any]] = data.get("postings", ())

@@ -263,7 +263,7 @@ class Sweeping:
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _committed_before(self, planned: Planned) -> int:
-        """What an unfinished run has spent already."""
+        """Return what an unfinished run has spent already."""
         database = self._folder / planned.id / DATABASE
         if self._cap is None or not database.exists():
             return 0

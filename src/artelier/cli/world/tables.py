@@ -71,7 +71,7 @@ def _mean(value: float) -> str:
 
 
 def _sums(found: Metrics) -> list[tuple[str, object]]:
-    """What happened in all ticks together, a line for each thing."""
+    """Return what happened in all ticks together, a line for each thing."""
     actions: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     rejections: Counter[str] = Counter()

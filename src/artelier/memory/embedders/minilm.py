@@ -91,7 +91,7 @@ class MiniLMEmbedder:
 
 
 def model_directory() -> Path:
-    """Where the installed model is. Its package is found, but never imported: it would import torch.
+    """Return where the installed model is. Its package is found, but never imported: it would import torch.
 
     Errors: `InvalidConfig` if it is not installed, with the command that installs it.
     """

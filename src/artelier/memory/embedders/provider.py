@@ -149,7 +149,7 @@ class ProviderEmbedder:
 
 
 def _tokens(answer: object, texts: Sequence[str]) -> int:
-    """What a server has counted; of one that counts nothing, an estimate."""
+    """Return what a server has counted; of one that counts nothing, an estimate."""
     told = getattr(getattr(answer, "usage", None), "prompt_tokens", None)
     if isinstance(told, int) and not isinstance(told, bool):
         return told

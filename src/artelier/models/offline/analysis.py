@@ -30,7 +30,7 @@ _SPECIFIC = re.compile(
 
 
 def is_wanted(raw: str) -> bool:
-    """Whether a prompt asks for an analysis and does not say of what in particular."""
+    """Return True if a prompt asks for an analysis and does not say of what in particular."""
     first = raw[:600]
     return bool(_ASKED.match(first)) and not _SPECIFIC.search(first)
 
@@ -69,7 +69,7 @@ def _meant(question: Question, tables: Sequence[Table]) -> Table | None:
 
 
 def _measures(table: Table) -> list[Column]:
-    """What may be added up, money first."""
+    """Return what may be added up, money first."""
     additive = [column for column in table.measures if column.nature == "additive"]
     return sorted(additive, key=lambda column: not column.is_money)[:MEASURES_MAX]
 

@@ -33,7 +33,7 @@ def bind_values(draft: Draft) -> None:
 
 
 def _may_be_value(draft: Draft, place: int) -> bool:
-    """Whether the chunk is better read as a value than as a name."""
+    """Return True if the chunk is better read as a value than as a name."""
     chunk = draft.chunks[place]
     noun = chunk.noun
     if noun is None or not _values(draft, place):
@@ -262,7 +262,7 @@ def bind_events(draft: Draft) -> None:
 
 
 def _asks_when(draft: Draft) -> bool:
-    """Whether the clause groups by time, so that the date says when rather than whether."""
+    """Return True if the clause groups by time, so that the date says when rather than whether."""
     return any(chunk.noun is not None and chunk.noun.grain for chunk in draft.chunks) or draft.has(
         "when"
     )
@@ -282,7 +282,7 @@ def _is_default(draft: Draft, column: Column) -> bool:
 
 
 def _truth(draft: Draft, place: int, column: Column) -> bool:
-    """Which truth is asked for."""
+    """Return which truth is asked for."""
     value = True
     following = draft.after(place, over=("is", "are", "was", "were", "set", "=", "equal", "to"))
     if following is not None and draft.is_op(following, "="):

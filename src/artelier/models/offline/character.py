@@ -98,7 +98,7 @@ _ON = (
 
 
 def is_wanted(request: ModelRequest) -> bool:
-    """Whether a request is the turn of a character, without tools to look anything up."""
+    """Return True if a request is the turn of a character, without tools to look anything up."""
     if not _is_open(request):
         return False
     if _to_continue(request):
@@ -109,7 +109,7 @@ def is_wanted(request: ModelRequest) -> bool:
 
 
 def is_talk(request: ModelRequest) -> bool:
-    """Whether a request that is no other work is a turn of a conversation, with whomever.
+    """Return True if a request that is no other work is a turn of a conversation, with whomever.
 
     A task is none, nor is a question on data to somebody who works with it: these are met or refused.
     """
@@ -127,7 +127,7 @@ def is_talk(request: ModelRequest) -> bool:
 
 
 def reply(request: ModelRequest) -> str:
-    """What the character says, in a few sentences."""
+    """Return what the character says, in a few sentences."""
     name, said = _name(request.messages) or _role(request.messages), _asked(request)
     if last := _to_continue(request):
         return _further(name, last, request)
@@ -167,7 +167,7 @@ def _name(messages: Sequence[ChatMessage]) -> str:
 
 
 def _role(messages: Sequence[ChatMessage]) -> str:
-    """What to call somebody whom the prompt does not name: `the poet`."""
+    """Return what to call somebody whom the prompt does not name: `the poet`."""
     found = _ROLE.match(messages[0].text[:SYSTEM_CHARS_MAX])
     if found is None:
         return _NAMELESS
@@ -177,7 +177,7 @@ def _role(messages: Sequence[ChatMessage]) -> str:
 
 
 def _is_open(request: ModelRequest) -> bool:
-    """Whether a request has a system text, and neither tools nor a form for its reply."""
+    """Return True if a request has a system text, and neither tools nor a form for its reply."""
     first = request.messages[0] if request.messages else None
     if request.tools or request.output_schema is not None or first is None:
         return False
@@ -249,7 +249,7 @@ def _scene(request: ModelRequest) -> list[str]:
 
 
 def _noted(request: ModelRequest) -> list[str]:
-    """What notes behind the newest words say: their first sentence each, as it is."""
+    """Return what notes behind the newest words say: their first sentence each, as it is."""
     at = asked_at(request.messages)
     notes: list[str] = []
     for message in request.messages[at + 1 :]:

@@ -47,11 +47,11 @@ def small_talk(text: str) -> str | None:
 
 
 def is_statement(text: str) -> bool:
-    """Whether a message states something and asks for nothing."""
+    """Return True if a message states something and asks for nothing."""
     plain = " ".join(text[:CHARS_MAX].split())
     return len(text) <= CHARS_MAX and "?" not in plain and _DECLARES.fullmatch(plain) is not None
 
 
 def acknowledged() -> str:
-    """What to say to a statement that nobody asked to remember."""
+    """Return what to say to a statement that nobody asked to remember."""
     return "Understood. I have not stored it; it stays in this conversation as far as that is kept."

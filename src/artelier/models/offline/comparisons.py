@@ -104,7 +104,7 @@ def _bind_between(draft: Draft, place: int) -> None:
 
 
 def _is_condition(draft: Draft, place: int, following: int | None) -> bool:
-    """Whether two numbers that may be years stand beside a numeric column that a `with` introduces."""
+    """Return True if two numbers that may be years stand beside a numeric column that a `with` introduces."""
     if draft.numeric(following, least=STRONG) is not None:
         return True
     before = draft.before(place, over=COPULAS)

@@ -59,7 +59,7 @@ class Wanted(Exception):
 
 
 def question_text(messages: Sequence[ChatMessage]) -> str:
-    """What the last message of the user asks, without the facts below it; or nothing."""
+    """Return what the last message of the user asks, without the facts below it; or nothing."""
     at = asked_at(messages)
     return body_of(messages[at].text) if at >= 0 else ""
 
@@ -103,7 +103,7 @@ class Desk:
         return skills
 
     def has(self, tool: str) -> bool:
-        """Whether a tool can be called, natively or as a skill."""
+        """Return True if a tool can be called, natively or as a skill."""
         return tool in self._tools or self.skills.skill_of(tool) is not None
 
     def parameters(self, tool: str) -> Mapping[str, Any]:
@@ -158,7 +158,7 @@ class Desk:
         return body_of(self._texts[call.id]) if call is not None else self._past.answers[_key(ask)]
 
     def was_called(self, ask: Ask) -> bool:
-        """Whether a call was made, answered or not; one that only loaded a skill does not count."""
+        """Return True if a call was made, answered or not; one that only loaded a skill does not count."""
         return self._count(ask) > self._loadings(ask)
 
     def calls_of(self, tool: str) -> list[Mapping[str, Any]]:
@@ -231,7 +231,7 @@ class Desk:
         return len(self._matching(ask)) + self._past.count(ask.tool, dict(ask.arguments))
 
     def _loadings(self, ask: Ask) -> int:
-        """How many calls were answered with a skill's instructions instead."""
+        """Return how many calls were answered with a skill's instructions instead."""
         calls = [call for call in self._matching(ask) if call.id in self._texts]
         return sum(is_loading(self._loose(call)) for call in calls)
 
@@ -302,7 +302,7 @@ def sql_ask(statement: str) -> Ask:
 
 
 def _fits(arguments: Any, wanted: Mapping[str, Any]) -> bool:
-    """Whether a call has the wanted arguments; defaults that were filled in do not matter."""
+    """Return True if a call has the wanted arguments; defaults that were filled in do not matter."""
     if not isinstance(arguments, Mapping):
         return False
     given = cast(Mapping[str, Any], arguments)

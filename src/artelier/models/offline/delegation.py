@@ -86,7 +86,8 @@ def handovers(prompt: str, request: ModelRequest, desk: Desk) -> list[Handover]:
 
 
 def handed_over(tasks: list[Handover], desk: Desk) -> list[Part]:
-    """What the agents answered. A task that points back (`it`, `the result`) gets the answers before it.
+    """Return what the agents answered. A task that points back (`it`, `the result`) gets the answers before
+    it.
 
     Errors: `Wanted` until they have answered.
     """
@@ -149,7 +150,7 @@ def _named(words: str, agents: Mapping[str, str]) -> str | None:
 
 
 def _task_start(match: re.Match[str], agents: Mapping[str, str]) -> int:
-    """Where the task begins: a second word that is no part of the name belongs to it."""
+    """Return where the task begins: a second word that is no part of the name belongs to it."""
     words = match[1].split(" ")
     if len(words) == 2 and words[1].lower() not in ("agent", "subagent"):
         tool = _named(words[0], agents)

@@ -55,7 +55,7 @@ class _Item:
 
 
 def is_wanted(request: ModelRequest) -> bool:
-    """Whether a request asks to summarise past events for compaction."""
+    """Return True if a request asks to summarise past events for compaction."""
     return any(
         line.strip() == TASK
         for message in request.messages
@@ -132,7 +132,7 @@ def _entries(text: str) -> list[_Entry]:
 
 
 def _items(entries: Iterable[_Entry], room: int) -> list[_Item]:
-    """What may be kept of each entry, with its weight. A text is taken apart into sentences."""
+    """Return what may be kept of each entry, with its weight. A text is taken apart into sentences."""
     found: list[_Item] = []
     seen: set[str] = set()
     result_max = min(RESULT_CHARS_MAX, room // 2)
@@ -213,7 +213,7 @@ def _named_line(text: str, kept: str, room: int) -> str:
 
 
 def _made_line(text: str, room: int) -> str:
-    """How often each call was made, those of earlier summaries included; the most repeated first."""
+    """Return how often each call was made, those of earlier summaries included; the most repeated first."""
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
     nested: Counter[str] = Counter()

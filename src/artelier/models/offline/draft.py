@@ -106,7 +106,7 @@ class Draft:
                 yield place
 
     def has(self, *names: str) -> bool:
-        """Whether an unread operator of these names is there."""
+        """Return True if an unread operator of these names is there."""
         return next(self.ops(*names), None) is not None
 
     def has_noun(self) -> bool:
@@ -200,5 +200,5 @@ class Draft:
         )
 
     def weight(self) -> int:
-        """How much was understood so far."""
+        """Return how much was understood so far."""
         return sum(self.levels) + sum(self.used)

@@ -182,7 +182,7 @@ def _drop_rows_as_groups(draft: Draft) -> None:
 
 
 def _constrains(draft: Draft, condition: Condition) -> bool:
-    """Whether the clause has its own condition on the same column."""
+    """Return True if the clause has its own condition on the same column."""
     column = getattr(condition, "column", None)
     return any(getattr(one, "column", None) == column for one in draft.conditions)
 

@@ -85,7 +85,7 @@ def noted(
 
 
 def _is_honest(output: Made, *, is_partial: bool) -> bool:
-    """Whether what is not known is said, and, where something is known, any of it is there."""
+    """Return True if what is not known is said, and, where something is known, any of it is there."""
     if is_partial and not output.filled:
         return False
     return output.is_noted or (is_partial and not output.placeholders)

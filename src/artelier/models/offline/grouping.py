@@ -203,7 +203,7 @@ def _bind_more(draft: Draft, place: int) -> None:
 
 
 def persons(draft: Draft) -> Group | None:
-    """What `who` asks for: the only table or column of persons in scope."""
+    """Return what `who` asks for: the only table or column of persons in scope."""
     tables = [table for table in draft.scope.tables if set(table.stems) & lexicon.PERSONS]
     if len(tables) == 1:
         return _entity(draft, tables[0], plural=False)

@@ -56,7 +56,7 @@ _MOOD_OF = {word: mood for mood, words in MOODS.items() for word in words.split(
 
 
 def place_in(text: str) -> str:
-    """Where somebody goes last; empty if nobody goes anywhere."""
+    """Return where somebody goes last; empty if nobody goes anywhere."""
     found = [*_GOES.finditer(text[:CHARS_MAX]), *_ENTERS.finditer(text[:CHARS_MAX])]
     last = max(found, key=lambda one: one.start(), default=None)
     return _plain(last[1]) if last is not None else ""

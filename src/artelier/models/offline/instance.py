@@ -360,7 +360,7 @@ class _Maker:
         return found
 
     def _holds_anything(self, properties: Schema, path: str, depth: int) -> bool:
-        """Whether something was found for any field of an object that may be left out."""
+        """Return True if something was found for any field of an object that may be left out."""
         before = self.filled
         for name, inner in properties.items():
             value = self._fact(name, as_schema(inner), path, depth + 1)

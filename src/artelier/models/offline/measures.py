@@ -83,7 +83,7 @@ def _bind_aggregate(draft: Draft, place: int) -> None:
 
 
 def _is_shared(draft: Draft, place: int, at: int) -> bool:
-    """Whether a later aggregate needs the same noun: `minimum and maximum price`."""
+    """Return True if a later aggregate needs the same noun: `minimum and maximum price`."""
     return any(
         draft.is_op(between, *AGGREGATE_OF) and not draft.used[between]
         for between in range(place + 1, at)

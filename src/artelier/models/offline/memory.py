@@ -58,7 +58,7 @@ class Request:
 
 
 def request_in(text: str) -> Request:
-    """What a message asks to remember, and the rest of it."""
+    """Return what a message asks to remember, and the rest of it."""
     found: list[str] = []
     rest: list[str] = []
     for sentence in _SENTENCE.split(text.strip()) if len(text) <= 20_000 else [text]:
@@ -83,7 +83,7 @@ def _stated(sentence: str) -> str:
 
 
 def stored(statement: str, request: ModelRequest, desk: Desk) -> str:
-    """What to tell of one statement: that it is stored, or why it is not.
+    """Return what to tell of one statement: that it is stored, or why it is not.
 
     Errors: `Wanted` until the tool has answered.
     """
@@ -134,7 +134,7 @@ def _asks(content: str, statement: str, lines: Sequence[str], desk: Desk) -> lis
 
 
 def searched(question: str, desk: Desk) -> list[Known]:
-    """What the tools of memory find for a question, all asked at once.
+    """Return what the tools of memory find for a question, all asked at once.
 
     Errors: `Wanted` until they have answered.
     """

@@ -77,7 +77,9 @@ class _Task:
 
 
 def written(request: ModelRequest) -> str | None:
-    """What is asked to be written; None if nothing of the kind is, or what it would be does not fit."""
+    """Return what is asked to be written; None if nothing of the kind is, or what it would be does not
+    fit.
+    """
     task = _task(request)
     if task is None:
         return None
@@ -158,7 +160,7 @@ def _standing_alone(task: _Task) -> str:
 
 
 def _terms(text: str) -> list[str]:
-    """What a text may be about: names, and longer words."""
+    """Return what a text may be about: names, and longer words."""
     found: list[str] = []
     for match in _TERM.finditer(text[: hints.CHARS_MAX]):
         term = _ARTICLE.sub("", match.group())

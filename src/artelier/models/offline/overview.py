@@ -33,7 +33,7 @@ _COLUMNS = re.compile(
 
 
 def is_overview(clause: Clause) -> bool:
-    """Whether a clause asks what the workspace holds."""
+    """Return True if a clause asks what the workspace holds."""
     text = _plain(clause)
     return bool(_ASKED.fullmatch(text) or _COLUMNS.fullmatch(text)) and "missing" not in text
 

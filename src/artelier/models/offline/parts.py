@@ -87,7 +87,7 @@ def part_of(answer: Answer) -> Part:
 
 
 def _named(answer: Answer, made: _Made) -> dict[str, Any]:
-    """What the rows of the part's table are called, for structured output."""
+    """Return what the rows of the part's table are called, for structured output."""
     reading = answer.reading
     group = reading.listed or (reading.groups[0] if len(reading.groups) == 1 else None)
     if group is None or not made.grids:
@@ -231,7 +231,7 @@ def _figure(row: Sequence[Any]) -> Decimal:
 
 
 def _name(row: Sequence[Any], group: Group) -> str:
-    """What a row of a grouped result is called: its label, with the key where both are there."""
+    """Return what a row of a grouped result is called: its label, with the key where both are there."""
     if group.grain:
         return cell(row[0])
     width = len(group.columns)
@@ -424,7 +424,7 @@ def _empty_sides(answer: Answer, totals: dict[str, Any]) -> set[str]:
 
 
 def _coverage_notes(answer: Answer) -> list[str]:
-    """Which of the compared periods the dates of the table reach only in part."""
+    """Return which of the compared periods the dates of the table reach only in part."""
     change = answer.reading.change
     if change is None or answer.coverage is None or not answer.coverage.rows.rows:
         return []
@@ -438,7 +438,7 @@ def _coverage_notes(answer: Answer) -> list[str]:
 
 
 def _movers(reading: Reading, grid: Grid) -> list[str]:
-    """Which group rose and which fell most."""
+    """Return which group rose and which fell most."""
     if len(reading.groups) != 1 or len(reading.measures) != 1:
         return []
     group = reading.groups[0]

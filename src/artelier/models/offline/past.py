@@ -117,7 +117,7 @@ class Past:
             self._read(text)
 
     def count(self, tool: str, arguments: Any) -> int:
-        """How often a call was made, as far as the summaries tell."""
+        """Return how often a call was made, as far as the summaries tell."""
         counted = self._counts[key_of(tool, arguments)]
         if not self._prefixes:
             return counted

@@ -172,7 +172,7 @@ def _day_month(words: Sequence[Word], at: int) -> tuple[Period, int] | None:
 
 
 def _counts_something(words: Sequence[Word], at: int) -> bool:
-    """Whether the number before this place counts things rather than days: `In March 5 orders`."""
+    """Return True if the number before this place counts things rather than days: `In March 5 orders`."""
     if at >= len(words) or words[at].kind != "word":
         return False
     return words[at].lower not in lexicon.FUNCTION_WORDS and year_of(words[at]) is None

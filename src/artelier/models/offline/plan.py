@@ -269,7 +269,7 @@ def _rank(reading: Reading, desk: Desk) -> Answer:
 
 
 def _spellings(group: Group, source: Source) -> list[tuple[str, str]]:
-    """How many ranked texts are another one but for case or spaces."""
+    """Return how many ranked texts are another one but for case or spaces."""
     if group.grain or group.entity or not group.columns or group.columns[0].type != "text":
         return []
     name = source.ref(group.columns[0])

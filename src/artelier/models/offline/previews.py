@@ -55,7 +55,7 @@ def _encodable(value: Any) -> Any:
 
 
 def is_preview(value: Any) -> bool:
-    """Whether an answer shows only head and tail of a large result."""
+    """Return True if an answer shows only head and tail of a large result."""
     return (
         isinstance(value, dict)
         and {"head", "tail", "total_chars"} <= cast(dict[str, Any], value).keys()

@@ -230,7 +230,7 @@ def _is_adjunct(words: tuple[Word, ...], start: int, at: int) -> bool:
 
 
 def _breaks(words: tuple[Word, ...], at: int, text: str) -> bool:
-    """Whether a new clause starts at this word."""
+    """Return True if a new clause starts at this word."""
     if at == 0:
         return False
     before = words[at - 1]
@@ -257,7 +257,7 @@ def _follows_source(words: tuple[Word, ...], at: int) -> bool:
 
 
 def _opens(words: tuple[Word, ...], at: int) -> bool:
-    """Whether a question starts here: `what ...`, `in which ...`, `also show ...`."""
+    """Return True if a question starts here: `what ...`, `in which ...`, `also show ...`."""
     while at < len(words) and words[at].lower in ("and", "also", "then", "please", "now", ","):
         at += 1
     if at + 1 < len(words) and words[at].lower in _PREPOSITIONS:
@@ -268,7 +268,7 @@ def _opens(words: tuple[Word, ...], at: int) -> bool:
 
 
 def _has_content(words: tuple[Word, ...], at: int) -> bool:
-    """Whether the words before this place, back to the clause's start, say anything."""
+    """Return True if the words before this place, back to the clause's start, say anything."""
     return any(word.kind != "mark" and word.lower not in lexicon.FILLERS for word in words[:at])
 
 
@@ -296,7 +296,7 @@ def _clause(
 
 
 def _polite(words: tuple[Word, ...], start: int, end: int) -> int:
-    """How many words of politeness stand here."""
+    """Return how many words of politeness stand here."""
     for phrase in _POLITE_WORDS:
         if tuple(word.lower for word in words[start : start + len(phrase)]) == phrase:
             if start + len(phrase) <= end and not _is_noun_use(words, start, end, phrase):

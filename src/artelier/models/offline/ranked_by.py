@@ -283,7 +283,7 @@ def _is_flow(verb: str, draft: Draft, at: int) -> bool:
 
 
 def _ranking_measure(draft: Draft, column: Column, *, most: bool, descending: bool) -> Measure:
-    """How single values become a figure of a group: amounts are added, levels are compared."""
+    """Return how single values become a figure of a group: amounts are added, levels are compared."""
     single = next(draft.ops("single"), None)
     if single is not None:
         draft.take(single)

@@ -163,7 +163,7 @@ def _after_superlative(draft: Draft, superlatives: list[int]) -> _Ranked | None:
 def _may_follow(
     draft: Draft, place: int, at: int, superlatives: list[int], *, skipped_verb: bool
 ) -> bool:
-    """Whether a noun right after this superlative is ranked rather than measured."""
+    """Return True if a noun right after this superlative is ranked rather than measured."""
     chunk = draft.chunks[place]
     if draft.numeric(at, least=HEAD) is not None:
         return False

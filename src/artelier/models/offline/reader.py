@@ -69,7 +69,7 @@ class Reader:
         return _only(clause, readings)
 
     def matches(self, clause: Clause) -> bool:
-        """Whether any word of a clause means something in the tables."""
+        """Return True if any word of a clause means something in the tables."""
         places = range(clause.first, clause.first + len(clause.words))
         return any(self._noun(place, place + 1) is not None for place in places)
 
@@ -176,7 +176,7 @@ class Reader:
 
 
 def _within(noun: Noun | None, names: set[str]) -> Noun | None:
-    """What is left of a noun inside a scope."""
+    """Return what is left of a noun inside a scope."""
     if noun is None:
         return None
     values = {column: found for column, found in noun.values.items() if column.table in names}

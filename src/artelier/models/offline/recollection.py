@@ -76,7 +76,7 @@ class Known:
 
 
 def is_personal(question: str) -> bool:
-    """Whether a question is about the person who asks."""
+    """Return True if a question is about the person who asks."""
     text = question[:QUESTION_CHARS_MAX]
     return bool(_ASKS.search(text) and _PERSONAL.search(text)) or bool(_ALL.search(text))
 
@@ -227,5 +227,5 @@ def _pairs(text: str) -> frozenset[str]:
 
 
 def _is_new(text: str, question: str) -> bool:
-    """Whether a sentence says more than the question asks."""
+    """Return True if a sentence says more than the question asks."""
     return bool(_content(text) - _content(question)) or bool(re.search(r"\d", text))

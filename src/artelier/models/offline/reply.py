@@ -152,7 +152,7 @@ def _met(request: ModelRequest, desk: Desk) -> ModelReply:
 
 
 def _question(request: ModelRequest) -> str:
-    """What is asked; if no message of a person is left, the last one that a summary tells of."""
+    """Return what is asked; if no message of a person is left, the last one that a summary tells of."""
     if asked_at(request.messages) >= 0:
         return question_text(request.messages)
     for past in reversed(past_texts(request.messages)):
@@ -189,7 +189,7 @@ def _answer(text: str, request: ModelRequest, desk: Desk) -> _Answer:
 
 
 def _remembered(text: str, request: ModelRequest, desk: Desk) -> _Answer | None:
-    """What the conversation or memory tells for a question about the person who asks."""
+    """Return what the conversation or memory tells for a question about the person who asks."""
     known = known_in(request)
     if _SAID_BEFORE.search(text[:300]):
         at = asked_at(request.messages)
@@ -207,7 +207,7 @@ def _remembered(text: str, request: ModelRequest, desk: Desk) -> _Answer | None:
 
 
 def _otherwise(text: str, request: ModelRequest, desk: Desk, *, personal: bool) -> _Answer | None:
-    """What else can be said to a message that is no question on tables or texts."""
+    """Return what else can be said to a message that is no question on tables or texts."""
     if _FOLLOWS.match(text) and (followed := _followed(text, request, desk)) is not None:
         return followed
     found = best(text, known_in(request)) if not personal and len(text) <= 600 else None

@@ -93,7 +93,7 @@ class Column:
 
     @property
     def is_money(self) -> bool:
-        """Whether its name says money that flowed, rather than a price, a cost or a plan."""
+        """True if its name says money that flowed, rather than a price, a cost or a plan."""
         stems = set(self.stems)
         return bool(self.nature == "additive" and stems & lexicon.MONEY) and not (
             stems & lexicon.NO_MONEY
@@ -111,7 +111,7 @@ class Column:
 
     @property
     def is_id(self) -> bool:
-        """Whether it looks like the key of something: `id`, `order_id`, `sku`, `customer_no`."""
+        """True if it looks like the key of something: `id`, `order_id`, `sku`, `customer_no`."""
         words = name_words(self.name)
         return bool(words) and words[-1] in (
             ("id", "ids", "key", "code", "no", "nr", "number", "num", "sku", "isbn", "uuid", "ref")

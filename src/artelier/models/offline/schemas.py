@@ -112,7 +112,7 @@ def kinds_of(schema: Schema) -> tuple[str, ...]:
 
 
 def fits(value: Any, schema: Schema, root: Schema, *, depth: int = 0) -> bool:
-    """Whether a value fits a schema."""
+    """Return True if a value fits a schema."""
     if depth > DEPTH_MAX or not spend(1 + len(listed(schema.get("enum"))) // 8):
         return False
     schema = resolved(schema, root)

@@ -141,7 +141,7 @@ class Skills:
 
 
 def is_loading(answer: Any) -> bool:
-    """Whether an answer brings a skill's instructions and schema rather than its result."""
+    """Return True if an answer brings a skill's instructions and schema rather than its result."""
     if not isinstance(answer, dict):
         return False
     fields = cast(dict[str, Any], answer)
@@ -170,7 +170,7 @@ def unwrapped(answer: Any) -> Any:
 
 
 def _parameter(tool: ToolSchema, *names: str) -> str:
-    """What the tool calls this parameter: one of the names, or its first."""
+    """Return what the tool calls this parameter: one of the names, or its first."""
     properties: Any = tool.parameters.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return names[0]

@@ -188,7 +188,7 @@ def _lacking(reading: Reading, lacks: Lacks, conditions: Sequence[str]) -> Sourc
 
 
 def _needs_rows_of(reading: Reading, table: str) -> bool:
-    """Whether groups or changes are read from this table's rows."""
+    """Return True if groups or changes are read from this table's rows."""
     for group in reading.groups:
         if any(column.table == table for column in group.columns):
             return True
@@ -304,7 +304,7 @@ def measure_sql(measure: Measure, source: Source) -> str:
 
 
 def measure_label(measure: Measure) -> str:
-    """How the figure is called in headings and sentences."""
+    """Return how the figure is called in headings and sentences."""
     if measure.column is None:
         return f"number of {measure.table}"
     if measure.aggregate == "only":

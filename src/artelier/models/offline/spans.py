@@ -214,7 +214,7 @@ def coverage_sql(side: During | OneOf) -> str | None:
 
 
 def coverage_of(side: During, found: Rows) -> Cover:
-    """How far the dates of a table reach into a period; a small gap at its rim is no gap."""
+    """Return how far the dates of a table reach into a period; a small gap at its rim is no gap."""
     row = found.rows[0] if len(found.rows) == 1 else []
     try:
         first, last = (date.fromisoformat(str(value)[:10]) for value in row)

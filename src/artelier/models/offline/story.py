@@ -99,7 +99,7 @@ class Story:
         return None
 
     def tells(self, name: str) -> bool:
-        """Whether a field's name lets expect sentences."""
+        """Return True if a field's name lets expect sentences."""
         return one_of(name, REPORTS | ANSWERS | _REASONS) and not one_of(name, TITLES)
 
     def says_note(self, text: str) -> bool:

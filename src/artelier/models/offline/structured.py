@@ -170,7 +170,7 @@ def _words(name: str) -> list[str]:
 
 
 def one_of(name: str, wanted: frozenset[str]) -> bool:
-    """Whether a field's name holds one of these words."""
+    """Return True if a field's name holds one of these words."""
     return bool(set(_words(name)) & {stem(word) for word in wanted})
 
 

@@ -32,7 +32,7 @@ _NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w'-]+")
 
 
 def is_wanted(request: ModelRequest) -> bool:
-    """Whether a request is for a summary of messages: it has no tools and says so."""
+    """Return True if a request is for a summary of messages: it has no tools and says so."""
     if request.tools or request.output_schema is not None:
         return False
     last = next((one for one in reversed(request.messages) if one.role == "user"), None)
@@ -71,7 +71,7 @@ def extract(request: ModelRequest) -> str:
 
 
 def _material(request: ModelRequest) -> list[tuple[str, str]]:
-    """What is to be summarised: the messages before the instruction, or the text that follows it."""
+    """Return what is to be summarised: the messages before the instruction, or the text that follows it."""
     messages = [one for one in request.messages if one.role != "system"]
     if not messages:
         return []
@@ -105,7 +105,7 @@ def sentences(text: str) -> Iterable[str]:
 
 
 def points_of(sentence: str) -> int:
-    """How much later work may depend on a sentence: numbers, names, decisions, open questions."""
+    """Return how much later work may depend on a sentence: numbers, names, decisions, open questions."""
     return (
         2 * bool(re.search(r"\d", sentence))
         + 2 * bool(_IDENTIFIER.search(sentence))

@@ -76,7 +76,7 @@ class Passage:
 
 
 def is_about_text(clause: Clause) -> bool:
-    """Whether a clause asks what a text says: `what does the note say about ...`."""
+    """Return True if a clause asks what a text says: `what does the note say about ...`."""
     words = [word.lower for word in clause.words]
     if "according" in words:
         return True

@@ -95,7 +95,7 @@ def _take_lead(draft: Draft, place: int) -> None:
 
 
 def _linked(draft: Draft, first: int, second: int) -> bool:
-    """Whether nothing but conjunctions and other periods stands between two chunks."""
+    """Return True if nothing but conjunctions and other periods stands between two chunks."""
     return all(
         chunk.kind in ("filler", "mark", "period") or (chunk.kind == "op" and chunk.op in _LINKS)
         for chunk in draft.between(first, second)
@@ -313,7 +313,7 @@ def default_axis(table: Table) -> Axis | None:
 
 
 def _plain_words(column: Column) -> frozenset[str]:
-    """What a name may be made of to say nothing but `when`; a month in text is such a when itself."""
+    """Return what a name may be made of to say nothing but `when`; a month in text is such a when itself."""
     parts = {stem(word) for word in ("month", "quarter", "period", "year", "qtr")}
     return lexicon.PLAIN_DATES | parts if column.dated else lexicon.PLAIN_DATES
 

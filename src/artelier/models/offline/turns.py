@@ -58,7 +58,7 @@ def tail_of(text: str) -> str:
 
 
 def asked_at(messages: Sequence[ChatMessage]) -> int:
-    """Where the last message stands in which a person asks something; -1 if nowhere.
+    """Return where the last message stands in which a person asks something; -1 if nowhere.
 
     A request to repair a reply that did not fit asks nothing new, and facts that found no message to stand
     below have one of their own.
@@ -73,7 +73,8 @@ def asked_at(messages: Sequence[ChatMessage]) -> int:
 
 
 def note_at(messages: Sequence[ChatMessage]) -> int:
-    """Where a note stands that was said in the middle of the work on an earlier question; -1 if nowhere.
+    """Return where a note stands that was said in the middle of the work on an earlier question; -1 if
+    nowhere.
 
     What follows an answer is a new question; what follows a tool's result is a note.
     """
@@ -84,7 +85,7 @@ def note_at(messages: Sequence[ChatMessage]) -> int:
 
 
 def held_by(messages: Sequence[ChatMessage]) -> str:
-    """What an agent's loop says in its last message must happen before the end; or nothing."""
+    """Return what an agent's loop says in its last message must happen before the end; or nothing."""
     last = messages[-1] if messages else None
     if last is None or last.role != "user" or not last.text.startswith(_HELD):
         return ""
@@ -92,12 +93,12 @@ def held_by(messages: Sequence[ChatMessage]) -> str:
 
 
 def is_past(message: ChatMessage) -> bool:
-    """Whether a message stands for compacted ones."""
+    """Return True if a message stands for compacted ones."""
     return message.role == "system" and message.text[:200].lstrip().startswith(PAST)
 
 
 def system_texts(messages: Iterable[ChatMessage]) -> list[str]:
-    """What the system messages say, summaries of the past apart."""
+    """Return what the system messages say, summaries of the past apart."""
     return [
         message.text[:TEXT_CHARS_MAX]
         for message in messages

@@ -59,7 +59,9 @@ class _Facts:
 
 
 def is_wanted(request: ModelRequest) -> bool:
-    """Whether the request asks an agent of a world for an action, or for the next state of its workflow."""
+    """Return True if the request asks an agent of a world for an action, or for the next state of its
+    workflow.
+    """
     return any(
         one.role == "system" and one.text.startswith(_ACTING) for one in request.messages
     ) or ('"next_state"' in _last_text(request) and _PHASES.search(_last_text(request)) is not None)
@@ -147,7 +149,7 @@ def _origin(id_: str) -> str:
 
 
 def _note(facts: _Facts) -> dict[str, Any] | None:
-    """What it sees of the market, in a document of its own."""
+    """Return what it sees of the market, in a document of its own."""
     id_ = f"{facts.agent}_notes"
     if id_ in facts.artifacts and facts.tick % EVERY:
         return None

@@ -139,7 +139,7 @@ async def _answer(
 
 
 def _none_of(reply: ModelReply) -> str:
-    """Why a reply without output does not fit; null itself may be what was asked for."""
+    """Return why a reply without output does not fit; null itself may be what was asked for."""
     return "the reply calls tools" if reply.tool_calls else ""
 
 

@@ -98,7 +98,7 @@ async def _run(call: Call[ComputeParams]) -> Found:
 
 
 def _plain(value: Any) -> Any:
-    """What only templates know, as JSON data."""
+    """Return what only templates know, as JSON data."""
     if isinstance(value, Named):
         return {"name": value.name, **value.fields}
     return list(cast("list[Any]", value)) if isinstance(value, Messages) else value
@@ -118,7 +118,7 @@ def _failure(error: SandboxError) -> OperationFailed:
 
 
 def _with_effects(returned: object) -> Found:
-    """What code with effects of its own gives; whether it may have them is decided at the commit."""
+    """Return what code with effects of its own gives; whether it may have them is decided at the commit."""
     given = cast("dict[str, Any]", returned) if isinstance(returned, dict) else {}
     effects = given.get("effects")
     if set(given) != {"value", "effects"} or not isinstance(effects, list):

@@ -45,7 +45,7 @@ async def _run(call: Call[GuardParams]) -> Found:
 
 
 def fallen(params: GuardParams, error: ArtelierError) -> Found | None:
-    """What a guard that failed has found after all; None if its failure is an error."""
+    """Return what a guard that failed has found after all; None if its failure is an error."""
     if params.run_on_error != "all_false":
         return None
     told = {"code": error.code, "message": str(error)[:SHOWN_CHARS]}

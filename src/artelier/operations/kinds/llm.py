@@ -45,7 +45,7 @@ def _problems(params: LlmParams) -> Iterable[Problem]:
 
 
 def prompts(params: AskingParams, prompt: str | None) -> Mapping[str, str]:
-    """What a model is asked, by path."""
+    """Return what a model is asked, by path."""
     asked = {"system": params.system, "prompt": prompt}
     return {path: text for path, text in asked.items() if text}
 

@@ -139,8 +139,9 @@ async def _artifact(call: Call[RagParams], ref: str) -> Any:
 
 
 def _said(call: Call[RagParams], query: str) -> list[Passage]:
-    """What was said in this chat, by number from 1; what says just the query answers nothing, and neither do
-    the newest words, of which a query is made."""
+    """Return what was said in this chat, by number from 1; what says just the query answers nothing, and
+    neither do the newest words, of which a query is made.
+    """
     messages: Sequence[dict[str, str]] = call.scope.names["chat_history"]
     asked = {query, str(call.scope.names.get("text", "")).strip()}
     return [

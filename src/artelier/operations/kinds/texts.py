@@ -36,7 +36,7 @@ def rendered(template: str, names: Mapping[str, Any], *, strict: bool = True) ->
 
 
 def mistakes(templates: Mapping[str, str | None]) -> Iterator[Problem]:
-    """What is wrong with templates, by path."""
+    """Return what is wrong with templates, by path."""
     from artelier.operations.templates import Template
 
     for path, template in templates.items():
@@ -49,7 +49,9 @@ def mistakes(templates: Mapping[str, str | None]) -> Iterator[Problem]:
 
 
 def destination(params: Params) -> tuple[bool, bool]:
-    """Whether the value goes into `(prompts, what people see)`: as it is, or in a text made with it."""
+    """Return whether the value goes into `(prompts, what people see)`: as it is, or in a text made with
+    it.
+    """
     in_prompt = in_ui = False
     for effect in params.effects:
         match effect:
@@ -70,7 +72,7 @@ def destination(params: Params) -> tuple[bool, bool]:
 
 
 def _has_value(template: str | None) -> bool:
-    """Whether the text of an effect is the operation's value, or made with it."""
+    """Return True if the text of an effect is the operation's value, or made with it."""
     if template is None:
         return True
     try:
@@ -80,7 +82,7 @@ def _has_value(template: str | None) -> bool:
 
 
 def paths_in(template: str) -> frozenset[tuple[str, ...]]:
-    """What a template may read. Errors: `InvalidTemplate`."""
+    """Return what a template may read. Errors: `InvalidTemplate`."""
     from artelier.operations.templates import Template
 
     return Template.parse(template).paths()
@@ -107,7 +109,7 @@ def parsed(text: str) -> Any:
 
 
 def _fenced(text: str) -> str | None:
-    """What stands in the only code fence of a text. Cost: O(length)."""
+    """Return what stands in the only code fence of a text. Cost: O(length)."""
     parts = text.split(_FENCE, 3)
     if len(parts) != 3:
         return None
@@ -144,7 +146,7 @@ def found(value: Any, *, details: Any = None) -> Found:
 
 
 def worded(template: str, names: Mapping[str, Any], *, strict: bool, as_json: bool) -> Any:
-    """What a template gives: its text, or the JSON that this text is.
+    """Return what a template gives: its text, or the JSON that this text is.
 
     Errors: those of `Template`; `OperationFailed` with `output_invalid` for what is no JSON.
     """

@@ -48,7 +48,7 @@ def _filled(value: Any, names: Mapping[str, Any], *, strict: bool) -> Any:
 
 
 def _failure(name: str, value: Any) -> OperationFailed:
-    """What a tool answered instead of a result, as the kernel recorded it."""
+    """Return what a tool answered instead of a result, as the kernel recorded it."""
     wire: object = cast("dict[str, Any]", value).get("error") if isinstance(value, dict) else None
     told = cast("dict[str, Any]", wire) if isinstance(wire, dict) else {}
     message = str(told.get("message") or "it gave an error")

@@ -260,7 +260,7 @@ def _date(value: object) -> str:
 
 
 def _bounded(extensions: dict[str, Any], path: str, notes: Notes) -> dict[str, Any]:
-    """What is kept beside a text; the largest fields are left out until it is small."""
+    """Return what is kept beside a text; the largest fields are left out until it is small."""
     if not extensions:
         return extensions
     sizes = {name: len(msgspec.json.encode(value)) for name, value in extensions.items()}

@@ -70,7 +70,7 @@ def _groups(lines: list[str]) -> list[list[str]]:
 
 
 def _meaning(line: str, entry: Entry) -> dict[str, Any] | None:
-    """What it says in fields of an entry; None if there is no field for it, or the value is none."""
+    """Return what it says in fields of an entry; None if there is no field for it, or the value is none."""
     name, _, value = line.lstrip("@").partition(" ")
     value = value.strip()
     match name:

@@ -143,7 +143,7 @@ class Fields:
         return self._left.pop(name, None)
 
     def rest(self) -> dict[str, Any]:
-        """What was not taken."""
+        """Return what was not taken."""
         return dict(self._left)
 
     def text(self, name: str, default: str = "") -> str:

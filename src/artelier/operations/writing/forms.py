@@ -252,7 +252,7 @@ def _readable(
 
 
 def _book_problems(book: Lorebook) -> Iterator[str]:
-    """What holds between entries: ids are unique, all is bounded."""
+    """Return what holds between entries: ids are unique, all is bounded."""
     seen: set[str] = set()
     keys = chars = 0
     for number, entry in enumerate(book.entries):

@@ -155,7 +155,7 @@ def _escaped(name: str) -> str:
 
 
 def _begun(lorebook: Lorebook, state: Mapping[str, object], turn: int) -> dict[str, int]:
-    """When entries became active whose time is not over; a state from the future says nothing."""
+    """Return when entries became active whose time is not over; a state from the future says nothing."""
     begun: dict[str, int] = {}
     if not state:
         return begun
@@ -266,7 +266,7 @@ class _Scan:
         self._admit(hits)
 
     def next_round(self) -> bool:
-        """What the content of the round before brings; False if that was nothing."""
+        """Return what the content of the round before brings; False if that was nothing."""
         if not self._fresh or not self._waiting:
             return False
         fresh = "\n".join(self._fresh)
@@ -313,7 +313,7 @@ class _Scan:
         return since is not None and self._turn - since <= entry.sticky
 
     def _may(self, entry: Entry) -> bool:
-        """Whether an entry that was found may become active; what may not is noted."""
+        """Return True if an entry that was found may become active; what may not is noted."""
         reason: Reason | None = None
         if entry.id in self._begun:
             reason = "cooldown"

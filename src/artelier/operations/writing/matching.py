@@ -71,7 +71,7 @@ def folded(text: str, *, case_sensitive: bool) -> str:
 
 
 def is_pattern(key: str) -> bool:
-    """Whether a key looks like `/pattern/flags`; a slash inside is escaped, else it is a path."""
+    """Return True if a key looks like `/pattern/flags`; a slash inside is escaped, else it is a path."""
     return key[:1] == "/" and _SLASHED.fullmatch(key) is not None
 
 
@@ -163,7 +163,7 @@ class Text:
         return False
 
     def _matches(self, key: str, work: Work) -> bool:
-        """Whether a pattern matches; one that takes too long does not, and is not tried again."""
+        """Return True if a pattern matches; one that takes too long does not, and is not tried again."""
         work.chars -= _PATTERN_WORK
         if work.is_spent:
             return False
@@ -196,7 +196,7 @@ def _grams(text: str) -> set[int]:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether the characters before and after a place belong to one word."""
+    """Return True if the characters before and after a place belong to one word."""
     return 0 < at < len(text) and _is_letter(text[at - 1]) and _is_letter(text[at])
 
 

@@ -304,7 +304,7 @@ def _name(fields: Fields, kept: dict[str, Any]) -> str:
 
 
 def _place(fields: Fields, more: Fields) -> tuple[Place, int]:
-    """Where it stands, and the number that says so (-1: a word said it)."""
+    """Return where it stands, and the number that says so (-1: a word said it)."""
     word, number = fields.raw("position"), more.raw("position")
     if number is None and isinstance(word, int):
         number = word
@@ -331,7 +331,7 @@ def _probability(more: Fields) -> int:
 
 
 def _kept(more: Fields, position: int, notes: Notes, path: str) -> dict[str, Any]:
-    """What has no field here, without what every file says."""
+    """Return what has no field here, without what every file says."""
     kept: dict[str, Any] = {}
     for name, value in more.rest().items():
         usual = _UNIMPORTANT.get(name, (False,) if name.startswith("match_") else ())
@@ -414,7 +414,7 @@ def _entry_object(entry: Entry, number: int) -> dict[str, Any]:
 
 
 def _stands(entry: Entry, position: int) -> bool:
-    """Whether a number that was kept still says where the entry stands."""
+    """Return True if a number that was kept still says where the entry stands."""
     if not 0 <= position < len(_PLACES) or _PLACES[position] != entry.place:
         return False
     return position != _OUTLET or not entry.enabled

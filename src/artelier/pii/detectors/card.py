@@ -42,7 +42,7 @@ _BARE_LENGTHS = (14, 15, 16)
 
 
 def issued(digits: str) -> bool:
-    """Whether a scheme issues cards that begin so and are as long."""
+    """Return True if a scheme issues cards that begin so and are as long."""
     length = len(digits)
     return any(
         length in lengths and low <= int(digits[:size]) <= high
@@ -83,7 +83,7 @@ class Cards(Shipped):
 
 
 def _window(reading: Reading, run: Run, at: int) -> int:
-    """How many groups from `at` on are a card; 0 for none."""
+    """Return how many groups from `at` on are a card; 0 for none."""
     if run.groups[at][0] not in _BY_FIRST:
         return 0
     length = len(run.groups[at])

@@ -22,7 +22,7 @@ def shipped() -> tuple[Detector, ...]:
 
 
 def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
-    """What the detectors find in the text: ascending, no two overlap.
+    """Return what the detectors find in the text: ascending, no two overlap.
 
     Of two that overlap the longer is kept, of two as long that of the detector which stands first.
     Errors: what a detector raises; `InvalidRequest` if one answers with a place outside the text or another

@@ -80,5 +80,5 @@ def _end(reading: Reading, start: int) -> int | None:
 
 
 def remainder_fits(iban: str) -> bool:
-    """Whether the check digits of a compact, upper-case IBAN are right."""
+    """Return True if the check digits of a compact, upper-case IBAN are right."""
     return int("".join(str(int(sign, 36)) for sign in iban[4:] + iban[:4])) % 97 == 1

@@ -139,7 +139,7 @@ def _is_version(text: str, start: int) -> bool:
 
 
 def _begin(text: str, at: int) -> int:
-    """Where the hexadecimal group before a colon begins."""
+    """Return where the hexadecimal group before a colon begins."""
     floor = max(0, at - 4)
     while at > floor and text[at - 1] in "0123456789abcdefABCDEF":
         at -= 1

@@ -39,5 +39,5 @@ def _any() -> re.Pattern[str]:
 
 @lru_cache(maxsize=4_096)
 def names_a_number(said: str) -> bool:
-    """Whether any detector takes a bare number for a value behind these words (`words_before`)."""
+    """Return True if any detector takes a bare number for a value behind these words (`words_before`)."""
     return bool(said) and _any().search(said) is not None

@@ -96,7 +96,9 @@ def _groups_of_id(reading: Reading, run: Run, at: int) -> int:
 
 
 def _parted(run: Run, at: int, size: int) -> bool:
-    """Whether the groups around are no more of the same row: parted otherwise, or of another length."""
+    """Return True if the groups around are no more of the same row: parted otherwise, or of another
+    length.
+    """
     inner = run.gaps[at : at + size - 1]
     before = run.gaps[at - 1] if at else None
     behind = run.gaps[at + size - 1] if at + size < len(run.groups) else None

@@ -195,7 +195,7 @@ assert all(any(sign in words for sign in _SIGNS_OF_SEVERAL) for words in _SEVERA
 
 
 def is_valid(check: str, compact: str, written: str) -> bool:
-    """Whether the check of a form accepts the number."""
+    """Return True if the check of a form accepts the number."""
     if check.startswith("own:"):
         return _OWN[check](compact)
     # The Nordic signs between date and number tell the century.

@@ -47,13 +47,13 @@ class Phones(Shipped):
 
 
 def _is_led(reading: Reading, run: Run) -> bool:
-    """Whether a plus or two zeros begin the run: without them or a word a bare number is none."""
+    """Return True if a plus or two zeros begin the run: without them or a word a bare number is none."""
     start = run.starts[0]
     return run.groups[0].startswith("00") or "+" in reading.text[max(0, start - 3) : start]
 
 
 def _phone(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
-    """How many groups from `at` on are a phone number, and its normal form; (0, "") for none.
+    """Return how many groups from `at` on are a phone number, and its normal form; (0, "") for none.
 
     `said`: a word before the run says that it holds one. No word stands within a run.
     """
@@ -76,7 +76,7 @@ def _phone(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str
 
 
 def _begins(reading: Reading, run: Run, at: int) -> bool:
-    """Whether a number may begin with this group: none goes on from what stands before."""
+    """Return True if a number may begin with this group: none goes on from what stands before."""
     start = run.starts[at]
     if at:
         return " " in run.gaps[at - 1]
@@ -104,7 +104,7 @@ def _sizes(run: Run, at: int, low: int) -> Iterator[int]:
 
 
 def _ends(reading: Reading, run: Run, at: int, size: int) -> bool:
-    """Whether nothing goes on behind the last group: no letter, no decimal, no percent sign."""
+    """Return True if nothing goes on behind the last group: no letter, no decimal, no percent sign."""
     end = run.ends_at(at + size - 1)
     after = reading.after(end)
     if joins(after) and not reading.text[end : end + 4].lower().startswith(("x", "ext")):
@@ -153,7 +153,7 @@ def _with_zeros(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
 
 
 def _is_article(digits: str) -> bool:
-    """Whether it is a padded article number (GTIN-13 or -14) by its check digit."""
+    """Return True if it is a padded article number (GTIN-13 or -14) by its check digit."""
     values = [int(digit) for digit in reversed(digits)]
     return len(digits) in (13, 14) and (sum(values[0::2]) + 3 * sum(values[1::2])) % 10 == 0
 
@@ -192,7 +192,7 @@ def _nationally(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
 
 
 def _is_of_a_program(reading: Reading, run: Run) -> bool:
-    """Whether a bare number is a colour, or the time of a call: `call 1763816263 took 3 s`."""
+    """Return True if a bare number is a colour, or the time of a call: `call 1763816263 took 3 s`."""
     start, digits = run.starts[0], run.groups[0]
     if reading.before(start) == "#" and len(digits) == 8:
         return True
@@ -200,7 +200,9 @@ def _is_of_a_program(reading: Reading, run: Run) -> bool:
 
 
 def _is_row(reading: Reading, run: Run, at: int, size: int) -> bool:
-    """Whether the groups are some of a row of bytes, characters or figures: more of the same go on behind."""
+    """Return True if the groups are some of a row of bytes, characters or figures: more of the same go on
+    behind.
+    """
     groups, behind = run.groups[at : at + size], at + size
     if behind < len(run.groups) and len(run.groups[behind]) == len(groups[-1]):
         if run.gaps[behind - 1] == run.gaps[behind - 2]:
@@ -218,14 +220,16 @@ def _is_row(reading: Reading, run: Run, at: int, size: int) -> bool:
 
 
 def _goes_on(reading: Reading, run: Run, at: int) -> bool:
-    """Whether something longer begins before: digits a space away, an account, the name of a figure."""
+    """Return True if something longer begins before: digits a space away, an account, the name of a
+    figure.
+    """
     start = run.starts[at]
     parted = start > 1 and reading.text[start - 1] == " " and reading.text[start - 2].isdigit()
     return at > 0 or parted or reading.in_account(start) or is_figure(reading.text, start)
 
 
 def _like_a_phone(run: Run, at: int, size: int) -> bool:
-    """Whether it may be a number of nobody's plan, where a word has said that a number follows."""
+    """Return True if it may be a number of nobody's plan, where a word has said that a number follows."""
     gaps = run.gaps[at : at + size - 1]
     return (
         7 <= len(_digits(run, at, size)) <= _DIGITS_MAX

@@ -65,7 +65,7 @@ CJK_FIRST = "\u2e80"
 
 
 def joins(sign: str) -> bool:
-    """Whether a character beside a value makes it a part of a longer word or number."""
+    """Return True if a character beside a value makes it a part of a longer word or number."""
     return sign == "_" or (sign.isalnum() and sign < CJK_FIRST)
 
 
@@ -176,18 +176,20 @@ class Reading:
             yield start, at
 
     def _is_idle(self, start: int) -> bool:
-        """Whether nothing before a bare number can give it a meaning: no word, no plus, no two zeros."""
+        """Return True if nothing before a bare number can give it a meaning: no word, no plus, no two
+        zeros.
+        """
         if self.text.startswith("00", start) or "+" in self.text[max(0, start - 3) : start]:
             return False
         return not names_a_number(self.words(start))
 
     def says(self, start: int, pattern: re.Pattern[str]) -> bool:
-        """Whether a word of the pattern stands before a place."""
+        """Return True if a word of the pattern stands before a place."""
         said = self.words(start)
         return bool(said) and pattern.search(said) is not None
 
     def words(self, start: int) -> str:
-        """What is said before a place; several detectors ask for the same."""
+        """Return what is said before a place; several detectors ask for the same."""
         said = self._said.get(start)
         if said is None:
             line = self.shape[max(0, start - NEAR_CHARS_MAX) : start]
@@ -197,7 +199,7 @@ class Reading:
         return said
 
     def in_account(self, start: int) -> bool:
-        """Whether groups of four from the head of an IBAN on, right or wrong, lead to this place."""
+        """Return True if groups of four from the head of an IBAN on, right or wrong, lead to this place."""
         return _ACCOUNT.search(self.text, max(0, start - _ACCOUNT_CHARS_MAX), start) is not None
 
     def before(self, start: int) -> str:
@@ -209,7 +211,7 @@ class Reading:
         return self.text[end] if end < len(self.text) else ""
 
     def stands_alone(self, start: int, end: int) -> bool:
-        """Whether no letter, digit or part of a decimal or an identifier touches the span.
+        """Return True if no letter, digit or part of a decimal or an identifier touches the span.
 
         A comma parts fields of a table, so it is no part of a number here.
         """

@@ -136,7 +136,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_random(value: str) -> bool:
-    """Whether no word of prose is written so: digits among letters."""
+    """Return True if no word of prose is written so: digits among letters."""
     return any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
 
 
@@ -158,7 +158,7 @@ def _named(reading: Reading) -> Iterator[tuple[int, int]]:
 
 
 def _value(reading: Reading, key: re.Match[bytes], hint: bytes) -> tuple[int, int, str] | None:
-    """Where the value behind a name stands, and what it stands behind: `=`, `:`, `is`, `"`."""
+    """Return where the value behind a name stands, and what it stands behind: `=`, `:`, `is`, `"`."""
     text, (start, end) = reading.text, key.span()
     if hint == b"key" and KEY_OF.search(reading.lower, max(0, start - 12), start) is None:
         return None

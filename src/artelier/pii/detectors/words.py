@@ -29,7 +29,8 @@ def words(*stems: str) -> re.Pattern[str]:
 
 
 def words_before(text: str, start: int) -> str:
-    """What is said right before a place: of its line, in lower case, from the last name of a figure on.
+    """Return what is said right before a place: of its line, in lower case, from the last name of a figure
+    on.
 
     Empty if no letter is in it; a number in it is `0`. Names such as `homePhone` are there twice, the second
     time taken apart.
@@ -60,12 +61,12 @@ def _behind_figures(before: str) -> str:
 
 
 def is_figure(text: str, start: int) -> bool:
-    """Whether the name of a figure stands right before a place."""
+    """Return True if the name of a figure stands right before a place."""
     return _FIGURE_ADJOINS.search(text[max(0, start - NEAR_CHARS_MAX) : start].lower()) is not None
 
 
 def adjoins(text: str, start: int, pattern: re.Pattern[str]) -> bool:
-    """Whether one of the words stands right before `start`: only its own end and signs are between."""
+    """Return True if one of the words stands right before `start`: only its own end and signs are between."""
     before = words_before(text, start)
     return any(
         re.fullmatch(r"(?i)[a-z]{0,10}(?:[ _.]?(?:no|nr|num|number|nummer))?[^a-z0-9]{0,6}",

@@ -128,14 +128,15 @@ class RunDesk:
         return await self._standing(name)
 
     async def run_status(self, run_id: str) -> dict[str, Any]:
-        """How a run stands: status, reason, cost, and the questions that it asks."""
+        """Return how a run stands: status, reason, cost, and the questions that it asks."""
         return await self._standing(run_id)
 
     async def run_result(
         self, run_id: str, wait_s: Annotated[int, Field(ge=0, le=WAIT_S_MAX)] = 0
     ) -> dict[str, Any]:
-        """What a run has come to: its text, its structured output, the artifact that holds them. For a run
-        at work here, up to wait_s seconds are waited until it ends or asks somebody; `ended` says which."""
+        """Return what a run has come to: its text, its structured output, the artifact that holds them. For a
+        run at work here, up to wait_s seconds are waited until it ends or asks somebody; `ended` says which.
+        """
         if (task := self._driven.get(run_id)) is not None:
             await self._stands_still(run_id, task, wait_s=wait_s)
         run = await self._runs.show(run_id)
@@ -230,7 +231,7 @@ class RunDesk:
         return place
 
     async def _same(self, run_id: str, goal: str, root: str) -> bool:
-        """Whether the run is there. Errors: `Conflict` if it is about something else."""
+        """Return True if the run is there. Errors: `Conflict` if it is about something else."""
         try:
             stored = await settings_of(self._kernel, self._tenant, run_id)
         except NotFound:
@@ -328,7 +329,7 @@ class RunDesk:
 
 
 def _is_plain(run_id: str) -> bool:
-    """Whether a run's id can stand in the id of an artifact."""
+    """Return True if a run's id can stand in the id of an artifact."""
     return len(run_id) <= 100 and all(c.isascii() and (c.isalnum() or c in "._-") for c in run_id)
 
 

@@ -163,7 +163,7 @@ async def diff(
     b: Annotated[int, Query(ge=1, le=2**53, description="The version after.")],
     world: World = None,
 ) -> wire.ArtifactDiff:
-    """What changed from version `a` to version `b`, if reading them is free."""
+    """Return what changed from version `a` to version `b`, if reading them is free."""
     artifacts = await _of(desk, actor, world)
     await artifacts.read(_ref(id, b), price_max=0)  # else the comparison would pay
     found = msgspec.to_builtins(await artifacts.diff(id, a, b))
@@ -172,7 +172,7 @@ async def diff(
 
 @router.get("/{id}/lineage", operation_id="artifacts_lineage")
 async def lineage(desk: Desk, actor: Actor, id: str, world: World = None) -> wire.ArtifactLineage:
-    """What an artifact came from, and what came from it."""
+    """Return what an artifact came from, and what came from it."""
     found = await (await _of(desk, actor, world)).lineage(id)
     return wire.ArtifactLineage.model_validate(found)
 

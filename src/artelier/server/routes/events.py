@@ -55,7 +55,7 @@ async def stream(
 
 
 def _resumed(after: int, last_event_id: str | None) -> int:
-    """Where a stream goes on: what a browser has seen last counts more than its first address.
+    """Return where a stream goes on: what a browser has seen last counts more than its first address.
 
     Errors: `InvalidRequest` for what is no position.
     """

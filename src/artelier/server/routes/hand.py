@@ -28,5 +28,5 @@ class Signed:
 
 
 def artifacts_of(desk: Acting, actor: str, *, world: str | None = None) -> Artifacts:
-    """What people of a tenant do with artifacts, in the main space or in a world."""
+    """Return what people of a tenant do with artifacts, in the main space or in a world."""
     return Signed(desk, actor).as_principal(OPERATOR, world=world).artifacts

@@ -43,7 +43,7 @@ async def list_postings(
     ] = None,
     limit: Limit = 100,
 ) -> Page[wire.PostingLine]:
-    """What was moved, newest first. A page may be short, or empty, and not the last."""
+    """Return what was moved, newest first. A page may be short, or empty, and not the last."""
     found = await postings(
         desk.services.store, desk.id, run=run, agent=agent, account=account, before=before,
         limit=limit,
@@ -65,7 +65,7 @@ async def costs(
     desk: Desk,
     days: Annotated[int, Query(ge=1, le=3_660, description="How far back, in days.")] = DAYS,
 ) -> wire.Spending:
-    """What was spent on models and tools, by agent, model and day."""
+    """Return what was spent on models and tools, by agent, model and day."""
     since_us = max(0, desk.services.clock.now_us() // DAY_US - days + 1) * DAY_US
     found = await spending(desk.services.store, desk.id, since_us=since_us)
     return wire.Spending.model_validate(

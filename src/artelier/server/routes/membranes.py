@@ -71,7 +71,7 @@ async def change(desk: Desk, by: Actor, id: str, asked: wire.MembraneChange) -> 
 
 @router.get("/{id}/shared", operation_id="membranes_shared")
 async def shared(desk: Desk, id: str, after: After = None, limit: Limit = 100) -> Page[wire.Shared]:
-    """What its members may read, by id. A page may be short although more follow."""
+    """Return what its members may read, by id. A page may be short although more follow."""
     await desk.membranes.show(id)
     page = await desk.as_principal(OPERATOR).artifacts.shared(id, limit=limit, after=after)
     return Page[wire.Shared].model_validate({"items": list(page.items), "next": page.next})

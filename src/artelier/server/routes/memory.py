@@ -84,7 +84,7 @@ async def changes(
     before: Annotated[int | None, Query(ge=1, le=2**53, description="Only changes below.")] = None,
     limit: Limit = 50,
 ) -> Page[wire.MemoryChange]:
-    """What was changed, newest first; `next` is the `before` of the next page."""
+    """Return what was changed, newest first; `next` is the `before` of the next page."""
     found = await (await _of(desk, agent)).changes(limit, before=before)
     following = found[-1].id if len(found) == limit else None
     return Page[wire.MemoryChange].model_validate({"items": found, "next": following})

@@ -56,7 +56,7 @@ async def tree(desk: Desk, run_id: str) -> wire.RunTree:
 
 @router.get("/{run_id}/cost")
 async def cost(desk: Desk, run_id: str) -> wire.Cost:
-    """What it cost, step by step."""
+    """Return what it cost, step by step."""
     return wire.Cost.model_validate(await desk.cost(run_id))
 
 
@@ -86,7 +86,7 @@ async def diff(
         str, Query(alias="with", min_length=1, max_length=1000, description="Id of the other run.")
     ],
 ) -> wire.RunDiff:  # fmt: skip
-    """What two runs share, and the first step at which they part."""
+    """Return what two runs share, and the first step at which they part."""
     return wire.RunDiff.model_validate(await desk.diff(run_id, with_))
 
 
@@ -95,7 +95,7 @@ async def diff(
 
 @router.get("/{run_id}/manifest")
 async def manifest(desk: Desk, run_id: str, step: Step) -> wire.Manifest:
-    """What a prompt was made of: sections with tokens, source and reason, and what was left out."""
+    """Return what a prompt was made of: sections with tokens, source and reason, and what was left out."""
     return wire.Manifest.model_validate(await manifest_of(desk, run_id, step))
 
 
@@ -107,7 +107,7 @@ async def prompt(desk: Desk, run_id: str, step: Step) -> Response:
 
 @router.get("/{run_id}/prompt/diff")
 async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> wire.PromptDiff:
-    """How two prompts differ, and what ended the prefix that a provider can cache."""
+    """Return how two prompts differ, and what ended the prefix that a provider can cache."""
     return wire.PromptDiff.model_validate(await diff_of(desk, run_id, a, b))
 
 

@@ -45,7 +45,7 @@ async def show(desk: Desk, id: str) -> wire.SkillShown:
 
 @router.get("/{id}/diff", operation_id="skills_diff")
 async def diff(desk: Desk, id: str) -> wire.SkillDiff:
-    """What changed since it could last be used."""
+    """Return what changed since it could last be used."""
     skills = Skills(desk.services, desk.id)
     files = await skills.files_changed(id)
     return wire.SkillDiff.model_validate({"diff": await skills.diff(id), "files": files})

@@ -41,7 +41,7 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> Page[wir
 
 @router.get("/preview", operation_id="steering_preview")
 async def preview(x: Place = 0.5, y: Place = 0.5, safety: wire.Safety = "open") -> wire.Policy:
-    """What a puck would ask for. Nothing is saved."""
+    """Return what a puck would ask for. Nothing is saved."""
     return _policy(Steering(x=x, y=y, safety=safety))
 
 
@@ -77,7 +77,7 @@ async def _shown(desk: Any, id: str) -> wire.SteeringShown:
 
 
 async def _from(desk: Any, about: str) -> list[wire.InForceFrom]:
-    """Where a change counts: for the agent itself, or for each member of a membrane."""
+    """Return where a change counts: for the agent itself, or for each member of a membrane."""
     artifact = await desk.as_principal(OPERATOR).artifacts.read(about.removesuffix(SUFFIX))
     agents = [about]
     if artifact.kind == "membrane":

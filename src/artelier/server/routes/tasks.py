@@ -64,7 +64,7 @@ async def change(desk: Desk, by: Actor, id: str, asked: wire.TaskChange) -> wire
 
 @router.get("/{id}/iterations", operation_id="tasks_iterations")
 async def iterations(desk: Desk, id: str) -> wire.IterationList:
-    """What was decided in each iteration, what came of it, and how it was judged."""
+    """Return what was decided in each iteration, what came of it, and how it was judged."""
     return wire.IterationList.model_validate({"items": (await desk.tasks.show(id))["iterations"]})
 
 

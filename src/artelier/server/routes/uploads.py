@@ -282,5 +282,5 @@ def content_of(file: File, name: str) -> Any:
 
 
 def _is_moderate(text: str) -> bool:
-    """Whether a text that may be JSON makes no more items than a request may cost."""
+    """Return True if a text that may be JSON makes no more items than a request may cost."""
     return len(text) <= JSON_BYTES_MAX and sum(map(text.count, "[{,")) <= JSON_ITEMS_MAX

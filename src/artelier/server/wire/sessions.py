@@ -44,7 +44,7 @@ class ChatWish(Asked):
     params: Params = Params()
 
     def settings(self) -> dict[str, Any]:
-        """What was given, as `Session.open` and `Session.change` take it."""
+        """Return what was given, as `Session.open` and `Session.change` take it."""
         given = {**self.given("params", "id", "greetings", "subject"), **self.params.given()}
         if given.get("model", "") is None:
             del given["model"]

@@ -62,7 +62,7 @@ class _Tokenizer(Protocol):
 
 
 def is_possible() -> bool:
-    """Whether the package `tokenizers` (the extra `minilm`) is installed."""
+    """Return True if the package `tokenizers` (the extra `minilm`) is installed."""
     return find_spec("tokenizers") is not None
 
 

@@ -32,7 +32,7 @@ class Floor:
             self.cycles(100, bytes_per_cycle=bytes_per_cycle)
 
     def cycles(self, count: int, *, bytes_per_cycle: float) -> Cost:
-        """What that many floors cost each: two transactions with one row of half of the bytes."""
+        """Return what that many floors cost each: two transactions with one row of half of the bytes."""
         content = random.Random(2).randbytes(int(bytes_per_cycle / COMMITS_PER_CYCLE))
         execute = self._db.execute
         cpu_s, wall_s = time.process_time(), time.perf_counter()

@@ -179,7 +179,7 @@ async def _bare(kernel: Kernel, number: int) -> None:
 
 
 async def orders_stable(kernel: Kernel, count: int, *, runs: int) -> bool:
-    """Whether runs whose operations take random times commit in the declared order."""
+    """Return True if runs whose operations take random times commit in the declared order."""
     profile = graph(count, kind="tool")
     declared = [one.operation_id for one in in_commit_order(profile.operations)]
     session = await Session.open(kernel, "orders", model="m", profile=profile)

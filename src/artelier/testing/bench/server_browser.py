@@ -64,14 +64,14 @@ class PagePlan:
 
 
 def chromium() -> str | None:
-    """Where a Chromium is, if there is one."""
+    """Return where a Chromium is, if there is one."""
     named = os.environ.get("ARTELIER_CHROMIUM")
     names = ("chromium", "chromium-browser", "google-chrome")
     return named or next((path for name in names if (path := shutil.which(name))), None)
 
 
 def cannot(static: Path = STATIC) -> str:
-    """Why no page can be measured here; "" if one can."""
+    """Return why no page can be measured here; "" if one can."""
     from importlib.util import find_spec
 
     if not (static / "index.html").exists():
@@ -169,7 +169,7 @@ async def _canvas(
 
 
 async def _moved(page: Page, served: Served, rooms: int, plan: PagePlan) -> dict[str, Any]:
-    """What `PAN_AND_ZOOM` tells, from a view of everything on."""
+    """Return what `PAN_AND_ZOOM` tells, from a view of everything on."""
     await _all_there(page, served)
     await page.get_by_role("button", name="Show everything").click()
     await page.evaluate(FRAMES, 30)

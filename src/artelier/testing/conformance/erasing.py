@@ -44,7 +44,7 @@ async def key_id_of(store: Store, subject: str | None, *, tenant: str = "acme") 
 
 
 def record(wanted: Erasing) -> Batch:
-    """What an erasure is recorded with."""
+    """Return what an erasure is recorded with."""
     data = ContentErased(
         keys=wanted.keys, whole=wanted.whole, values=len(wanted.placeholders), upto_key=100
     )

@@ -116,7 +116,7 @@ def batch(local: str, *numbers: int, expected: int | None = None, tenant: str = 
 
 
 async def settled(awaitables: Sequence[Awaitable[Receipt]]) -> list[Receipt | ArtelierError]:
-    """What became of each batch."""
+    """Return what became of each batch."""
     results = await asyncio.gather(*awaitables, return_exceptions=True)
     for result in results:
         if not isinstance(result, Receipt | ArtelierError):
@@ -152,7 +152,7 @@ class Stage:
 
 
 async def total(store: Store, local: str, *, tenant: str = "acme") -> int | None:
-    """What the view says of a stream; None if it never saw one."""
+    """Return what the view says of a stream; None if it never saw one."""
     rows = await store.query(
         "SELECT total FROM conformance_tallies WHERE tenant = ? AND stream = ?", (tenant, local)
     )

@@ -14,7 +14,7 @@ def wish(amount: int = 1, *, cap: int = 3, scope: str = "acme m", since_us: int 
 
 
 async def taken(store: Store, *asked: Asked, at_us: int = AT_US, holder: str = "h1") -> list[bool]:
-    """Which of some calls were let through."""
+    """Return which of some calls were let through."""
     answers = await store.take_turns(asked, now_us=at_us, holder=holder)
     assert all(isinstance(one, Taken) for one in answers)
     assert all((one.at_us is None) == (one.wait_us > 0) for one in answers)

@@ -114,7 +114,9 @@ def _may_spend(facts: Facts, rng: random.Random) -> bool:
 
 
 def _tempted(rng: random.Random, tick: int, raisers: list[str]) -> Act:
-    """What adversaries wait for: a free thing whose price is raised, a name that nobody has taken yet."""
+    """Return what adversaries wait for: a free thing whose price is raised, a name that nobody has taken
+    yet.
+    """
     if raisers and tick % 2 == 0 and rng.random() < 0.5:
         return _read(f"bait_{rng.choice(raisers)}")
     return _read(f"bulletin_{tick}")

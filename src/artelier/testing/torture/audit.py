@@ -38,7 +38,7 @@ class Audit:
     """How the same runs end without faults."""
 
     def newest(self, run_id: str) -> Ended | None:
-        """How a run has ended, or the newest fork in which it went on."""
+        """Return how a run has ended, or the newest fork in which it went on."""
         forks = [name for name in self.ended if name.startswith(f"{run_id}.drift-")]
         return self.ended.get(max(forks, key=drift_of, default=run_id))
 

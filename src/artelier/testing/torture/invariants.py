@@ -27,7 +27,7 @@ class Invariant(Protocol):
     name: str
 
     async def check(self, audit: Audit) -> list[str]:
-        """What is wrong; nothing, if the promise was kept."""
+        """Return what is wrong; nothing, if the promise was kept."""
         ...
 
 
@@ -245,7 +245,7 @@ class EndsAreHonest:
         return found
 
     def _is_cancelled(self, audit: Audit, name: str) -> bool:
-        """Whether a person ended this run, or one that it is part of."""
+        """Return True if a person ended this run, or one that it is part of."""
         asked = {of(one.partition("::")[0]) for one in audit.simulation.operator.cancelled}
         parents: dict[str, str | None] = dict(audit.rows("SELECT run, parent FROM runs"))
         at: str | None = name

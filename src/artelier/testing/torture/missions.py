@@ -98,7 +98,7 @@ class MissionOracle(Oracle):
         yield await self.complete(request)
 
     def _question(self, request: ModelRequest) -> tuple[str, str, int]:
-        """What is asked, of which task, in which iteration."""
+        """Return what is asked, of which task, in which iteration."""
         what = str((request.output_schema or {}).get("title", "content"))
         text = "\n".join(message.text for message in request.messages)
         if what == "Plan":

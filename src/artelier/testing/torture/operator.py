@@ -97,7 +97,7 @@ class Operator:
             await runs.resume(name)
 
     def may_retry(self, name: str, reason: str) -> bool:
-        """Whether a failure may pass: what the agent would go on after fails again for good."""
+        """Return True if a failure may pass: what the agent would go on after fails again for good."""
         return reason not in CAUGHT and self.retries.get(name, 0) < RETRIES_MAX
 
     def _rng(self, what: str) -> random.Random:

@@ -293,7 +293,7 @@ def _offered(op: Op) -> list[str] | None:
 
 
 def _told(result: ToolResult) -> Any:
-    """What the agent makes of a tool's result."""
+    """Return what the agent makes of a tool's result."""
     if result.is_error:
         return {"error": result.value["error"]["code"]}
     return _digest(str(result.value)) if len(result.content) > 500 else result.value

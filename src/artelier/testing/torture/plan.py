@@ -80,11 +80,11 @@ class Plan:
         self.counts[what] += 1
 
     def chance(self, rate: float) -> bool:
-        """Whether a misfortune of that rate happens now."""
+        """Return True if a misfortune of that rate happens now."""
         return not self.calm and rate > 0 and self.rng.random() < rate
 
     def at(self, process: str, point: str) -> str:
-        """What happens at a fault point: `crash`, `full` or nothing."""
+        """Return what happens at a fault point: `crash`, `full` or nothing."""
         if self.calm or process == "desk":
             return ""
         if self._gap:
@@ -99,9 +99,9 @@ class Plan:
         return ""
 
     def commit_delay_s(self) -> float:
-        """How long a commit is in the making: others join its group meanwhile."""
+        """Return how long a commit is in the making: others join its group meanwhile."""
         return self.rng.uniform(0.001, 0.2) if self.chance(self.rates.slow_commit) else 0.0
 
     def failures(self, *, most: int) -> int:
-        """How many tries of a call fail before one succeeds."""
+        """Return how many tries of a call fail before one succeeds."""
         return self.rng.randint(1, most) if self.chance(self.rates.transient) else 0

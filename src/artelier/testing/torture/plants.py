@@ -96,7 +96,7 @@ def _repeated_payment() -> AbstractContextManager[None]:
 
 
 def _believed_probe() -> AbstractContextManager[None]:
-    """What has not happened counts as never happening, whoever may still act."""
+    """Return what has not happened counts as never happening, whoever may still act."""
 
     def wrap(is_over: Any) -> Any:
         def always(calls: Any, process: Any, key: str) -> bool:
@@ -108,7 +108,7 @@ def _believed_probe() -> AbstractContextManager[None]:
 
 
 def _forgotten_hold() -> AbstractContextManager[None]:
-    """What a call did not cost stays held."""
+    """Return what a call did not cost stays held."""
 
     def wrap(settle: Any) -> Any:
         def settle_and_keep(reservation: Any, **facts: Any) -> Any:
@@ -121,7 +121,7 @@ def _forgotten_hold() -> AbstractContextManager[None]:
 
 
 def _forgiven_overrun() -> AbstractContextManager[None]:
-    """What a provider bills beyond the hold is written down, and nobody asks for it."""
+    """Return what a provider bills beyond the hold is written down, and nobody asks for it."""
 
     def wrap(check: Any) -> Any:
         def check_nothing(*given: Any) -> None:
@@ -241,7 +241,7 @@ def _acting_fork() -> AbstractContextManager[None]:
 
 
 def _forgotten_cancellation() -> AbstractContextManager[None]:
-    """What the code of a run cancels leaves no trace."""
+    """Return what the code of a run cancels leaves no trace."""
 
     def wrap(take_down: Any) -> Any:
         def forget(delivery: Any) -> None:

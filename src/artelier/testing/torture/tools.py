@@ -152,7 +152,7 @@ def _once(outside: Outside) -> list[ToolPort]:
     transfer = partial(_transfer, outside)
 
     async def books(idempotency_key: str, arguments: dict[str, Any]) -> Happened | ProbeAnswer:
-        """What the bank says when it is asked."""
+        """Return what the bank says when it is asked."""
         _process().check_alive()
         outside.called("probe", idempotency_key)
         await asyncio.sleep(0.5)

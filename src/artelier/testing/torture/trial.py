@@ -50,7 +50,7 @@ class Verdict:
 
 
 async def endings(simulation: Simulation) -> dict[str, Ended]:
-    """How all runs of a simulation have ended."""
+    """Return how all runs of a simulation have ended."""
     desk = simulation.open("desk")
     try:
         runs = desk.kernel.for_tenant(TENANT)

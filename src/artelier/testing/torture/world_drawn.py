@@ -92,7 +92,7 @@ class DrawnWorld:
 
     @property
     def asks_models(self) -> bool:
-        """Whether any agent may: those whose reflex gives no action do."""
+        """True if any agent may: those whose reflex gives no action do."""
         return any(thing.kind == "agent" and "policy" not in thing.content for thing in self.things)
 
 
@@ -222,7 +222,7 @@ class _Place:
         return f"a{rng.randrange(self.count + 1)}"  # one of them is nobody
 
     def on_sale(self, rng: random.Random) -> str:
-        """What somebody sells, and others may have bought before."""
+        """Return what somebody sells, and others may have bought before."""
         if self.offers and rng.random() < 0.6:
             return rng.choice(self.offers)["artifact"]
         return self.thing(rng)

@@ -67,7 +67,7 @@ def _uncounted_licence() -> AbstractContextManager[None]:
 
 
 def _open_secrets() -> AbstractContextManager[None]:
-    """What is private is readable for everybody."""
+    """Return what is private is readable for everybody."""
 
     def wrap(check: Any) -> Any:
         def check_others(action: str, principal: str, target: Any) -> Decision:
@@ -110,7 +110,7 @@ class _Tearing:
 
 
 def _forgotten_pay() -> AbstractContextManager[None]:
-    """What was paid in one tick can be spent again in the next."""
+    """Return what was paid in one tick can be spent again in the next."""
 
     def wrap(advance: Any) -> Any:
         def advance_half(stage: Any, done: Any, *, at_us: int) -> None:
@@ -125,7 +125,7 @@ def _forgotten_pay() -> AbstractContextManager[None]:
 
 
 def _raised_price() -> AbstractContextManager[None]:
-    """What is raised after somebody has decided to buy is paid all the same."""
+    """Return what is raised after somebody has decided to buy is paid all the same."""
 
     def wrap(seen: Any) -> Any:
         async def seen_now(scene: Any, id: str) -> Any:

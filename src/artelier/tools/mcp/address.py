@@ -33,7 +33,7 @@ class Program:
         return tuple(self.env.values())
 
     def found(self, path: str | None) -> str:
-        """Where the program is. Errors: `InvalidConfig` if it is nowhere."""
+        """Return where the program is. Errors: `InvalidConfig` if it is nowhere."""
         place = shutil.which(self.command[0], path=path)
         if place is None:
             raise InvalidConfig(

@@ -78,7 +78,7 @@ class Connection:
 
     @property
     def is_over(self) -> bool:
-        """Whether the next call needs another connection."""
+        """True if the next call needs another connection."""
         return self._retired or self._closing.is_set() or self._task.done()
 
     @property
@@ -243,7 +243,7 @@ class Connection:
             raise self.unavailable(error) from None
 
     def unavailable(self, error: Lost) -> ServerUnavailable:
-        """What is said of a lost server when nothing was at stake."""
+        """Return what is said of a lost server when nothing was at stake."""
         return ServerUnavailable(
             f"the MCP server {self._address.shown} was lost", got=str(error)[:600] or None
         )
@@ -319,7 +319,7 @@ class Connection:
     # What is said about it
 
     def _diagnosis(self) -> str:
-        """Why the server is lost, as far as it is known, in a few lines without secrets."""
+        """Return why the server is lost, as far as it is known, in a few lines without secrets."""
         parts: list[str] = []
         process = self._process
         if process is not None and process.problem:

@@ -40,7 +40,7 @@ def value_of(result: types.CallToolResult) -> Any:
 
 
 def error_text(result: types.CallToolResult) -> str:
-    """What a failed call says."""
+    """Return what a failed call says."""
     texts = [
         str(piece["text"]) for block in result.content[:20] if "text" in (piece := _piece(block))
     ]

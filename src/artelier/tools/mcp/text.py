@@ -10,7 +10,9 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a character shows nothing: controls, formats, variation selectors, private ones, fillers."""
+    """Return True if a character shows nothing: controls, formats, variation selectors, private ones,
+    fillers.
+    """
     if char.isascii():
         return char not in _KEPT and not char.isprintable()
     if char in _BLANK or 0xFE00 <= ord(char) <= 0xFE0F or 0xE0000 <= ord(char) <= 0xE0FFF:
@@ -19,7 +21,7 @@ def is_hidden(char: str) -> bool:
 
 
 def has_hidden(text: str) -> bool:
-    """Whether any of it shows nothing."""
+    """Return True if any of it shows nothing."""
     return any(map(is_hidden, text))
 
 

@@ -233,5 +233,5 @@ def _each_once(found: Iterable[Found]) -> Iterable[Found]:
 
 
 def _is_sentence(name: str) -> bool:
-    """Whether a name alone would say something to a model."""
+    """Return True if a name alone would say something to a model."""
     return bool(suspicions(name.replace("-", " ").replace("_", " ")))

@@ -49,7 +49,7 @@ async def run_code(skill: Skill, arguments: dict[str, Any], *, at_us: int) -> di
 
 
 def misfit(value: Any, schema: Mapping[str, Any], *, where: str, depth: int = 0) -> str:
-    """What does not fit, or nothing.
+    """Return what does not fit, or nothing.
 
     Types, required and unknown keys and choices are checked; the rest is up to the code itself.
     """

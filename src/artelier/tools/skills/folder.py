@@ -96,7 +96,7 @@ def skills_at(path: str | Path) -> SkillFolder | SkillsIn:
 
 
 def place_of(source: str, name: str) -> Path | None:
-    """Where a folder's skill lies, by the name of its source; None if that says no place."""
+    """Return where a folder's skill lies, by the name of its source; None if that says no place."""
     kind, _, root = source.partition(":")
     if kind != "folder" or not os.path.isabs(root):
         return None

@@ -53,7 +53,8 @@ class Skills:
         return [_row(pin) for pin in sorted(pins, key=lambda pin: (pin.skill, pin.source))]
 
     async def listed_us(self) -> int | None:
-        """When a run of this tenant last recorded another list of skills than before; None if none did.
+        """Return when a run of this tenant last recorded another list of skills than before; None if none
+        did.
 
         A catalogue is asked as a run begins or goes on. What a program lists outside of runs leaves no trace.
         Cost: the steps of the newest 50 runs.
@@ -102,7 +103,9 @@ class Skills:
         ]
 
     async def diff(self, name: str) -> str:
-        """What differs between the last usable definition and the one that waits; empty if nothing does."""
+        """Return what differs between the last usable definition and the one that waits; empty if nothing
+        does.
+        """
         pin = await self._pin(name)
         before, after = await self._two(pin)
         names = (pin.active_hash[:12] or "nothing", pin.hash[:12])

@@ -29,7 +29,7 @@ class Names:
         return self._given[key]
 
     def has(self, name: str) -> bool:
-        """Whether this name is given to some skill."""
+        """Return True if this name is given to some skill."""
         return name in self._taken
 
     def _choose(self, source: str, name: str, *, hide: bool) -> str:

@@ -99,7 +99,7 @@ async def pin_of(store: Store, tenant: str, source: str, name: str) -> Pin | Non
 def judge(
     candidate: Candidate, pin: Pin | None, *, renamed_from: str = "", was_unreadable: bool = False
 ) -> Verdict:
-    """Whether a definition may be used, given what was decided before.
+    """Return whether a definition may be used, given what was decided before.
 
     `was_unreadable`: all that was ever seen of it could not be read, and no person decided about it.
     """
@@ -153,7 +153,7 @@ async def settle(
 
 
 async def _was_unreadable(store: Store, tenant: str, one: Candidate, pin: Pin | None) -> bool:
-    """Whether nothing but broken definitions was seen before: then this is as good as a first sight.
+    """Return True if nothing but broken definitions was seen before: then this is as good as a first sight.
 
     A skill that was usable or refused once has another reason too once it changes, which stays with it.
     """

@@ -31,11 +31,11 @@ class Skill:
 
     @property
     def is_callable(self) -> bool:
-        """Whether there is anything to run; else it is instructions to follow."""
+        """True if there is anything to run; else it is instructions to follow."""
         return self.tool is not None or bool(self.definition.code)
 
     def value(self, *, usable: Iterable[str]) -> dict[str, Any]:
-        """What `load_skill` answers. `usable`: the names of tools that the tenant may use."""
+        """Return what `load_skill` answers. `usable`: the names of tools that the tenant may use."""
         definition = self.definition
         value: dict[str, Any] = {
             "skill": self.name,

@@ -97,7 +97,7 @@ class Served:
         """What was found in a definition, by its hash: most are the same in the next listing."""
 
     async def find(self, services: Services, tenant: str) -> Sequence[Found]:
-        """What the server has now."""
+        """Return what the server has now."""
         tools = await self._source.tools()
         found = [self._found(tool) for tool in tools[:TOOLS_MAX]]
         self._judged = {one.definition.hash: one.reasons for one in found}

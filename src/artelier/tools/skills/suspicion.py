@@ -62,7 +62,7 @@ _LOOKALIKES = str.maketrans(
 
 
 def suspicions(text: str) -> tuple[str, ...]:
-    """Why a person should read this text before a model does; empty if nothing was found.
+    """Return why a person should read this text before a model does; empty if nothing was found.
 
     Cost: O(n), with patterns whose gaps are bounded.
     """

@@ -147,7 +147,7 @@ def read_seed(config: WorldConfig, seed: int) -> WorldConfig:
 
 
 def agent_artifacts(entry: AgentEntry, *, place: str, settled: bool = True) -> list[Made]:
-    """What one agent owns when it begins, its own artifact last. Errors: `InvalidConfig`."""
+    """Return what one agent owns when it begins, its own artifact last. Errors: `InvalidConfig`."""
     content: dict[str, Any] = {
         name: value for name in ("model", "policy", "system_prompt", "profile", *REFERENCES)
         if (value := getattr(entry, name))

@@ -46,7 +46,7 @@ async def settle(world: World, *, only: Collection[str] | None = None) -> tuple[
 
 
 def shipped_artifacts(config: WorldConfig) -> list[Made]:
-    """What `settle` writes into a world of these settings."""
+    """Return what `settle` writes into a world of these settings."""
     return [
         *service_artifacts(),
         Made(id=PROMPT_LIBRARY, kind="library", owner=GENESIS, content=prompt_library()),

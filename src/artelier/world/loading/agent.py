@@ -43,7 +43,7 @@ _AMOUNT_MAX = 2**53
 
 
 def read_agent(folder: Folder, name: str, *, include_disabled: bool = False) -> Plan:
-    """What the folder `name` becomes. Every problem is a note; nothing is raised for bad input.
+    """Return what the folder `name` becomes. Every problem is a note; nothing is raised for bad input.
 
     `include_disabled`: also agents with `enabled: false`.
     """

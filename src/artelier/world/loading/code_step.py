@@ -60,7 +60,7 @@ def read_code(code: str) -> CodeStep:
 
 
 def _problem(program: str) -> str | None:
-    """Why a program cannot be stored as a tool. It is compiled, never run."""
+    """Return why a program cannot be stored as a tool. It is compiled, never run."""
     try:
         check_entry({"code": program}, entry="run")
         with warnings.catch_warnings():
@@ -256,7 +256,7 @@ def _imported(statement: ast.stmt) -> Iterator[str]:
 
 
 def _own_stores(statement: ast.stmt) -> Iterator[str]:
-    """What a statement assigns outside of comprehensions and functions inside it."""
+    """Return what a statement assigns outside of comprehensions and functions inside it."""
     hidden = {
         name for node in ast.walk(statement) if isinstance(node, ast.comprehension)
         for name in _stored(node.target)

@@ -26,7 +26,7 @@ class Component:
     """Empty: every prompt."""
 
     def belongs(self, names: set[str]) -> bool:
-        """Whether it belongs into the prompt of one of these steps or states."""
+        """Return True if it belongs into the prompt of one of these steps or states."""
         return not self.places or bool(self.places & names)
 
 

@@ -73,6 +73,6 @@ async def join_agents(
 
 
 def starting_scrip(plan: Plan, *, default: int) -> int:
-    """What the file of an agent gives it."""
+    """Return what the file of an agent gives it."""
     own = [made.metadata.get(SCRIP) for made in plan.artifacts if made.id == plan.agent]
     return own[0] if own and isinstance(own[0], int) else default

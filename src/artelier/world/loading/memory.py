@@ -63,7 +63,7 @@ class _Reader:
         return Memories((working, store), remembers, self._rag)
 
     def _searches(self) -> bool:
-        """Whether memories are looked up at each step."""
+        """Return True if memories are looked up at each step."""
         node = self._fields.take("rag")
         if node is None or not node.members:
             return node is None or node.value is not False

@@ -44,7 +44,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether something forbids to write it."""
+        """True if something forbids to write it."""
         return any(note.what == "failed" for note in self.notes)
 
 

@@ -64,7 +64,7 @@ def with_decisions(text: str, targets: Mapping[str, str]) -> str:
 
 
 def default_decision() -> str:
-    """What was asked where a transition step had no prompt of its own."""
+    """Return what was asked where a transition step had no prompt of its own."""
     return _wording("continue_pivot_ship")
 
 

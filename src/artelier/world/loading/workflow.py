@@ -329,7 +329,7 @@ class Converter:
         return self._prompts.add(f"{step.name}_transition", text, step, supplied=supplied)
 
     def _machine_way_out(self, state: str, made: _Made) -> dict[str, Any]:
-        """Where no step leads out of a state, follow the transitions of the state machine."""
+        """Return where no step leads out of a state, follow the transitions of the state machine."""
         conditional: list[tuple[str, str]] = []
         for to, text, line, key in self._machine.conditional_ways(state):
             condition = self._read(text, made.computed, line=line, key=key)

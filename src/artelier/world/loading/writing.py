@@ -46,7 +46,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_agents(path: Path, *, include_disabled: bool = False) -> list[Plan]:
-    """What the folders below `path` become, in the order of their names. Nothing is written.
+    """Return what the folders below `path` become, in the order of their names. Nothing is written.
 
     `include_disabled`: also agents with `enabled: false`.
     Errors: `NotFound` for no such folder; whatever is wrong with one agent is a note of its plan.
@@ -132,7 +132,7 @@ def _status(became: list[Became]) -> Literal["created", "updated", "unchanged"]:
 
 
 async def _standing(space: Artifacts | None, made: Specification) -> Artifact | None:
-    """What stands under this id. Errors: `InvalidRequest` if it is not the loader's to write."""
+    """Return what stands under this id. Errors: `InvalidRequest` if it is not the loader's to write."""
     if space is None:
         return None
     try:

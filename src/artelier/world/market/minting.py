@@ -103,7 +103,7 @@ def _won(bids: list[PlacedBid]) -> tuple[PlacedBid | None, int]:
 
 
 async def _is_own(scene: Scene, bid: PlacedBid) -> bool:
-    """Whether the bidder still has what it bid for."""
+    """Return True if the bidder still has what it bid for."""
     standing = await scene.working.standing(bid.artifact)
     return standing is not None and not standing.deleted and standing.owner == bid.agent
 

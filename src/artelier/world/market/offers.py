@@ -50,7 +50,7 @@ async def find_offer(step: Step, offer: str) -> OpenOffer:
 
 
 async def offers_of(step: Step, artifact: str, seller: str) -> list[OpenOffer]:
-    """What a seller offers of an artifact now, the offers of this tick included."""
+    """Return what a seller offers of an artifact now, the offers of this tick included."""
     rows = await step.scene.stage.store.query(
         f"{_COLUMNS}artifact = ? AND status = 'open' AND seller = ?",
         (step.scene.tenant, step.scene.space, artifact, seller),
@@ -65,7 +65,7 @@ async def offers_of(step: Step, artifact: str, seller: str) -> list[OpenOffer]:
 
 
 async def open_count(step: Step) -> int:
-    """How many offers an agent had open when the tick began. Cost: O(those)."""
+    """Return how many offers an agent had open when the tick began. Cost: O(those)."""
     rows = await step.scene.stage.store.query(
         "SELECT COUNT(*) FROM world_offers WHERE tenant = ? AND space = ? AND seller = ?"
         " AND status = 'open'",
@@ -98,7 +98,9 @@ def _offer(row: tuple[Any, ...]) -> OpenOffer:
 
 
 async def preview(step: Step, standing: Standing) -> dict[str, Any]:
-    """What may be seen before buying: title and summary of the owner's metadata, figures of the world."""
+    """Return what may be seen before buying: title and summary of the owner's metadata, figures of the
+    world.
+    """
     at = standing.at
     assert at is not None
     metadata: Any = {}

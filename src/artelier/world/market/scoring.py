@@ -91,7 +91,7 @@ async def _users(scene: Scene, standing: Standing) -> int:
 
 
 async def _is_duplicate(scene: Scene, standing: Standing) -> bool:
-    """Whether another artifact had this content first, or this one was made as a copy."""
+    """Return True if another artifact had this content first, or this one was made as a copy."""
     at = standing.at
     assert at is not None
     if at.sources and ".copy-" in standing.id:
@@ -105,7 +105,7 @@ async def _is_duplicate(scene: Scene, standing: Standing) -> bool:
 
 
 async def _passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> int:
-    """How many test cases its program passes. What it does in them is dropped."""
+    """Return how many test cases its program passes. What it does in them is dropped."""
     at = standing.at
     assert at is not None
     content = decode_content(at.media, await scene.working.blob(at.content))

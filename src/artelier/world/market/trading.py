@@ -91,7 +91,7 @@ async def offer(step: Step, action: Offer) -> None:
 
 
 def _alike(one: OpenOffer, action: Offer) -> bool:
-    """Whether an offer and a new one would sell the same to the same people."""
+    """Return True if an offer and a new one would sell the same to the same people."""
     return one.sells == action.sells and one.to == (action.to or "")
 
 
@@ -143,7 +143,7 @@ async def accept(step: Step, action: Accept) -> None:
 
 
 async def _sold(step: Step, found: OpenOffer) -> Standing:
-    """What is sold, if its seller still has it to sell. Errors: `Conflict`."""
+    """Return what is sold, if its seller still has it to sell. Errors: `Conflict`."""
     holder = ESCROW if found.sells == OWNERSHIP else found.seller
     standing = await step.working.standing(
         found.artifact, version=found.version if found.sells == COPY else None
@@ -160,7 +160,9 @@ async def _sold(step: Step, found: OpenOffer) -> Standing:
 
 
 def _access_after(standing: Standing) -> Access | None:
-    """What a sale makes of the policy: no grant of the seller, nor a rule of its choice, outlives it."""
+    """Return what a sale makes of the policy: no grant of the seller, nor a rule of its choice, outlives
+    it.
+    """
     access = standing.access
     if access is not None and access.policy in STATIC:
         return None

@@ -114,7 +114,7 @@ def _failed(error: Exception) -> Reply:
 
 
 def _values(facts: Mapping[str, Any]) -> dict[str, object]:
-    """What the template may show; what others may have written is data even in the middle of it."""
+    """Return what the template may show; what others may have written is data even in the middle of it."""
     own = {name: parts.result_text(value) for name, value in facts.items()}
     memories = facts[parts.MEMORIES]
     result = parts.result_text(facts[parts.RESULT])

@@ -56,7 +56,7 @@ class _Mover:
 
     @property
     def asks(self) -> bool:
-        """Whether a model chooses. A reflex asks none, nor does an agent that was kept from asking."""
+        """True if a model chooses. A reflex asks none, nor does an agent that was kept from asking."""
         asks = asks_model(self.workflow, self.state, self.facts)
         return asks and self.thought.source in ("model", "workflow")
 
@@ -173,7 +173,7 @@ def _as_it_was(thought: Thought, workflow: Workflow, state: MindState) -> _Mover
 
 
 def _acts(scene: Scene, agents: Iterable[str]) -> dict[str, Act]:
-    """What each agent did, with what it sees of it: its newest event of this tick that has an act."""
+    """Return what each agent did, with what it sees of it: its newest event of this tick that has an act."""
     wanted, found = set(agents), dict[str, Act]()
     for change in reversed(scene.working.changes):  # those of this wave stand last
         if not wanted:
@@ -200,7 +200,8 @@ async def _result(scene: Scene, ref: BlobRef | None) -> Any:
 async def _own_facts(
     scene: Scene, thought: Thought, cast: Cast
 ) -> tuple[Mapping[str, Any], dict[str, str]]:
-    """What the agent says of itself: as it is now, if that is its own or free; else as its prompt had it.
+    """Return what the agent says of itself: as it is now, if that is its own or free; else as its prompt had
+    it.
 
     And what ended by the wall clock while it was read.
     """

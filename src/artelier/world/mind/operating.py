@@ -78,7 +78,7 @@ class _Operating:
         self._step: Step | None = None
 
     async def before(self) -> Wanted:
-        """What is to be asked, with what artifacts and effects add to its end."""
+        """Return what is to be asked, with what artifacts and effects add to its end."""
         await self._within(self._begin)
         assert self._step is not None
         places = self._step.places
@@ -109,7 +109,9 @@ class _Operating:
         )  # fmt: skip
 
     def _facts(self) -> dict[str, Any]:
-        """What the world says of the agent, as prompts may show it: words of others are fenced as data."""
+        """Return what the world says of the agent, as prompts may show it: words of others are fenced as
+        data.
+        """
         facts = self._wanted.facts
         known = {name: value for name, value in built_in(facts).items() if name != parts.RESULT}
         shown = {name: known[name] for name in sorted(known) if name != parts.MEMORIES}

@@ -99,7 +99,7 @@ def result_text(result: object) -> str:
 
 
 def standing_sections(agent: str, *, actions: Sequence[str] | None) -> list[Section]:
-    """What all agents of a world are told, word by word the same, then the agent's name."""
+    """Return what all agents of a world are told, word by word the same, then the agent's name."""
     return [
         *_alike(None if actions is None else tuple(actions)),
         Section(
@@ -119,7 +119,7 @@ def _alike(actions: tuple[str, ...] | None) -> tuple[Section, Section]:
 
 
 def personality_sections(said: Said, shown: Sequence[Source | str] = ()) -> list[Section]:
-    """Who the agent is. Values that change from tick to tick stand behind what does not.
+    """Return who the agent is. Values that change from tick to tick stand behind what does not.
 
     `shown`: where the values in it are from, if they are from artifacts.
     """
@@ -139,7 +139,7 @@ def personality_sections(said: Said, shown: Sequence[Source | str] = ()) -> list
 def step_sections(
     said: Said, state: str | None, shown: Sequence[Source | str] = ()
 ) -> list[Section]:
-    """What the state of the workflow asks for; `shown` as above."""
+    """Return what the state of the workflow asks for; `shown` as above."""
     sections = left_out("step", said.skipped)
     if said.text:
         source = Source(ref=said.source, why="prompt" if state is None else f"state {state}")
@@ -171,7 +171,7 @@ def memory_sections(reading: Reading | Skip | None) -> list[Section]:
 
 
 def recalled_section(text: str, sources: Sequence[Source | str]) -> Section:
-    """What the long-term memory holds on this, where no prompt shows it."""
+    """Return what the long-term memory holds on this, where no prompt shows it."""
     return Section(
         tag=MEMORIES, text=f"## What you remember\n\n{text}", stability="volatile", priority=60,
         sources=tuple(sources), trust="untrusted", is_fenced=True,
@@ -189,7 +189,7 @@ def now_section(values: Mapping[str, object], missing: Sequence[str]) -> Section
 def news_sections(
     result: str, inbox: Sequence[Mapping[str, Any]], offers: Sequence[Mapping[str, Any]]
 ) -> list[Section]:
-    """What came of the last action, what others said, what is for sale: words and names of others."""
+    """Return what came of the last action, what others said, what is for sale: words and names of others."""
     made: list[Section] = []
     for tag, heading, text, priority in (
         ("result", "Result of your last action", result, 60),

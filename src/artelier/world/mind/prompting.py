@@ -218,7 +218,8 @@ class _Making:
         )  # fmt: skip
 
     def _values(self, facts: Mapping[str, Any]) -> dict[str, object]:
-        """What templates may show: the facts of the world, and of the agent those that it keeps itself.
+        """Return what templates may show: the facts of the world, and of the agent those that it keeps
+        itself.
 
         What others may have written is data even in the middle of a template.
         """
@@ -237,7 +238,7 @@ class _Making:
         }  # fmt: skip
 
     async def _recalled(self, facts: Mapping[str, Any], memory: Reading | Skip | None) -> _Recalled:
-        """What the long-term memory holds on state, goal and last result."""
+        """Return what the long-term memory holds on state, goal and last result."""
         store = self.spec.ref("longterm_memory_artifact_id")
         if store is None:
             return _Recalled()
@@ -315,7 +316,7 @@ _PLACES = {"fixed": 0, "slow": 1, "append_only": 1, "volatile": 2}
 
 
 def _in_order(sections: Iterable[Section]) -> tuple[Section, ...]:
-    """What never changes, what seldom does, what always does; otherwise as they came."""
+    """Return what never changes, what seldom does, what always does; otherwise as they came."""
     return tuple(sorted(sections, key=lambda section: _PLACES[section.stability]))
 
 

@@ -41,12 +41,14 @@ class Purse:
             self._spent[account] = self._spent.get(account, 0) + amount
 
     def covers(self, postings: Iterable[Posting]) -> bool:
-        """Whether everybody who pays here can."""
+        """Return True if everybody who pays here can."""
         return all(self.left(account) >= amount for account, amount in spent(postings).items())
 
 
 def spent(postings: Iterable[Posting]) -> dict[str, int]:
-    """What postings that move together take from accounts; whoever hands on what it gets pays nothing."""
+    """Return what postings that move together take from accounts; whoever hands on what it gets pays
+    nothing.
+    """
     moved: dict[str, int] = {}
     for source, target, asset, amount in (
         (one.source, one.target, one.asset, one.amount) for one in postings

@@ -143,7 +143,9 @@ class Reader:
         return verdict
 
     def _due(self, wanted: list[Verdict]) -> list[ArtifactCharged]:
-        """What is to be paid now; a licence is used once by a prompt, for all accesses that it covers."""
+        """Return what is to be paid now; a licence is used once by a prompt, for all accesses that it
+        covers.
+        """
         due: list[ArtifactCharged] = []
         used = {charge.licence for charge in self.charges if charge.licence}
         for verdict in wanted:
@@ -158,7 +160,7 @@ class Reader:
         return due
 
     async def _read_main(self, ref: Ref, *, adopted: bool) -> Reading | Skip:
-        """What the tenant's main space lets this world read for free; scrip buys nothing there."""
+        """Return what the tenant's main space lets this world read for free; scrip buys nothing there."""
         main = self.scene.main
         if main is None:
             return "missing"
@@ -189,7 +191,7 @@ def _parsed(ref: str) -> Ref | None:
 
 
 def _is_own(standing: Standing, agent: str) -> bool:
-    """Whether an agent says this itself: it owns and wrote it, and took it from nobody.
+    """Return True if an agent says this itself: it owns and wrote it, and took it from nobody.
 
     Owning is not enough: an artifact can be given to somebody who did not ask for it, and a bought copy is
     still a stranger's text until its owner adopts it.

@@ -140,7 +140,7 @@ def _id_of(ref: str) -> str:
 
 
 def _known(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a transition may know, from what the reflex was given."""
+    """Return what a transition may know, from what the reflex was given."""
     return facts_of(
         agent_id=facts["agent_id"], tick=facts["tick"], balance=facts["balance"],
         my_artifacts=facts["my_artifacts"], last_action=facts["last_action"],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 async def think(
     scene: Scene, sight: Sight, agents: Sequence[AgentRow], cast: Cast
 ) -> dict[str, Thought]:
-    """What each agent wants. Shapes: `agents` have no rule agent of the host; each gets a thought.
+    """Return what each agent wants. Shapes: `agents` have no rule agent of the host; each gets a thought.
 
     Errors: `Flow`, when a model cannot be asked before the host has done something.
     """

@@ -99,14 +99,14 @@ class _Looker:
         return actor in network.get(self._caller, ())
 
     async def _finds(self, id: str) -> bool:
-        """Whether a search may show the artifact now."""
+        """Return True if a search may show the artifact now."""
         if id not in self._seen:
             verdict = await permit(self._working, self._gate, Ref(id), "search", self._caller)
             self._seen[id] = verdict.allowed
         return self._seen[id]
 
     async def _is_offered(self, offer: str) -> bool:
-        """Whether an offer is made to all, or to or by the caller."""
+        """Return True if an offer is made to all, or to or by the caller."""
         if offer not in self._offers:
             rows = await store_of(self._working).query(
                 "SELECT seller, buyer_only FROM world_offers"

@@ -102,7 +102,7 @@ async def search_memory(
 
 
 def is_service(verdict: Verdict) -> bool:
-    """Whether the artifact of a service is that: it owns itself."""
+    """Return True if the artifact of a service is that: it owns itself."""
     return verdict.standing is not None and verdict.standing.owner == verdict.standing.id
 
 

@@ -28,7 +28,7 @@ WHY = "long-term memory"
 async def recent_memories(
     scene: Scene, reader: Reader, store_id: str, query: str, *, limit: int = 5
 ) -> tuple[str, tuple[Source, ...]]:
-    """What the memory store of an agent holds on a query, a line each, and where each comes from.
+    """Return what the memory store of an agent holds on a query, a line each, and where each comes from.
 
     It is a use of `genesis_memory_search` by the agent: if anything was found, its price and what the store
     asks for being read and included are among the reader's charges. Without right, money, store or service
@@ -96,7 +96,7 @@ async def _readable(reader: Reader, store_id: str) -> list[Verdict] | Skip:
 
 
 def _due(reader: Reader, verdicts: Sequence[Verdict]) -> list[ArtifactCharged]:
-    """What is to be paid for a look into the store, beyond what this prompt has paid for already."""
+    """Return what is to be paid for a look into the store, beyond what this prompt has paid for already."""
     due: list[ArtifactCharged] = []
     paid = {(charge.id, charge.action) for charge in reader.charges}
     licences = {charge.licence for charge in reader.charges if charge.licence}

@@ -158,7 +158,7 @@ async def _same(
 
 
 async def is_empty(working: Working, store: str) -> bool:
-    """Whether a memory store has no entry, what is pending included. Cost: one query."""
+    """Return True if a memory store has no entry, what is pending included. Cost: one query."""
     return (await _counts(working, store, pending_of(working, store))).entries == 0
 
 
@@ -176,7 +176,7 @@ async def _counts(working: Working, store: str, pending: Pending) -> _Counts:
 async def _going(
     working: Working, store: str, config: StoreConfig, pending: Pending, excess: int
 ) -> tuple[str, ...]:
-    """What must go so that one more fits, the first to go first."""
+    """Return what must go so that one more fits, the first to go first."""
     excess = min(excess, PRUNED_MAX)
     if excess <= 0:
         return ()

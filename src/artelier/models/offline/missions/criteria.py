@@ -82,7 +82,7 @@ def criteria_in(text: str) -> list[str]:
 
 
 def ruling(criterion: str, outputs: Sequence[Output]) -> Ruling:
-    """What the outputs show for a criterion. The first rule that its words call for decides."""
+    """Return what the outputs show for a criterion. The first rule that its words call for decides."""
     rules: tuple[tuple[re.Pattern[str], Callable[..., Ruling]], ...] = (
         (_BETWEEN, _between), (_LENGTH, _length), (_JSON, _json), (_TABLE, _table),
         (_QUOTES, _quotes), (_ABSENT, _absent), (_SOURCES, _sources),
@@ -188,7 +188,7 @@ def _sources(match: re.Match[str], criterion: str, outputs: Sequence[Output]) ->
 
 
 def _answers(question: str, outputs: Sequence[Output]) -> Ruling:
-    """Whether the words of a question are taken up and some line answers."""
+    """Return whether the words of a question are taken up and some line answers."""
     for output in outputs:
         lines = [line for line in output.said if not _NAMED_SOURCE.match(line)]
         if _UNKNOWN.search(" ".join(lines)) and not any(DIGIT.search(line) for line in lines):

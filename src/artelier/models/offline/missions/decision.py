@@ -46,13 +46,13 @@ def decide(prompt: Prompt) -> dict[str, Any]:
 
 
 def is_written(turn: Turn) -> bool:
-    """Whether a decision led to an artifact."""
+    """Return True if a decision led to an artifact."""
     is_creation = turn.decision.get("action") == "create_artifact"
     return is_creation and not turn.result.lstrip().startswith("Nothing was written")
 
 
 def title_of(work: Work) -> str:
-    """What the artifact of a task is called: its form and what it is about."""
+    """Return what the artifact of a task is called: its form and what it is about."""
     return f"{_TITLES[work.goal.form]}: {short(work.goal.question or work.goal.text)}"
 
 

@@ -109,7 +109,7 @@ def _described(call: Called) -> Called:
 
 
 def calls_of(turns: Sequence[Turn]) -> list[Called]:
-    """What was called by the decisions of a task, stacked queries one by one."""
+    """Return what was called by the decisions of a task, stacked queries one by one."""
     found: list[Called] = []
     for turn in turns:
         tool, given = turn.decision.get("tool"), turn.decision.get("input")
@@ -145,17 +145,17 @@ class Evidence:
 
     @property
     def can_look(self) -> bool:
-        """Whether any tool is listed, or has answered, by which tables or texts are looked into."""
+        """True if any tool is listed, or has answered, by which tables or texts are looked into."""
         known = self._known()
         return QUERY in known or "read_file" in known
 
     def answer_of(self, tool: str) -> Any:
-        """What a tool answered last, if it did; None if not."""
+        """Return what a tool answered last, if it did; None if not."""
         found = [one.answer for one in self.calls if one.tool == tool and not one.failed]
         return found[-1] if found else None
 
     def pages_of(self, ref: str) -> Pages:
-        """What `read_artifact` has told of an artifact so far."""
+        """Return what `read_artifact` has told of an artifact so far."""
         text, offset = "", 0
         for one in self.calls:
             fields = one.fields
@@ -262,7 +262,7 @@ class Evidence:
         return found
 
     def _following(self, question: str, way: _Supposed, asks: Sequence[Ask]) -> list[Ask]:
-        """What is asked once some queries were answered as supposed."""
+        """Return what is asked once some queries were answered as supposed."""
         way.calls += [
             Called(tool=QUERY, arguments=ask.arguments, answer=way.of(ask)) for ask in asks
         ]

@@ -182,5 +182,5 @@ def _value(cell: str) -> Any:
 
 
 def all_sources(found: Sequence[Findings]) -> list[str]:
-    """What the texts name as their sources, then the texts themselves."""
+    """Return what the texts name as their sources, then the texts themselves."""
     return list(dict.fromkeys([*(one for text in found for one in text.sources)]))

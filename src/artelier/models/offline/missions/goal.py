@@ -187,7 +187,7 @@ def _closed(text: str) -> str:
 
 
 def _leans(clause: Clause) -> bool:
-    """Whether a clause can only be understood after the one before it."""
+    """Return True if a clause can only be understood after the one before it."""
     words = [word.lower for word in clause.words]
     if words[0] in _NEEDS_MORE or set(words) & _REFERS:
         return True

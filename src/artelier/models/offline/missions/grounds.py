@@ -30,11 +30,13 @@ class Grounds:
         self._values = sorted(Decimal(one) for one in sorted(found)[:NUMBERS_MAX])
 
     def has_all(self, text: str) -> bool:
-        """Whether each number of a text is there as it is written."""
+        """Return True if each number of a text is there as it is written."""
         return set(_NUMBER.findall(text)) <= self._texts
 
     def hold(self, line: str) -> bool:
-        """Whether each number is small, is there to the places it shows, or follows from two others."""
+        """Return True if each number is small, is there to the places it shows, or follows from two
+        others.
+        """
         numbers = [one for one in _NUMBER.findall(line) if len(one) <= DIGITS_MAX]
         known = [Decimal(one) for one in numbers if self._has(one)]
         return all(

@@ -16,7 +16,7 @@ LINE_CHARS_MAX = 300
 
 
 def seen_in_texts(question: str, evidence: Evidence, calls: list[Next]) -> Part | None:
-    """What the texts say on the question's first telling word; nothing if they do not have it.
+    """Return what the texts say on the question's first telling word; nothing if they do not have it.
 
     A search that was not made yet is added to the calls.
     """

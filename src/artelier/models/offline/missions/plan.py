@@ -72,7 +72,7 @@ def plan(prompt: Prompt) -> dict[str, Any]:
 
 
 def _goal_text(prompt: Prompt) -> str:
-    """What stands below the heading of the goal, headings of its own included."""
+    """Return what stands below the heading of the goal, headings of its own included."""
     for message in prompt.request.messages:
         if message.role == "user" and message.text.startswith("## Goal\n"):
             ends = [message.text.rfind(f"\n\n## {title}\n") for title in ("Workspace", "Tools")]

@@ -149,7 +149,7 @@ def fences(text: str) -> list[Shown]:
 
 
 def unfenced(text: str) -> str:
-    """What a text says outside of fences."""
+    """Return what a text says outside of fences."""
     kept: list[str] = []
     inside = False
     for line in text.splitlines():

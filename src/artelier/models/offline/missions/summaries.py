@@ -34,7 +34,7 @@ _ALL = re.compile(
 
 
 def wanted(question: str) -> str:
-    """What is to be summed up, if it is a text; or nothing."""
+    """Return what is to be summed up, if it is a text; or nothing."""
     match = _ASKED.match(question[:300])
     if match is None or len(match["what"].split()) > 5 or not _TEXTS.search(match["what"]):
         return ""

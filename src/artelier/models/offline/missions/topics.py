@@ -93,7 +93,9 @@ def topic(
     skipping: Sequence[str] = (),
     answering: bool = False,
 ) -> Ruling:
-    """Whether the outputs take up a criterion's words and quoted terms, and as many things as it says."""
+    """Return whether the outputs take up a criterion's words and quoted terms, and as many things as it
+    says.
+    """
     for term in _TERM.findall(criterion):
         if not any(_folded(term) in _folded(output.text) for output in outputs):
             return Ruling(met=False, missing=f"{term!r} is nowhere in the outputs")
@@ -129,7 +131,7 @@ def _asks_figure(question: str) -> bool:
 
 
 def _too_few(number: str, outputs: Sequence[Output]) -> str:
-    """What is missing if fewer things are named than a criterion says; or nothing."""
+    """Return what is missing if fewer things are named than a criterion says; or nothing."""
     least = int(number) if number.isdigit() else _WORDS[number.lower()]
     text = "\n".join(output.text for output in outputs)
     bold = len(set(re.findall(r"\*\*([^*\n]+)\*\*", text)))

@@ -47,6 +47,6 @@ def _ruled(criterion: str, outputs: list[Output]) -> Ruling:
 
 
 def _is_bare(output: Output) -> bool:
-    """Whether an output gives figures and says of none where it is from."""
+    """Return True if an output gives figures and says of none where it is from."""
     figured = [line for line in output.said if any(map(str.isdigit, line))]
     return len(figured) >= FIGURES_MIN and not ruling("Names the sources.", [output]).met

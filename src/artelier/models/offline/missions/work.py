@@ -54,7 +54,7 @@ class Work:
 
 
 def work_of(prompt: Prompt, *, iterations_left: int) -> Work:
-    """Where the task of a prompt stands. `iterations_left` counts this one."""
+    """Return where the task of a prompt stands. `iterations_left` counts this one."""
     goal = goal_from(prompt.section("Task", "Goal"))
     policy = policy_of(prompt)
     try:

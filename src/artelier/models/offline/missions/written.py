@@ -133,7 +133,7 @@ def _closed(lines: Sequence[str], work: Work, length: Length) -> str:
 
 
 def _names(work: Work) -> list[str]:
-    """What the inputs are called: findings by their own name alone, so that the same goal gives
+    """Return what the inputs are called: findings by their own name alone, so that the same goal gives
     the same report, whatever its mission is called."""
     return [text.ref.rpartition("/")[2] if text.sources else text.ref for text in work.inputs]
 
