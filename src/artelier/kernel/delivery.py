@@ -250,9 +250,14 @@ class Delivery:
         step = self.steps.get(key)
         if step is not None and not step.is_settled and self.is_ordered:
             assert self.core.actor is not None
+            had_ended = step.ended > 0
             step.is_noted = True
             self._noted.pop(key, None)
             self._noted[key] = self.core.actor.count
+            if (
+                had_ended
+            ):  # in a fork, which settles it anew: what came after it waits for it no more
+                self._announce()
 
     def taken_back(self, upto: int, number: int) -> None:
         """A limit has refused some of the first `upto` requests and outcomes that were counted."""

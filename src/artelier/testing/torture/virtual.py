@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import time
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
@@ -15,6 +16,9 @@ from artelier.errors import ArtelierError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+REAL_S_MAX = 120.0
+"""Of one simulation or its checks, a hundred times what they take: whoever waits for ever is found."""
 
 START_US = 1_700_000_000_000_000
 """Where virtual time begins: 2023-11-14, so that stored times look like times."""
@@ -37,6 +41,8 @@ class _Selector(selectors.DefaultSelector):
             return ready
         if timeout is None:
             raise Stuck("everybody waits for something that nobody does")
+        if time.monotonic() > self.loop.real_end_s:
+            raise Stuck(f"{REAL_S_MAX:.0f} real seconds were not enough")
         self.loop.now_s += timeout
         return ready
 
@@ -46,6 +52,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now_s = 0.0
+        self.real_end_s = time.monotonic() + REAL_S_MAX
         selector = _Selector()
         selector.loop = self
         super().__init__(selector)
@@ -65,6 +72,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def shut(self) -> None:
         """End what is left and close."""
+        self.real_end_s = float("inf")
         left = asyncio.all_tasks(self)
         for task in left:
             task.cancel()
