@@ -201,7 +201,7 @@ class Kernel:
 
     @property
     def services(self) -> Services:
-        """For the packages that build on the kernel."""
+        """The kernel's services, for the packages that build on it."""
         return self._services
 
     @property
@@ -324,7 +324,7 @@ class Kernel:
     # Housekeeping
 
     def _committed(self, position: int, abroad: bool) -> None:
-        """From the writer's thread: another process may have given commands or changed a tenant."""
+        """Notify the loops of commands and tenant changes by other processes. Runs on the writer's thread."""
         if not abroad:
             return
         for loop in tuple(self._loops):
@@ -411,12 +411,12 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
     @property
     def services(self) -> Services:
-        """For the packages that build on the kernel."""
+        """The kernel's services, for the packages that build on it."""
         return self._services
 
     @property
     def keys(self) -> SqliteStore:
-        """Where keys of imported content are kept."""
+        """The store that keeps the keys of imported content."""
         return self._kernel.store
 
     async def state(self) -> TenantState:

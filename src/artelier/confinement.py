@@ -53,7 +53,7 @@ class Needs(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a helper process may do."""
+    """The rights of a helper process."""
 
     walls: tuple[str, ...] = WALLS
     descriptors: tuple[int, ...] = ()
