@@ -84,7 +84,7 @@ class Outline:
 
 @dataclass(slots=True)
 class Track:
-    """What the fold knows of one run."""
+    """The state that the fold keeps of one run."""
 
     loop: str
     parent: str

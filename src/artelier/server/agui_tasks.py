@@ -1,4 +1,4 @@
-"""Where tasks stand, folded from the log, as a state of AG-UI with its changes as JSON patches."""
+"""The status of tasks, folded from the log, as a state of AG-UI with its changes as JSON patches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUN = {
 
 @dataclass(slots=True)
 class _Known:
-    """What a task's status is made of."""
+    """The parts of a task's status."""
 
     ended: str = ""
     run: str | None = None

@@ -31,7 +31,7 @@ RUN_CHARS_MAX = 200
 
 
 class Wishes(BaseModel):
-    """What `forwardedProps` may say; what else a client forwards is not for us."""
+    """The accepted keys of `forwardedProps`; all other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

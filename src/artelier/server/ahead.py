@@ -1,4 +1,4 @@
-"""What an agent's next decision would be asked, section by section, for the inspector."""
+"""The prompt of an agent's next decision, section by section, for the inspector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING_LEFT = "It has no open task, so it will be asked nothing."
 
 
 async def looked_ahead(desk: TenantKernel, agent: str) -> dict[str, Any]:
-    """As `wire.agents.Ahead`. Errors: `NotFound`; those of `preview.preview_of`."""
+    """Return a `wire.agents.Ahead` as data. Errors: `NotFound`; those of `preview.preview_of`."""
     comes = await upcoming(desk, agent)
     if comes is None:
         await check_agent(desk, agent)

@@ -1,4 +1,4 @@
-"""How often somebody may guess a password."""
+"""Limits on the number of password attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a session's cookie is set: for this site alone, and out of reach of scripts."""
+"""The attributes of a session's cookie: it is valid for this site only, and scripts cannot read it."""
 
 from __future__ import annotations
 

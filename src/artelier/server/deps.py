@@ -1,4 +1,4 @@
-"""What routes ask for, as annotated aliases: the kernel of the user's tenant, the user, who acts."""
+"""Dependencies of routes, as annotated aliases: the kernel of the user's tenant, the user, the actor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What goes on after its request was answered: turns of chats, ticks of worlds.
+"""Work that goes on after its request was answered: turns of chats, ticks of worlds.
 
-An errand holds no truth: what it does is in the log, and one that is cut off by the end of the server leaves
-runs that can be resumed. It is kept here so that it can be looked at, and stopped with the server.
+An errand holds no state of its own: its effects are in the log, and one that is cut off when the server ends
+leaves runs that can be resumed. The errands are kept here so that they can be listed, and stopped with the
+server.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Errand:
 
 @dataclass(slots=True)
 class Errands:
-    """Those of one app, by what they are about: `("turn", tenant, run id)`."""
+    """The errands of one app, by subject: `("turn", tenant, run id)`."""
 
     _at_work: dict[Key, Errand] = field(default_factory=dict[Key, Errand])
     _failed: dict[Key, ArtelierError] = field(default_factory=dict[Key, ArtelierError])

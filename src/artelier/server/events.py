@@ -90,13 +90,13 @@ class WireEvent:
     """JSON."""
 
     def frame(self) -> bytes:
-        """As server-sent event. JSON has no line break, so it is one line."""
+        """Return the event as a server-sent event. JSON has no line break, so it is one line."""
         return b"id: %d\ndata: %s\n\n" % (self.position, self.body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which events a client wants. `prefix` is the id of a run, mission or artifact and all below it."""
+    """The events a client wants. `prefix` is the id of a run, mission or artifact; it includes all below."""
 
     tenant: str
     prefix: str = ""

@@ -1,9 +1,9 @@
-"""What stands before every route, as plain ASGI, so that no route can be reached around it.
+"""The checks before every route, as plain ASGI, so that no route can be reached around them.
 
-In this order: the host is one of ours (DNS rebinding), a page that asks is our own (`Origin`), somebody
-is signed in, a change made with a cookie carries the session's CSRF token, the role allows it, and the
-body keeps to its limits of size and time while it arrives. No CORS header is ever sent. Every answer gets
-the security headers.
+In this order: the host is one of ours (DNS rebinding), a request from a page comes from our own page
+(`Origin`), somebody is signed in, a change made with a cookie carries the session's CSRF token, the role
+allows it, and the body keeps to its limits of size and time while it arrives. No CORS header is ever sent.
+Every answer gets the security headers.
 """
 
 from __future__ import annotations

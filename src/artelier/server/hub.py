@@ -56,7 +56,7 @@ class Client:
         """Dropped, or the server ends."""
 
     def join(self, feed: Feed, *, after: int) -> None:
-        """From now on the feed offers everything; what the client has already is passed over."""
+        """Add this client to the feed, which now offers it every event. It skips those it already has."""
         self._after = after
         feed.clients.add(self)
 
@@ -177,7 +177,7 @@ class Hub:
                 feed.task.cancel()
 
     def _committed(self, position: int, abroad: bool) -> None:
-        """From the writer's thread: only hand over."""
+        """Wake the hub's loop, from the writer's thread; do nothing else there."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             try:

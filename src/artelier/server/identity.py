@@ -1,4 +1,4 @@
-"""Who a request comes from: a cookie, or the token of a program, against the people there are."""
+"""The sender of a request: a cookie or the token of a program, checked against the known users."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Identity:
 
     @property
     def actor(self) -> str:
-        """Who acts, as events say it."""
+        """The actor, as events name it."""
         return "operator" if self.is_local else f"user:{self.name}"
 
     @property
     def listener(self) -> str:
-        """Whose live streams are counted together; empty for the one person there is in local mode."""
+        """The name under which live streams are counted; empty for the one user of local mode."""
         return "" if self.is_local else self.name
 
     def may(self, role: Role) -> bool:

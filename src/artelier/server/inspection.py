@@ -1,4 +1,4 @@
-"""What one prompt was made of, section by section, for the Context Inspector."""
+"""The parts of one prompt, section by section, for the Context Inspector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from artelier.server.comparing import changes, compared
 
 
 async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, Any]:
-    """As `wire.runs.Manifest`. Errors: `NotFound`, `CorruptStore`."""
+    """Return a `wire.runs.Manifest` as data. Errors: `NotFound`, `CorruptStore`."""
     renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
     found = await renderer.manifest(step)
     sections: list[dict[str, Any]] = []
@@ -75,7 +75,7 @@ async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:
 
 
 async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> dict[str, Any]:
-    """As `wire.runs.PromptDiff`; `a` is the earlier step. Errors: `NotFound`, `CorruptStore`."""
+    """Return a `wire.runs.PromptDiff` as data; `a` is the earlier. Errors: `NotFound`, `CorruptStore`."""
     renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
     one, two = await renderer.manifest(a), await renderer.manifest(b)
     prefix = shared_prefix(one, two)

@@ -1,6 +1,7 @@
-"""What a browser loads: the built web application, and the link that signs a person in.
+"""The pages that a browser loads: the built web application, and the link that signs a person in.
 
-Whatever is no file and no address of the API is `index.html`, whose own router goes on from there.
+Any path that is neither a file nor an address of the API returns `index.html`, whose own router goes on from
+there.
 """
 
 from __future__ import annotations

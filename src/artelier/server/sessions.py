@@ -1,8 +1,8 @@
-"""Who is signed in: one-time links, session cookies, and the file that keeps them over a restart.
+"""Login sessions: one-time links, session cookies, and the file that keeps them over a restart.
 
-A cookie is `v1.<payload>.<HMAC>`; nothing is stored for it but, after a logout, that it has ended. Its
-HMAC is taken under a key of this store together with the user's stamp, so a new password ends the
-sessions of the old. Login sessions are no part of the log.
+A cookie is `v1.<payload>.<HMAC>`; nothing is stored for it except, after a logout, that it has ended. Its
+HMAC is made with a key of this store and the user's stamp, so a new password ends the sessions of the old
+one. Login sessions are no part of the log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Kept(msgspec.Struct):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cookie says."""
+    """The content of a cookie."""
 
     id: str
     user: str

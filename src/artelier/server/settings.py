@@ -1,4 +1,4 @@
-"""What a server is told when it starts; nothing here changes while it runs."""
+"""The settings of a server, given when it starts; nothing here changes while it runs."""
 
 from __future__ import annotations
 

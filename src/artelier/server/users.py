@@ -107,7 +107,7 @@ class Users:
         return sorted({tenant for user in self._by_name.values() for tenant in user.tenants})
 
     def of(self, tenant: str) -> list[User]:
-        """Those who may choose a tenant, by name."""
+        """Return the users who may choose a tenant, by name."""
         found = [user for user in self._by_name.values() if tenant in user.tenants]
         return sorted(found, key=lambda user: user.name)
 

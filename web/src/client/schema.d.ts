@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * Cost
-         * @description What it cost, step by step.
+         * @description Return what it cost, step by step.
          */
         get: operations["runs_cost"];
         put?: never;
@@ -257,7 +257,7 @@ export interface paths {
         };
         /**
          * Diff
-         * @description What two runs share, and the first step at which they part.
+         * @description Return what two runs share, and the first step at which they part.
          */
         get: operations["runs_diff"];
         put?: never;
@@ -277,7 +277,7 @@ export interface paths {
         };
         /**
          * Manifest
-         * @description What a prompt was made of: sections with tokens, source and reason, and what was left out.
+         * @description Return what a prompt was made of: sections with tokens, source and reason, and what was left out.
          */
         get: operations["runs_manifest"];
         put?: never;
@@ -317,7 +317,7 @@ export interface paths {
         };
         /**
          * Prompt Diff
-         * @description How two prompts differ, and what ended the prefix that a provider can cache.
+         * @description Return how two prompts differ, and what ended the prefix that a provider can cache.
          */
         get: operations["runs_prompt_diff"];
         put?: never;
@@ -730,7 +730,7 @@ export interface paths {
         };
         /**
          * Diff
-         * @description What changed from version `a` to version `b`, if reading them is free.
+         * @description Return what changed from version `a` to version `b`, if reading them is free.
          */
         get: operations["artifacts_diff"];
         put?: never;
@@ -750,7 +750,7 @@ export interface paths {
         };
         /**
          * Lineage
-         * @description What an artifact came from, and what came from it.
+         * @description Return what an artifact came from, and what came from it.
          */
         get: operations["artifacts_lineage"];
         put?: never;
@@ -1490,7 +1490,7 @@ export interface paths {
         };
         /**
          * Iterations
-         * @description What was decided in each iteration, what came of it, and how it was judged.
+         * @description Return what was decided in each iteration, what came of it, and how it was judged.
          */
         get: operations["tasks_iterations"];
         put?: never;
@@ -1658,7 +1658,7 @@ export interface paths {
         };
         /**
          * Next Prompt
-         * @description What its next decision would be asked, by section. Nothing is recorded, nothing called.
+         * @description Return what its next decision would be asked, by section. Nothing is recorded, nothing called.
          */
         get: operations["agents_next_prompt"];
         put?: never;
@@ -1846,7 +1846,7 @@ export interface paths {
         };
         /**
          * Shared
-         * @description What its members may read, by id. A page may be short although more follow.
+         * @description Return what its members may read, by id. A page may be short although more follow.
          */
         get: operations["membranes_shared"];
         put?: never;
@@ -1966,7 +1966,7 @@ export interface paths {
         };
         /**
          * Preview
-         * @description What a puck would ask for. Nothing is saved.
+         * @description Return what a puck would ask for. Nothing is saved.
          */
         get: operations["steering_preview"];
         put?: never;
@@ -2242,7 +2242,7 @@ export interface paths {
         };
         /**
          * Changes
-         * @description What was changed, newest first; `next` is the `before` of the next page.
+         * @description Return what was changed, newest first; `next` is the `before` of the next page.
          */
         get: operations["memory_changes"];
         put?: never;
@@ -2382,7 +2382,7 @@ export interface paths {
         };
         /**
          * Diff
-         * @description What changed since it could last be used.
+         * @description Return what changed since it could last be used.
          */
         get: operations["skills_diff"];
         put?: never;
@@ -2746,7 +2746,7 @@ export interface paths {
         };
         /**
          * List Postings
-         * @description What was moved, newest first. A page may be short, or empty, and not the last.
+         * @description Return what was moved, newest first. A page may be short, or empty, and not the last.
          */
         get: operations["ledger_postings"];
         put?: never;
@@ -2786,7 +2786,7 @@ export interface paths {
         };
         /**
          * Costs
-         * @description What was spent on models and tools, by agent, model and day.
+         * @description Return what was spent on models and tools, by agent, model and day.
          */
         get: operations["ledger_costs"];
         put?: never;
@@ -2916,7 +2916,7 @@ export interface components {
     schemas: {
         /**
          * AccessPolicy
-         * @description Who may do what with an artifact.
+         * @description The access policy of an artifact.
          */
         AccessPolicy: {
             /**
@@ -2940,7 +2940,7 @@ export interface components {
         };
         /**
          * Account
-         * @description What an account holds.
+         * @description The balance of an account.
          */
         Account: {
             /**
@@ -2963,7 +2963,7 @@ export interface components {
         };
         /**
          * AgentBudget
-         * @description In micro-dollars; null for no limit.
+         * @description The budget of an agent, in micro-dollars; null for no limit.
          */
         AgentBudget: {
             /** Usd */
@@ -2975,7 +2975,7 @@ export interface components {
         };
         /**
          * AgentChange
-         * @description What is to be changed; fields that are left out stay. It counts for tasks that begin afterwards.
+         * @description A change to an agent; fields that are left out stay. It counts for tasks that begin afterwards.
          */
         AgentChange: {
             /** Name */
@@ -3005,7 +3005,7 @@ export interface components {
         };
         /**
          * AgentEffects
-         * @description What a command did to each of its open runs.
+         * @description The effect of a command on each open run of an agent.
          */
         AgentEffects: {
             /** Agent */
@@ -3260,7 +3260,7 @@ export interface components {
         };
         /**
          * Ahead
-         * @description What an agent would be asked next, if anything.
+         * @description The next prompt of an agent, or the reason why there is none.
          */
         Ahead: {
             /** Agent */
@@ -3275,7 +3275,7 @@ export interface components {
         };
         /**
          * Allowed
-         * @description Whether people may do one thing with an artifact.
+         * @description The permission of people for one action on an artifact.
          */
         Allowed: {
             /** Action */
@@ -3341,7 +3341,7 @@ export interface components {
         };
         /**
          * ArtifactAccess
-         * @description Who may do what with an artifact, as data and in words.
+         * @description The access rules of an artifact, as data and in words.
          */
         ArtifactAccess: {
             /** Id */
@@ -3365,7 +3365,7 @@ export interface components {
         };
         /**
          * ArtifactChange
-         * @description What is to be other in a new version; what is not given stays.
+         * @description The changes for a new version; fields that are left out stay.
          */
         ArtifactChange: {
             /**
@@ -3395,7 +3395,7 @@ export interface components {
         };
         /**
          * ArtifactDiff
-         * @description What changed between two versions.
+         * @description The difference between two versions.
          */
         ArtifactDiff: {
             /** A */
@@ -3744,7 +3744,7 @@ export interface components {
         };
         /**
          * CarriedChat
-         * @description What the file of a chat held.
+         * @description The content of an imported chat file.
          */
         CarriedChat: {
             /** Chat Id */
@@ -3834,7 +3834,7 @@ export interface components {
         };
         /**
          * ChatSettings
-         * @description What a chat is set up with.
+         * @description The settings of a chat.
          */
         ChatSettings: {
             /** Model */
@@ -3962,7 +3962,7 @@ export interface components {
         };
         /**
          * Choice
-         * @description What a person chooses for the session.
+         * @description A person's choices for the session.
          */
         Choice: {
             /** Tenant */
@@ -3970,7 +3970,7 @@ export interface components {
         };
         /**
          * Compensated
-         * @description What was undone of a run. Steps of its children are named `<run>:<step>`.
+         * @description The steps of a run that were undone. Steps of its children are named `<run>:<step>`.
          */
         Compensated: {
             /** Run Id */
@@ -4022,7 +4022,7 @@ export interface components {
         };
         /**
          * Cost
-         * @description What a run cost: its own, what is held, and with its descendants.
+         * @description The cost of a run: its own, the amount held, and the total with its descendants.
          */
         Cost: {
             /** Run Id */
@@ -4041,7 +4041,7 @@ export interface components {
         };
         /**
          * Divergence
-         * @description Where two runs part.
+         * @description The point where two runs part.
          */
         Divergence: {
             /**
@@ -4073,7 +4073,7 @@ export interface components {
         };
         /**
          * Document
-         * @description What a steering artifact says.
+         * @description The content of a steering artifact.
          */
         Document: {
             xy: components["schemas"]["Puck"];
@@ -4121,7 +4121,7 @@ export interface components {
         };
         /**
          * Effect
-         * @description What a command led to.
+         * @description The effect of a command on a run.
          */
         Effect: {
             /** Run Id */
@@ -4167,7 +4167,7 @@ export interface components {
         };
         /**
          * ErasureAsked
-         * @description Whose data, to look at what would go.
+         * @description The data to preview for erasure.
          */
         ErasureAsked: {
             /**
@@ -4194,7 +4194,7 @@ export interface components {
         };
         /**
          * ErasurePreview
-         * @description What would be erased, and what confirms that.
+         * @description A preview of an erasure, with the token that confirms it.
          */
         ErasurePreview: {
             /** Tenant */
@@ -4256,7 +4256,7 @@ export interface components {
         };
         /**
          * ErasureShown
-         * @description What was erased, or would be.
+         * @description The data that was erased, or would be.
          */
         ErasureShown: {
             /** Tenant */
@@ -4315,7 +4315,7 @@ export interface components {
         };
         /**
          * Estimate
-         * @description What a plan comes to if each task needs all its iterations.
+         * @description The cost of a plan if each task needs all its iterations.
          */
         Estimate: {
             /**
@@ -4397,7 +4397,7 @@ export interface components {
         };
         /**
          * Fault
-         * @description What went wrong.
+         * @description The error of a failed request.
          */
         Fault: {
             /**
@@ -4454,7 +4454,7 @@ export interface components {
         };
         /**
          * Fired
-         * @description What came of firing by hand.
+         * @description The result of firing a schedule by hand.
          */
         Fired: {
             /** Id */
@@ -4663,7 +4663,7 @@ export interface components {
         };
         /**
          * InvocationResult
-         * @description What a call gave.
+         * @description The result of a call.
          */
         InvocationResult: {
             /** Result */
@@ -4685,7 +4685,7 @@ export interface components {
         };
         /**
          * Iteration
-         * @description What was decided, and what came of it.
+         * @description One iteration: its decision, and the result.
          */
         Iteration: {
             /**
@@ -4770,7 +4770,7 @@ export interface components {
         };
         /**
          * Judgement
-         * @description What a person has said of an output.
+         * @description A person's judgement of an output.
          */
         Judgement: {
             /**
@@ -4806,7 +4806,7 @@ export interface components {
         };
         /**
          * LagShown
-         * @description How much later than asked the event loop does what is due: every tenant waits that long.
+         * @description The lag of the event loop behind its timers: every tenant waits that long.
          */
         LagShown: {
             /**
@@ -4874,7 +4874,7 @@ export interface components {
         };
         /**
          * Manifest
-         * @description What a prompt was made of.
+         * @description The parts of a prompt.
          */
         Manifest: {
             /** Run Id */
@@ -5007,7 +5007,7 @@ export interface components {
         };
         /**
          * MembraneChange
-         * @description What is to be changed; fields that are left out stay.
+         * @description A change to a membrane; fields that are left out stay.
          */
         MembraneChange: {
             /** Name */
@@ -5408,7 +5408,7 @@ export interface components {
         };
         /**
          * NextIteration
-         * @description What comes next for it.
+         * @description The next iteration of an agent.
          */
         NextIteration: {
             /** Task */
@@ -5433,7 +5433,7 @@ export interface components {
         };
         /**
          * NextPrompt
-         * @description What the next decision of an agent would be asked, as things stand now. Nothing of it is recorded.
+         * @description The prompt of an agent's next decision, as things stand now. Nothing of it is recorded.
          */
         NextPrompt: {
             /** Agent */
@@ -5590,7 +5590,7 @@ export interface components {
         };
         /**
          * OnBranch
-         * @description Which branch is meant.
+         * @description The branch of a chat that a request is about.
          */
         OnBranch: {
             /**
@@ -5601,7 +5601,7 @@ export interface components {
         };
         /**
          * Origin
-         * @description Where a version came from.
+         * @description The origin of a version.
          */
         Origin: {
             /**
@@ -5979,7 +5979,7 @@ export interface components {
         };
         /**
          * Planned
-         * @description Where the planning of a goal stands.
+         * @description The state of planning a goal.
          */
         Planned: {
             /**
@@ -6066,7 +6066,7 @@ export interface components {
         };
         /**
          * Policy
-         * @description What the puck asks for: constraints in words, and parameters.
+         * @description The policy that the puck sets: constraints in words, and parameters.
          */
         Policy: {
             /**
@@ -6132,7 +6132,7 @@ export interface components {
         };
         /**
          * PriceFigures
-         * @description What was paid for one kind of artifact, sold in one way.
+         * @description The prices paid for one kind of artifact, sold in one way.
          */
         PriceFigures: {
             /** Kind */
@@ -6155,7 +6155,7 @@ export interface components {
         };
         /**
          * PriceList
-         * @description What the owner asks of others, in whole scrip.
+         * @description The owner's prices for others, in whole scrip.
          */
         PriceList: {
             /**
@@ -6217,7 +6217,7 @@ export interface components {
         };
         /**
          * ProfileSaved
-         * @description Where it is stored.
+         * @description The place where a profile is stored.
          */
         ProfileSaved: {
             /** Ref */
@@ -6276,7 +6276,7 @@ export interface components {
         };
         /**
          * PromptDiff
-         * @description How two prompts of a run differ, and what ended the cached prefix.
+         * @description The differences between two prompts of a run, and the change that ended the cached prefix.
          */
         PromptDiff: {
             /** A */
@@ -6327,7 +6327,7 @@ export interface components {
         };
         /**
          * Puck
-         * @description Where the puck stands, each from 0 to 1.
+         * @description The position of the puck, each from 0 to 1.
          */
         Puck: {
             /** X */
@@ -6337,7 +6337,7 @@ export interface components {
         };
         /**
          * QuotasShown
-         * @description How much of this server the tenant may take.
+         * @description The tenant's quotas on this server.
          */
         QuotasShown: {
             /**
@@ -6365,7 +6365,7 @@ export interface components {
         };
         /**
          * RateShown
-         * @description How fast a tenant may ask a provider, or models of a pattern; what is null has no limit.
+         * @description The rate limit of a tenant for a provider, or for models that match a pattern; null means no limit.
          */
         RateShown: {
             /**
@@ -6402,7 +6402,7 @@ export interface components {
         };
         /**
          * Reconciling
-         * @description How an unknown outcome is settled.
+         * @description Notify the loops of commands and tenant changes by other processes. Runs on the writer's thread.
          */
         Reconciling: {
             /** Step */
@@ -6722,7 +6722,7 @@ export interface components {
         };
         /**
          * RunTotals
-         * @description How a compared run stands.
+         * @description The status and totals of a compared run.
          */
         RunTotals: {
             /** Status */
@@ -6795,7 +6795,7 @@ export interface components {
         };
         /**
          * ScheduleChange
-         * @description What is to be changed for all firings to come; fields that are left out stay.
+         * @description A change to a schedule, for all firings to come; fields that are left out stay.
          */
         ScheduleChange: {
             /** Goal */
@@ -7160,7 +7160,7 @@ export interface components {
         };
         /**
          * ServerShown
-         * @description How this server was started.
+         * @description The settings that this server was started with.
          */
         ServerShown: {
             /** Version */
@@ -7230,7 +7230,7 @@ export interface components {
         };
         /**
          * SharedHistory
-         * @description What two runs have by reference.
+         * @description The history that two runs share by reference.
          */
         SharedHistory: {
             /** Events */
@@ -7289,7 +7289,7 @@ export interface components {
         };
         /**
          * SkillDiff
-         * @description What changed since a skill could last be used.
+         * @description The changes of a skill since it could last be used.
          */
         SkillDiff: {
             /**
@@ -7449,7 +7449,7 @@ export interface components {
         };
         /**
          * Spent
-         * @description What one agent has spent on one model in one day.
+         * @description The spending of one agent on one model in one day.
          */
         Spent: {
             /**
@@ -7583,7 +7583,7 @@ export interface components {
         };
         /**
          * StepCost
-         * @description What one model step cost.
+         * @description The cost of one model step.
          */
         StepCost: {
             /** Key */
@@ -7652,7 +7652,7 @@ export interface components {
         };
         /**
          * Sums
-         * @description Whether money is conserved.
+         * @description The sums of the ledger, with the check that money is conserved.
          */
         Sums: {
             /** Items */
@@ -7662,7 +7662,7 @@ export interface components {
         };
         /**
          * TaskChange
-         * @description What is to be changed of a task that is not being worked on; fields that are left out stay.
+         * @description A change to a task that is not being worked on; fields that are left out stay.
          */
         TaskChange: {
             /**
@@ -7902,7 +7902,7 @@ export interface components {
         };
         /**
          * TenantChange
-         * @description What is to change about a tenant; what is not given stays as it is.
+         * @description A change to a tenant; fields that are left out stay as they are.
          */
         TenantChange: {
             /**
@@ -8286,7 +8286,7 @@ export interface components {
         };
         /**
          * WorldAgent
-         * @description Where an agent stands.
+         * @description The state of an agent in a world.
          */
         WorldAgent: {
             /** Id */
@@ -8424,7 +8424,7 @@ export interface components {
         };
         /**
          * WorldShown
-         * @description How a world stands.
+         * @description The state of a world.
          */
         WorldShown: {
             /** Id */

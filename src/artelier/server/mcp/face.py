@@ -1,4 +1,4 @@
-"""What an MCP client sees: artifacts as resources, runs as tools, errors in the one shape of all faces."""
+"""The view of an MCP client: artifacts as resources, runs as tools, errors in the one shape of all faces."""
 
 from __future__ import annotations
 

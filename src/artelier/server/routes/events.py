@@ -1,4 +1,4 @@
-"""What happened and what happens: pages of events, and the same live."""
+"""Routes of events: pages of past events, and a live stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routes of missions, tasks and agents share: work that goes on after its answer, ids, folders."""
+"""Shared parts of the routes of missions, tasks and agents: work after the answer, ids, folders."""
 
 from __future__ import annotations
 

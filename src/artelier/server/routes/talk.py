@@ -1,4 +1,4 @@
-"""What the routes of chats share: a branch of a chat, a turn that is on its way, a chat as data."""
+"""Shared parts of the routes of chats: a branch of a chat, a turn in progress, a chat as data."""
 
 from __future__ import annotations
 

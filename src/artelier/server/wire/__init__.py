@@ -1,1 +1,1 @@
-"""What the API says and takes, as pydantic models: one module per resource."""
+"""Requests and answers of the API, as pydantic models: one module per resource."""

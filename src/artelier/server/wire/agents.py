@@ -88,7 +88,7 @@ class AgentSteering(Told):
 
 
 class AgentBudget(Told):
-    """In micro-dollars; null for no limit."""
+    """The budget of an agent, in micro-dollars; null for no limit."""
 
     usd: int | None
     used: int
@@ -96,7 +96,7 @@ class AgentBudget(Told):
 
 
 class NextIteration(Told):
-    """What comes next for it."""
+    """The next iteration of an agent."""
 
     task: str
     iteration: int
@@ -129,7 +129,7 @@ class AgentShown(AgentLine):
 
 
 class AgentEffects(Told):
-    """What a command did to each of its open runs."""
+    """The effect of a command on each open run of an agent."""
 
     agent: str
     effects: list[Effect]
@@ -156,7 +156,7 @@ class AgentNew(Asked):
 
 
 class AgentChange(Asked):
-    """What is to be changed; fields that are left out stay. It counts for tasks that begin afterwards."""
+    """A change to an agent; fields that are left out stay. It counts for tasks that begin afterwards."""
 
     name: str | None = Field(default=None, min_length=1, max_length=80)
     role: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
@@ -207,7 +207,7 @@ class NextDropped(Told):
 
 
 class NextPrompt(Told):
-    """What the next decision of an agent would be asked, as things stand now. Nothing of it is recorded."""
+    """The prompt of an agent's next decision, as things stand now. Nothing of it is recorded."""
 
     agent: str
     task: str
@@ -235,7 +235,7 @@ class NextPrompt(Told):
 
 
 class Ahead(Told):
-    """What an agent would be asked next, if anything."""
+    """The next prompt of an agent, or the reason why there is none."""
 
     agent: str
     prompt: NextPrompt | None

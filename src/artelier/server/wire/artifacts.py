@@ -23,7 +23,7 @@ Scrip = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class AccessPolicy(Told):
-    """Who may do what with an artifact."""
+    """The access policy of an artifact."""
 
     policy: str
     """`private`, `owner_writes`, `public`, `allow` or `contract`; any other denies."""
@@ -34,7 +34,7 @@ class AccessPolicy(Told):
 
 
 class PriceList(Told):
-    """What the owner asks of others, in whole scrip."""
+    """The owner's prices for others, in whole scrip."""
 
     read: int = 0
     invoke: int = 0
@@ -66,7 +66,7 @@ class ArtifactsPage(Page[ArtifactLine]):
 
 
 class Origin(Told):
-    """Where a version came from."""
+    """The origin of a version."""
 
     derived_from: list[str] = []
     """Refs; they may dangle."""
@@ -123,7 +123,7 @@ class ArtifactWrite(Asked):
 
 
 class ArtifactChange(Asked):
-    """What is to be other in a new version; what is not given stays."""
+    """The changes for a new version; fields that are left out stay."""
 
     expected_version: int = Field(ge=1, le=2**53)
     """The newest version as the writer knows it; another one is a conflict."""
@@ -170,7 +170,7 @@ class JsonChange(Told):
 
 
 class ArtifactDiff(Told):
-    """What changed between two versions."""
+    """The difference between two versions."""
 
     a: int
     b: int
@@ -191,7 +191,7 @@ class ArtifactLineage(Told):
 
 
 class Allowed(Told):
-    """Whether people may do one thing with an artifact."""
+    """The permission of people for one action on an artifact."""
 
     action: str
     allowed: bool
@@ -201,7 +201,7 @@ class Allowed(Told):
 
 
 class ArtifactAccess(Told):
-    """Who may do what with an artifact, as data and in words."""
+    """The access rules of an artifact, as data and in words."""
 
     id: str
     owner: str
@@ -224,7 +224,7 @@ class Invocation(Asked):
 
 
 class InvocationResult(Told):
-    """What a call gave."""
+    """The result of a call."""
 
     result: Any
     version: int

@@ -1,4 +1,4 @@
-"""Who is signed in."""
+"""The signed-in person."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Login(Asked):
 
 
 class Choice(Asked):
-    """What a person chooses for the session."""
+    """A person's choices for the session."""
 
     tenant: str = Field(min_length=1, max_length=64)
 

@@ -13,7 +13,7 @@ Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_CHARS_MAX)]
 
 
 class ErasureAsked(Asked):
-    """Whose data, to look at what would go."""
+    """The data to preview for erasure."""
 
     subject: Subject | None = None
     """The subject of runs, or a value that the vault knows, in any spelling. Null: all of the tenant."""
@@ -27,7 +27,7 @@ class ErasureConfirmed(ErasureAsked):
 
 
 class ErasureShown(Told):
-    """What was erased, or would be."""
+    """The data that was erased, or would be."""
 
     tenant: str
     whole: bool
@@ -49,7 +49,7 @@ class ErasureShown(Told):
 
 
 class ErasurePreview(ErasureShown):
-    """What would be erased, and what confirms that."""
+    """A preview of an erasure, with the token that confirms it."""
 
     token: str
     """Goes into the request that erases."""

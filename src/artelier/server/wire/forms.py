@@ -1,4 +1,4 @@
-"""What every body of a request and of an answer is made of. Descriptions stand under the fields."""
+"""The base models of all request and response bodies. Descriptions stand under the fields."""
 
 from __future__ import annotations
 

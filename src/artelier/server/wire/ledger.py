@@ -16,7 +16,7 @@ Grant = Annotated[
 
 
 class Account(Told):
-    """What an account holds."""
+    """The balance of an account."""
 
     space: str
     """`main`, or `world:<id>`."""
@@ -40,7 +40,7 @@ class Sum(Told):
 
 
 class Sums(Told):
-    """Whether money is conserved."""
+    """The sums of the ledger, with the check that money is conserved."""
 
     items: list[Sum]
     conserved: bool
@@ -67,7 +67,7 @@ class PostingLine(Told):
 
 
 class Spent(Told):
-    """What one agent has spent on one model in one day."""
+    """The spending of one agent on one model in one day."""
 
     agent: str
     """Empty for runs of no agent."""
@@ -104,7 +104,7 @@ class Limit(Told):
 
 
 class RateShown(Told):
-    """How fast a tenant may ask a provider, or models of a pattern; what is null has no limit."""
+    """The rate limit of a tenant for a provider, or for models that match a pattern; null means no limit."""
 
     name: str
     """A provider such as `openai`, or a pattern such as `openai:gpt-5*`."""
@@ -115,7 +115,7 @@ class RateShown(Told):
 
 
 class QuotasShown(Told):
-    """How much of this server the tenant may take."""
+    """The tenant's quotas on this server."""
 
     stored_bytes: int
     """Of its content, by now."""
@@ -152,7 +152,7 @@ class TenantShown(Told):
 
 
 class TenantChange(Asked):
-    """What is to change about a tenant; what is not given stays as it is."""
+    """A change to a tenant; fields that are left out stay as they are."""
 
     budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")
     """Most that it may spend in total, in dollars such as `5.00`. Null lifts the budget."""

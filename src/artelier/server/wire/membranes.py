@@ -63,7 +63,7 @@ class MembraneNew(Asked):
 
 
 class MembraneChange(Asked):
-    """What is to be changed; fields that are left out stay."""
+    """A change to a membrane; fields that are left out stay."""
 
     name: str | None = Field(default=None, min_length=1, max_length=NAME_CHARS_MAX)
     budget_usd: str | None = Budget

@@ -1,4 +1,4 @@
-"""What agents remember, as the API shows and takes it."""
+"""The memory of agents, in requests and answers of the API."""
 
 from __future__ import annotations
 

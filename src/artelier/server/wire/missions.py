@@ -28,7 +28,7 @@ Usd = Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such a
 
 
 class Estimate(Told):
-    """What a plan comes to if each task needs all its iterations."""
+    """The cost of a plan if each task needs all its iterations."""
 
     calls: int
     """Of models."""
@@ -39,7 +39,7 @@ class Estimate(Told):
 
 
 class Planned(Told):
-    """Where the planning of a goal stands."""
+    """The state of planning a goal."""
 
     mission: str
     """Its id, and that of its run: events and verbs of runs take it."""

@@ -64,7 +64,7 @@ class ProfileBody(Asked):
 
 
 class ProfileSaved(Told):
-    """Where it is stored."""
+    """The place where a profile is stored."""
 
     ref: str
     profile_id: str

@@ -129,7 +129,7 @@ class ApprovalList(BaseModel):
 
 
 class StepCost(Answer):
-    """What one model step cost."""
+    """The cost of one model step."""
 
     key: str
     input_tokens: int
@@ -145,7 +145,7 @@ class StepCost(Answer):
 
 
 class Cost(Answer):
-    """What a run cost: its own, what is held, and with its descendants."""
+    """The cost of a run: its own, the amount held, and the total with its descendants."""
 
     run_id: str
     cost_microusd: int
@@ -179,7 +179,7 @@ class Dropped(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a prompt was made of."""
+    """The parts of a prompt."""
 
     run_id: str
     step: str
@@ -204,7 +204,7 @@ class PartChange(BaseModel):
 
 
 class PromptDiff(BaseModel):
-    """How two prompts of a run differ, and what ended the cached prefix."""
+    """The differences between two prompts of a run, and the change that ended the cached prefix."""
 
     a: str
     b: str
@@ -224,14 +224,14 @@ class RunPlace(BaseModel):
 
 
 class SharedHistory(BaseModel):
-    """What two runs have by reference."""
+    """The history that two runs share by reference."""
 
     events: int
     upto: RunPlace | None
 
 
 class Divergence(BaseModel):
-    """Where two runs part."""
+    """The point where two runs part."""
 
     key: str | None = Field(description="Of the step; null if only their ends differ.")
     kind: str
@@ -246,7 +246,7 @@ class Divergence(BaseModel):
 
 
 class RunTotals(Answer):
-    """How a compared run stands."""
+    """The status and totals of a compared run."""
 
     status: str
     reason: str | None
@@ -268,7 +268,7 @@ class RunDiff(BaseModel):
 
 
 class Effect(BaseModel):
-    """What a command led to."""
+    """The effect of a command on a run."""
 
     run_id: str
     effect: str = Field(description="Kind of the event, such as run.paused.")
@@ -324,7 +324,7 @@ class Answering(Asked):
 
 
 class Reconciling(Asked):
-    """How an unknown outcome is settled."""
+    """Notify the loops of commands and tenant changes by other processes. Runs on the writer's thread."""
 
     step: str = Field(min_length=1, max_length=1000)
     answer: Literal["succeeded", "failed", "retry", "probe"]
@@ -341,7 +341,7 @@ class Compensating(Asked):
 
 
 class Compensated(BaseModel):
-    """What was undone of a run. Steps of its children are named `<run>:<step>`."""
+    """The steps of a run that were undone. Steps of its children are named `<run>:<step>`."""
 
     run_id: str
     status: str = Field(

@@ -90,7 +90,7 @@ class ScheduleShown(ScheduleLine):
 
 
 class Fired(Told):
-    """What came of firing by hand."""
+    """The result of firing a schedule by hand."""
 
     id: str
     run_id: str | None
@@ -134,7 +134,7 @@ class ScheduleNew(Asked):
 
 
 class ScheduleChange(Asked):
-    """What is to be changed for all firings to come; fields that are left out stay."""
+    """A change to a schedule, for all firings to come; fields that are left out stay."""
 
     goal: Text | None = None
     cron: str | None = Field(default=None, max_length=200)

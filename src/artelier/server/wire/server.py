@@ -1,4 +1,4 @@
-"""What is said about the server itself: names only, no path and no key."""
+"""The facts that the server gives about itself: names only, no path and no key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UserShown(Told):
 
 
 class LagShown(Told):
-    """How much later than asked the event loop does what is due: every tenant waits that long."""
+    """The lag of the event loop behind its timers: every tenant waits that long."""
 
     p99_ms: int
     """Of the last minute, as the next is."""
@@ -26,7 +26,7 @@ class LagShown(Told):
 
 
 class ServerShown(Told):
-    """How this server was started."""
+    """The settings that this server was started with."""
 
     version: str
     model: str

@@ -73,7 +73,7 @@ class ChatLine(Told):
 
 
 class ChatSettings(Told):
-    """What a chat is set up with."""
+    """The settings of a chat."""
 
     model: str
     profile: str
@@ -219,7 +219,7 @@ class TurnAgain(Asked):
 
 
 class OnBranch(Asked):
-    """Which branch is meant."""
+    """The branch of a chat that a request is about."""
 
     branch: str = Field(default="main", max_length=64)
 
@@ -319,7 +319,7 @@ class RunEvent(Told):
 
 
 class CarriedChat(Told):
-    """What the file of a chat held."""
+    """The content of an imported chat file."""
 
     chat_id: str
     runs: list[str]

@@ -20,7 +20,7 @@ class Answer(BaseModel):
 
 
 class Fault(BaseModel):
-    """What went wrong."""
+    """The error of a failed request."""
 
     code: str = Field(description="Stable; what programs compare.")
     message: str

@@ -53,7 +53,7 @@ class FileChange(Told):
 
 
 class SkillDiff(Told):
-    """What changed since a skill could last be used."""
+    """The changes of a skill since it could last be used."""
 
     diff: str
     """Empty if nothing did."""

@@ -12,7 +12,7 @@ Safety = Literal["open", "approve_high", "approve_medium", "read_only"]
 
 
 class Puck(Told):
-    """Where the puck stands, each from 0 to 1."""
+    """The position of the puck, each from 0 to 1."""
 
     x: float
     y: float
@@ -37,7 +37,7 @@ class Sliders(Told):
 
 
 class Document(Told):
-    """What a steering artifact says."""
+    """The content of a steering artifact."""
 
     xy: Puck
     axes: Axes
@@ -47,7 +47,7 @@ class Document(Told):
 
 
 class Policy(Told):
-    """What the puck asks for: constraints in words, and parameters."""
+    """The policy that the puck sets: constraints in words, and parameters."""
 
     text: str
     """As it stands in prompts."""

@@ -12,7 +12,7 @@ from artelier.server.wire.runs import Approval
 
 
 class Judgement(Told):
-    """What a person has said of an output."""
+    """A person's judgement of an output."""
 
     output: str
     """Ref with its version."""
@@ -55,7 +55,7 @@ class TaskLine(Told):
 
 
 class Iteration(Told):
-    """What was decided, and what came of it."""
+    """One iteration: its decision, and the result."""
 
     iteration: int
     """Counted from 1."""
@@ -139,7 +139,7 @@ class Judging(Asked):
 
 
 class TaskChange(Asked):
-    """What is to be changed of a task that is not being worked on; fields that are left out stay."""
+    """A change to a task that is not being worked on; fields that are left out stay."""
 
     assigned_agent_id: Id | None = None
     """null takes it away from its agent."""

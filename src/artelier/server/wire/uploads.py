@@ -1,4 +1,4 @@
-"""What an upload became."""
+"""The result of an upload."""
 
 from __future__ import annotations
 

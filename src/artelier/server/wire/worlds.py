@@ -71,7 +71,7 @@ class Held(Told):
 
 
 class WorldShown(Told):
-    """How a world stands."""
+    """The state of a world."""
 
     id: str
     tick: int
@@ -127,7 +127,7 @@ class WorldInjection(Asked):
 
 
 class WorldAgent(Told):
-    """Where an agent stands."""
+    """The state of an agent in a world."""
 
     id: str
     balance: int
@@ -145,7 +145,7 @@ class WorldAgent(Told):
 
 
 class PriceFigures(Told):
-    """What was paid for one kind of artifact, sold in one way."""
+    """The prices paid for one kind of artifact, sold in one way."""
 
     kind: str
     sells: str
