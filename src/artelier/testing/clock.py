@@ -44,7 +44,7 @@ class ManualClock:
 
     @property
     def next_us(self) -> int | None:
-        """When the next sleeper wakes; None if nobody sleeps."""
+        """The time when the next sleeper wakes; None if nobody sleeps."""
         with self._lock:
             while self._sleepers and self._sleepers[0][2].done():
                 heapq.heappop(self._sleepers)

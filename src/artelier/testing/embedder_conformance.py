@@ -1,4 +1,4 @@
-"""What every `Embedder` must do, whoever wrote it: subclass the suite and say how one is opened.
+"""The conformance suite of every `Embedder`: subclass it and say how an embedder is opened.
 
 class TestMyEmbedder(EmbedderSuite):
     @contextmanager

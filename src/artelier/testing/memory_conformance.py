@@ -1,4 +1,4 @@
-"""What every memory store promises, as one test class; both shipped stores pass it.
+"""The promises of every memory store, as one test class; both shipped stores pass it.
 
 class TestMyMemories(MemoryConformance):
     @pytest.fixture

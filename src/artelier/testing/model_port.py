@@ -1,4 +1,4 @@
-"""What every `ModelPort` must do, whoever wrote it: subclass the suite and say how one is opened.
+"""The conformance suite of every `ModelPort`: subclass it and say how a port is opened.
 
 class TestMyModel(ModelPortSuite):
     @contextmanager
@@ -123,7 +123,7 @@ class ModelPortSuite:
                 self.check(asyncio.run(main(port)))
 
     def check(self, reply: ModelReply) -> None:
-        """What holds for every reply to `request()`."""
+        """Check the facts that hold for every reply to `request()`."""
         usage = reply.usage
         assert isinstance(cast(object, reply), ModelReply)
         assert reply.text or reply.tool_calls or reply.output is not None

@@ -145,7 +145,7 @@ def _secret(random: Random) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """How well detectors did on a corpus."""
+    """The scores of detectors on a corpus."""
 
     recall: Mapping[str, float]
     """Of the values of each kind, the part that was found whole and under its kind."""

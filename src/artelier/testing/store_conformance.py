@@ -1,4 +1,4 @@
-"""What every store promises, as one test class; SQLite passes it, and so must any other implementation.
+"""The promises of every store, as one test class; SQLite passes it, and so must any other implementation.
 
 class TestMyStore(StoreConformance):
     @pytest.fixture

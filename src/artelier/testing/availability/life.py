@@ -21,7 +21,7 @@ LOOKS_MAX = 40
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """What became of the run and of its servers."""
+    """The outcome of the run and of its servers."""
 
     kills: int = 0
     opened_s: list[float] = field(default_factory=list[float])

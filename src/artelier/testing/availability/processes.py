@@ -18,7 +18,7 @@ ANSWER_S = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a tree of processes holds."""
+    """The resources that a tree of processes holds."""
 
     files: int
     threads: int

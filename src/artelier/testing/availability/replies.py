@@ -1,4 +1,4 @@
-"""What a hostile model or tool answers, by name, each with its decent twin. The served process makes them."""
+"""Replies of a hostile model or tool, by name, each with its decent twin. The served process makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an input works with, and what an input is."""
+"""The scene that an input works with, and the definition of an input."""
 
 from __future__ import annotations
 

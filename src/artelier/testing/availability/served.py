@@ -39,7 +39,7 @@ PLANTS = ("", "unbounded-pattern")
 
 
 class Beats:
-    """How long the steps of the neighbour's agent take, and how late the loop's beats are."""
+    """A probe of the duration of the neighbour's agent steps, and of the delay of the loop's beats."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

@@ -34,7 +34,7 @@ FIXED = ("/me", "/artifacts/notes%2Fneighbour", "/profiles", "/membranes", "/tas
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What one input did."""
+    """The effects of one input."""
 
     input: str
     answered: str = ""
@@ -74,7 +74,7 @@ class Result:
 
     @property
     def line(self) -> str:
-        """What it cost, and what it broke."""
+        """The cost of the input and its failures, as one line."""
         wrong = ["frozen"] if self.frozen else []
         wrong += [] if self.twin_ok else ["its twin failed"]
         wrong += [

@@ -1,4 +1,4 @@
-"""What `assemble` takes for two hundred sections with a hundred thousand tokens."""
+"""The cost of `assemble` for two hundred sections with a hundred thousand tokens."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How much of everything; the names of figures hold for the full plan."""
+    """The sizes of the benchmark; the names of figures hold for the full plan."""
 
     turns: Turns = field(default_factory=Turns)
     prefix_turns: int = 150

@@ -1,4 +1,4 @@
-"""How far the estimate of a prompt is from what a provider bills, once one reply has been seen.
+"""The error of a prompt's token estimate against the provider's bill, once one reply has been seen.
 
 The provider here counts with a byte-pair tokenizer that is trained in this process on this package's own
 sources and on texts made here, and adds what chat templates add to each message and tool. No tokenizer's
@@ -214,7 +214,7 @@ def bench_counting(
 
 
 async def _errors(path: Path, model: CountingModel, *, turns: int) -> list[float]:
-    """Of each prompt after the first: how far the estimate was from the bill, as a share of the bill."""
+    """Return for each prompt after the first the error of the estimate, as a share of the bill."""
     windows = {"bench": Window(context_tokens=32_000, max_output_tokens=1_000)}
     builder = ContextBuilder(identity="You read texts.", rules="Read all of them, in order.")
     with Kernel.open(path, models={"bench": model}, tools=[read], windows=windows) as kernel:

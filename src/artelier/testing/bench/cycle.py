@@ -64,7 +64,7 @@ def begin(run: Run) -> Conversation:
 
 
 async def cycles(run: Run, conversation: Conversation, count: int) -> None:
-    """That many model+tool cycles."""
+    """Run `count` model+tool cycles."""
     for _ in range(count):
         reply = await run.step_model(
             model="bench", messages=conversation.tail(SHOWN), tools=["fetch"]
@@ -76,7 +76,7 @@ async def cycles(run: Run, conversation: Conversation, count: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a stretch of cycles cost, per cycle."""
+    """The cost of a stretch of cycles, per cycle."""
 
     wall_ms: float
     cpu_ms: float

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a figure must be. Exactly one bound is given."""
+    """The target of a figure. Exactly one bound is given."""
 
     at_most: float | None = None
     at_least: float | None = None
@@ -47,5 +47,5 @@ def median(values: Sequence[float]) -> float:
 
 
 def rounded(value: float, digits: int = 4) -> float:
-    """To significant digits: more of them would be noise."""
+    """Round to significant digits: more of them would be noise."""
     return float(f"{value:.{digits}g}")

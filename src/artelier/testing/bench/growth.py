@@ -28,7 +28,7 @@ BYTES_CYCLES = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much is measured."""
+    """The sizes of the measurement."""
 
     cycles: int = 10_000
     """Where the long run is old."""

@@ -1,4 +1,4 @@
-"""What a benchmark ran on: a figure without its machine says little."""
+"""Facts about the machine of a benchmark: a figure without its machine says little."""
 
 from __future__ import annotations
 

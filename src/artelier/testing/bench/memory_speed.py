@@ -1,6 +1,6 @@
-"""How fast the memory index is, on one thread: run as a program, prints its figures as JSON.
+"""The speed of the memory index on one thread: run as a program, prints its figures as JSON.
 
-A program of its own, because the number of threads of the numeric library is set before it is loaded.
+It is a program of its own, because the number of threads of the numeric library is set before it is loaded.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     operations: int = OPERATIONS
     runs: int = 7

@@ -1,4 +1,4 @@
-"""What a cycle costs with personal data replaced, with content only sealed, and with neither."""
+"""The cost of a cycle with personal data replaced, with content only sealed, and with neither."""
 
 from __future__ import annotations
 

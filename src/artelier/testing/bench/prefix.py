@@ -1,6 +1,6 @@
-"""What a prompt shares with the one before it, and what each step adds to the record of prompts.
+"""The prefix that a prompt shares with the one before it, and the bytes that each step adds to the record.
 
-Measured on the requests that the model was really given, by an agent with everything that stands in a
+It is measured on the requests that the model was really given, by an agent with everything that stands in a
 prompt: identity, rules, a list of skills, core memory, and memories recalled into the tail.
 """
 
@@ -152,7 +152,7 @@ async def _prompted(kernel: Kernel, requests: Sequence[ModelRequest]) -> list[Pr
 
 
 async def _record_bytes(kernel: Kernel) -> dict[str, int]:
-    """By step: bytes of the manifest's event, and of content that no manifest before it refers to."""
+    """Return by step the bytes of the manifest's event, and of content that no earlier manifest refers to."""
     store = kernel.for_tenant().services.store
     rows = await store.query(
         "SELECT data FROM events WHERE kind = 'context.assembled' ORDER BY position"

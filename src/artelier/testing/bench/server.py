@@ -53,7 +53,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How much of everything; the names of figures hold for the full plan."""
+    """The sizes of the benchmark; the names of figures hold for the full plan."""
 
     few: Load
     many: Load

@@ -52,7 +52,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePlan:
-    """How much of everything; the names of figures hold for the full plan."""
+    """The sizes of the benchmark; the names of figures hold for the full plan."""
 
     few_nodes: int = 100
     many_nodes: int = 1_000

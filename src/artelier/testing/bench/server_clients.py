@@ -19,7 +19,7 @@ _FRAME = re.compile(rb'id: (\d+)\ndata: .*?"at_us":(\d+)')
 
 
 class Crowd:
-    """Where to connect, and what all clients have in common."""
+    """The address of the server, and the state that all clients share."""
 
     def __init__(self, address: str, cookie: str) -> None:
         place = urlsplit(address)

@@ -1,4 +1,4 @@
-"""How long an event takes to those who listen, how many can, and what one frame costs the server."""
+"""The delay of an event to its listeners, the number of listeners, and the server's cost of one frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measured page is made to do, one movement a frame: as scripts that run in the page itself.
+"""The movements of a measured page, one a frame: as scripts that run in the page itself.
 
 A movement that came over the driver's socket would measure the socket.
 """

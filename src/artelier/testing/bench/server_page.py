@@ -1,4 +1,4 @@
-"""What a browser loads at the first visit, by the manifest of the build."""
+"""The files that a browser loads at the first visit, by the manifest of the build."""
 
 from __future__ import annotations
 

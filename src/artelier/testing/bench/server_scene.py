@@ -1,4 +1,4 @@
-"""What the canvas shows while it is measured: rooms of agents and of what they made."""
+"""The content of the canvas while it is measured: rooms of agents and of the artifacts they made."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Visit = Callable[[int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """How long the agent works, and how often it is compared with a young one."""
+    """The length of the agent's work, and the number of comparisons with a young agent."""
 
     middle: int = 2_000
     pairs: int = 5
@@ -103,7 +103,7 @@ async def work(kernel: Kernel, *, turns: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a turn cost: compactions that fell into the stretch included."""
+    """The cost of a turn, including compactions that fell into the stretch."""
 
     cpu_ms: float
     bytes: float

@@ -44,7 +44,7 @@ SIZED = tuple(TARGETS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How much of everything; the names of figures hold for the full plan."""
+    """The sizes of the benchmark; the names of figures hold for the full plan."""
 
     agents: int = 1_000
     few: int = 100
@@ -64,7 +64,7 @@ ACTIONS_MIN = 500
 
 
 class _Cost(NamedTuple):
-    """What one tick cost, per action."""
+    """The cost of one tick, per action."""
 
     wall_us: float
     cpu_us: float

@@ -1,4 +1,4 @@
-"""What every promise of a store is tried with: event kinds, a view, and a way to open and to refuse."""
+"""The stage on which a store is tested: event kinds, a view, and ways to open it and to expect a refusal."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def settled(awaitables: Sequence[Awaitable[Receipt]]) -> list[Receipt | Ar
 
 
 class Stage:
-    """How an implementation is opened. A suite inherits it; see `StoreConformance`."""
+    """The way to open an implementation. A suite inherits it; see `StoreConformance`."""
 
     def make_store(self, where: str, views: Sequence[View]) -> Store:
         """Open the store at a place, which may hold one already."""

@@ -26,7 +26,7 @@ STEPS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EconomyReport:
-    """What became of a society."""
+    """The outcome of a society."""
 
     society: str
     ticks: int

@@ -1,4 +1,4 @@
-"""What the checkers of a finished simulation look at: its database, its outside, and how it should be."""
+"""The subject of the checkers of a finished simulation: its database, its outside, and the expected state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from artelier.testing.torture.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a run has ended."""
+    """The end of a run."""
 
     status: str
     reason: str

@@ -1,4 +1,4 @@
-"""What must hold at the end of every simulation: one small checker per promise."""
+"""The invariants at the end of every simulation: one small checker per promise."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ class EndsAreHonest:
 
 
 class CancellationsHold:
-    """What a run cancels has an outcome when its code has come to its end, and is asked for no more."""
+    """Cancelled steps have an outcome when the run's code has come to its end, and are not asked again."""
 
     name = "cancelled steps have an outcome"
 

@@ -1,4 +1,4 @@
-"""What must hold of a mission at its end, beside what holds of every run."""
+"""The invariants of a mission at its end, beside those of every run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WRITTEN = (
 
 @dataclass(slots=True, kw_only=True)
 class Made:
-    """What a mission has come to, in words that are the same for the same outcome."""
+    """The outcome of a mission, in words that are the same for the same outcome."""
 
     ended: dict[str, Ended] = field(default_factory=dict[str, Ended])
     tasks: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
@@ -168,7 +168,7 @@ async def _replayed(audit: Audit, run: str) -> str:
 
 
 def mission_invariants(made: Made, expected: Made) -> Sequence[every.Invariant]:
-    """Those of every run, and those of missions."""
+    """Return the invariants of every run, and those of missions."""
     return (
         every.LogIsTruth(), every.HistoryIsWhole(), every.MoneyIsConserved(),
         every.StepsHappenOnce(), every.PromptsRender(), every.LimitsHold(), every.EndsAreHonest(),

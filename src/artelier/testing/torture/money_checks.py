@@ -1,4 +1,4 @@
-"""What must hold of money at the end of every simulation, worked out from the log alone."""
+"""The invariants of money at the end of every simulation, worked out from the log alone."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Transfer:
-    """What became of one request to the bank."""
+    """The outcome of one request to the bank."""
 
     op: str
     amount: int

@@ -1,4 +1,4 @@
-"""Which misfortunes a seed has drawn, and when the next one comes."""
+"""The misfortunes that a seed has drawn, and the time of the next one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """How often what goes wrong. A rate is a chance per occasion; 0 is never."""
+    """The rates of faults. A rate is a chance per occasion; 0 is never."""
 
     crash_gap: int
     """A crash comes after 1 to this many fault points; 0 for none."""

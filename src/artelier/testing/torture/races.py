@@ -1,4 +1,4 @@
-"""What a program does with steps that it does not wait for: races, timeouts, streams that it leaves.
+"""Programs with steps that they do not wait for: races, timeouts, abandoned streams.
 
 Who wins is left to time, so it is no part of the result. The code tells it to a tool: a resume or a replay in
 which somebody else wins asks for something else than was recorded.

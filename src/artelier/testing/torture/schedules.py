@@ -181,7 +181,7 @@ class Played:
             await asyncio.sleep(self.plan.rng.choice((0.0, 0.5, 5.0, 70.0)))
 
     async def _drive(self, process: Process) -> None:
-        """As the server's worker does: a store that is full for now is no reason to stop."""
+        """Drive runs as the server's worker does: a store that is full for now is no reason to stop."""
         while process.alive:
             try:
                 await Worker(process.kernel, process.kernel.services).forever()

@@ -1,4 +1,4 @@
-"""What must hold of schedules at the end of a seed, read from the file alone."""
+"""The invariants of schedules at the end of a seed, read from the file alone."""
 
 from __future__ import annotations
 

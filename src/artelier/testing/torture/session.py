@@ -35,7 +35,7 @@ FINDINGS_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How each seed is tried; with the seed, all that is needed to see the same again."""
+    """The options of each trial; with the seed, they are all you need to repeat it."""
 
     plant: str | None = None
     real: bool = False

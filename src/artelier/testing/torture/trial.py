@@ -22,7 +22,7 @@ from artelier.testing.torture.simulation import Simulation, in_virtual_time
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What one seed showed."""
+    """The findings and counts of one seed."""
 
     seed: int
     findings: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])

@@ -38,7 +38,7 @@ class _Licence:
 
 @dataclass(slots=True, kw_only=True)
 class Books:
-    """What is known after some events. `content` gives the text behind a reference."""
+    """The state known after some events. `content` returns the text behind a reference."""
 
     agents: Sequence[str]
     content: Callable[[str], str]
@@ -71,7 +71,10 @@ class Books:
     # Rights
 
     def may_read(self, who: str, id_: str, *, tick: int) -> str:
-        """By which right somebody may read an artifact; empty for none. A contract may say anything."""
+        """Return the right by which somebody may read an artifact; empty for none.
+
+        A contract may say anything, so its right is always `contract`.
+        """
         access = self.access.get(id_, {})
         policy = access.get("policy")
         if id_ in self.gone or policy is None:
@@ -199,7 +202,7 @@ class Books:
     # Reading
 
     def _look(self, event: Happened) -> None:
-        """What an agent is shown as the result of an action."""
+        """Check the content that an agent is shown as the result of an action."""
         act = event.data.get("act")
         if not act:
             return

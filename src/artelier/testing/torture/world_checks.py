@@ -1,4 +1,4 @@
-"""What must hold of a world that has come to its end, whatever went wrong on the way."""
+"""The invariants of a world that has come to its end, whatever went wrong on the way."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class _Place:
         return f"a{tick % self.count}"
 
     def thing(self, rng: random.Random) -> str:
-        """Of his own in half of the cases."""
+        """Draw an id, one of the agent's own things in half of the cases."""
         n = self.me[1:] if rng.random() < 0.5 else rng.randrange(self.count)
         kind = rng.choice(("secret", "secret", "doc", "mem", "tool", "rule", "ruled", "made", "x"))
         return f"{kind}-{n}"
@@ -235,7 +235,7 @@ class _Place:
 
 
 def _haggled(rng: random.Random, at: _Place, tick: int) -> dict[str, Any]:
-    """In each tick many want one thing, and whoever has it raises its price."""
+    """Draw an action in a tick in which many want one thing and its owner raises the price."""
     n = tick % at.count
     if at.me != f"a{n}":
         return {"action": "read", "ref": f"doc-{n}"}

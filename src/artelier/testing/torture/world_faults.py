@@ -1,4 +1,4 @@
-"""What goes wrong while a world passes its ticks, and when: one misfortune per life of the process."""
+"""The faults of a world while it passes its ticks, and their times: one fault per life of the process."""
 
 from __future__ import annotations
 

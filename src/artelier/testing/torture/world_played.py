@@ -31,7 +31,7 @@ LIFE_S_MAX = 60.0
 
 
 class Played(NamedTuple):
-    """What came of it, the database apart."""
+    """The outcome of a played world, without the database."""
 
     findings: list[str]
     seen: list[tuple[str, str]]

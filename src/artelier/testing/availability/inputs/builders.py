@@ -65,7 +65,7 @@ def document(content: Any) -> Body:
 
 
 def raw_document(content: bytes) -> Body:
-    """As `document`, with content that is written as it stands."""
+    """Build a body like `document`, with content that is written as it stands."""
     return lambda id: b'{"id":"docs/%s","kind":"document","content":%s}' % (id.encode(), content)
 
 
