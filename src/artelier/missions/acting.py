@@ -1,4 +1,4 @@
-"""What a decision leads to: a thought, a call of a tool, a claim. Writing is in `content.py`."""
+"""The execution of a decision: a thought, a call of a tool, a claim. Writing is in `content.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MADE_MAX = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acted:
-    """What came of a decision."""
+    """The outcome of a decision."""
 
     said: tuple[str, ...]
     """Of the message that shows it."""

@@ -1,4 +1,4 @@
-"""What a task's run is asked to do: its definition, its agent, and what both may use, as they stand now."""
+"""The job of a task's run: its definition, its agent, and the tools both may use, as they stand now."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From a reply to a value of its form, or to what is wrong with it: nothing is salvaged.
+"""The parser of replies: it returns a value of the asked form, or the mistakes; nothing is salvaged.
 
-A reply is what was asked for or it is not: one JSON value, the whole of it, of the right form. No fence is
-taken off and nothing is searched for in it. One repair names the mistakes; then it is over.
+A reply must be one JSON value, the whole of it, of the right form. No code fence is removed, and the reply is
+not searched for JSON. One repair names the mistakes; a second bad reply is final.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ ModelT = TypeVar("ModelT", bound="BaseModel")
 
 
 class Mistake(Exception):
-    """What is wrong with a reply, in words for the model that gave it."""
+    """The mistakes of a reply, in words for the model that gave it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Generic[ValueT]):
-    """What a model answered, after one repair at most."""
+    """The answer of a model, after one repair at most."""
 
     value: ValueT | None
     """None if its last reply is not of the form."""

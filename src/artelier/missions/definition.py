@@ -1,4 +1,4 @@
-"""What a plan, a task and an agent may say: checked at the door, as models, people and the API give them.
+"""The allowed content of plans, tasks and agents: checked on entry, as models, people and the API give them.
 
 Read next: `events.py` for what is recorded, `view.py` for where a task stands. Steering and membranes have
 modules of their own.

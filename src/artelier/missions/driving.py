@@ -32,7 +32,7 @@ OWN_TOOLS = frozenset(("read_artifact", DELEGATE))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """How a task stands after a drive."""
+    """The state of a task after a drive."""
 
     task: str
     status: str

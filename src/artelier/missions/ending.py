@@ -1,4 +1,4 @@
-"""Where a task ends, and what a reopened one does at a place where it had ended before."""
+"""The end of a task, and the behaviour of a reopened task at a place where it had ended before."""
 
 from __future__ import annotations
 

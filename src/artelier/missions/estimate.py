@@ -22,7 +22,7 @@ CALLS_NEEDED = 10
 
 
 class Estimate(NamedTuple):
-    """If each task needs all its iterations; `cost_microusd` is None if a price is unknown."""
+    """The cost if each task needs all its iterations; `cost_microusd` is None if a price is unknown."""
 
     calls: int
     cost_microusd: int | None

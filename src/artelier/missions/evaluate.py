@@ -32,7 +32,7 @@ VERDICT_TOKENS_MAX = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What an evaluation came to."""
+    """The result of an evaluation."""
 
     passed: bool
     stored: dict[str, Any]

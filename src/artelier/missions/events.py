@@ -1,7 +1,7 @@
-"""What missions record: in the stream of a task's run its decisions, in that of a mission its plan.
+"""The events of missions: decisions in the stream of a task's run, the plan in the stream of a mission.
 
 A task's run has the task's id, so its receipts need not name it. Texts (decisions, verdicts, plans) are in
-blobs; what stands here inline is names, numbers and refs.
+blobs; names, numbers and refs are inline.
 """
 
 from __future__ import annotations

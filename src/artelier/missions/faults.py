@@ -112,7 +112,7 @@ class Fault:
 
 
 class Grounds:
-    """What outputs may lean on: the task's own words, and what it was shown."""
+    """The texts that outputs may rely on: the task's own words, and everything it was shown."""
 
     def __init__(
         self, *, asked: Iterable[str], shown: Iterable[str], told: Sequence[Told] = ()
@@ -123,7 +123,7 @@ class Grounds:
         self._known = "\n".join([*texts, *(one.text for one in told)]).casefold()
 
     def unknown(self, words: Iterable[str]) -> list[str]:
-        """Those of some words that stand nowhere in the grounds; no more than are shown.
+        """Return those words that occur nowhere in the grounds; no more than are shown.
 
         Cost: O(size of grounds), however many words there are.
         """

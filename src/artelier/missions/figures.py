@@ -70,7 +70,7 @@ class Figure(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a tool has said, and what it was called with."""
+    """The result of a tool, and its arguments."""
 
     text: str
     given: str
@@ -154,7 +154,7 @@ def unfounded(text: str, found: Found) -> list[str]:
 
 
 class _Derived:
-    """What a reader works out from figures that stand beside each other, for one text."""
+    """The figures that a reader works out from figures beside each other, for one text."""
 
     def __init__(self) -> None:
         self._tries = WORKED_OUT_MAX

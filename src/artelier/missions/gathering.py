@@ -1,4 +1,4 @@
-"""What a task is shown of the outside, read with the rights of its agent as they are at that moment.
+"""Readings of the outside for a task, made with the rights of its agent as they are at that moment.
 
 Each function gives JSON for a journaled reading; nothing here is asked on a replay.
 """

@@ -1,4 +1,4 @@
-"""What steering says in one iteration: policy in words, parameters of the model, bounds of the kernel."""
+"""The guidance that steering gives one iteration: policy in words, model parameters, kernel bounds."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Guidance:
     """Of the steering artifacts, with their versions."""
 
     def policy(self, *, iterations: int) -> str:
-        """For the prompt: what is asked for, and the limits in words."""
+        """Return the policy for the prompt: the wishes, and the limits in words."""
         limits = template("limits-1").format(iterations=iterations, output_bytes=self.output_bytes)
         return f"{self.text}\n\n{limits}".strip()
 
     def output_tokens(self, most: int) -> int:
-        """For content: enough for the bytes that it may have, at three bytes a token."""
+        """Return the output tokens for content: enough for its allowed bytes, at three bytes a token."""
         return min(most, max(OUTPUT_TOKENS_MIN, self.output_bytes // 3))
 
 

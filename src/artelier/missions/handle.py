@@ -1,4 +1,4 @@
-"""What the kernel of a tenant does with missions: plans, launches, tasks, the agents of missions."""
+"""The operations of a tenant's kernel on missions: plans, launches, tasks, the agents of missions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What work that is not over stands on: an agent, a task or a membrane is not deleted under it.
+"""Checks before a deletion: an agent, task or membrane that unfinished work depends on is not deleted.
 
-Asked inside the transaction of the deletion, whoever wants it and by which door: a task that is assigned in
-the same instant is seen.
+They run inside the transaction of the deletion, for every caller and every entry point: a task that is
+assigned in the same instant is seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run of the task loop is asked to do: stored with it, so that any process can go on with it."""
+"""The job of a run of the task loop: stored with it, so that any process can go on with it."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ class TaskJob:
 
     @property
     def prompt_tokens_max(self) -> int:
-        """What a prompt may be billed as, so that the reply still fits."""
+        """The most tokens that a prompt may be billed as, so that the reply still fits."""
         return max(PROMPT_TOKENS_MIN, self.window_tokens - self.max_output_tokens)
 
     @property
     def result_bytes_max(self) -> int:
-        """Of one tool result: an eighth of the window, at four bytes a token."""
+        """The most bytes of one tool result: an eighth of the window, at four bytes a token."""
         return max(2_000, self.window_tokens * 4 // 8)
 
     @property
     def input_tokens_max(self) -> int:
-        """Of all inputs shown in one prompt: a quarter of the window."""
+        """The most tokens of all inputs shown in one prompt: a quarter of the window."""
         return max(200, self.window_tokens // 4)

@@ -118,7 +118,7 @@ def _may_be_judged(tenant: str, standing: Standing) -> Any:
 
 
 async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """By task: `{output, accepted, by, at_us, note}` of each judgement of a person, oldest first."""
+    """Return by task `{output, accepted, by, at_us, note}` of each judgement of a person, oldest first."""
     import msgspec
 
     rows = await desk.services.store.query(

@@ -35,7 +35,7 @@ ALL_OFF = frozenset(("web_fetch",))
 
 
 class Launch(NamedTuple):
-    """What a plan becomes."""
+    """The effects of launching a plan."""
 
     event: ev.MissionLaunched
     appends: list[StreamAppend]

@@ -104,7 +104,7 @@ class MissionLoop:
         return self._run.core.actor is not None
 
     async def drive(self) -> None:
-        """To its end. Errors: `RunSuspended`, `RunStopped`; those of the store."""
+        """Drive the mission to its end. Errors: `RunSuspended`, `RunStopped`; those of the store."""
         await self._run.core.history.knows("")  # read it whole, before anything runs side by side
         try:
             plan = await planned(self._run, self._job)

@@ -1,7 +1,7 @@
-"""Which names agents, tasks and missions may not have: those that say who acts.
+"""Names that agents, tasks and missions may not have: those that identify an actor.
 
-The id of an agent is its principal and the actor of what it does. One called `operator` would read what only
-people may read, one called `user:ada` would write in her name.
+The id of an agent is its principal and the actor of its actions. An agent called `operator` could read what
+only people may read, one called `user:ada` would write in her name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an agent is at and what comes next for it: its open runs, and the iteration that has not begun."""
+"""The current and next work of an agent: its open runs, and the iteration that has not begun."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Upcoming(NamedTuple):
 
 
 async def upcoming(desk: Any, agent: str) -> Upcoming | None:
-    """Of the task that the agent works on, else of the oldest that waits for it; None without one.
+    """Return the next iteration of the task that the agent works on, else of the oldest one waiting for it.
 
-    An iteration has begun when its decision was asked for.
+    Return None if there is no such task. An iteration has begun when its decision was asked for.
     """
     rows = await desk.services.store.query(_NEXT, (desk.id, agent))
     if not rows:

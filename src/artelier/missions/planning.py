@@ -1,4 +1,4 @@
-"""What people ask of missions: a plan for a goal, and the launch of it."""
+"""The commands of people on missions: make a plan for a goal, and launch it."""
 
 from __future__ import annotations
 

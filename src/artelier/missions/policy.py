@@ -1,7 +1,7 @@
-"""What a puck on the XY pad asks for: constraints on the choice of actions, in words and in parameters.
+"""The policy that a puck on the XY pad sets: constraints on the choice of actions, in words and parameters.
 
-Pure: the same steering gives the same policy for ever. The words are in `templates/steering-1.md`; other
-words are another file with another number.
+Pure: the same steering always gives the same policy. The words are in `templates/steering-1.md`; other words
+are another file with another number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the next decision of an agent would be asked. Nothing is recorded, nothing called.
+"""A preview of the prompt of an agent's next decision. Nothing is recorded, nothing called.
 
-The sections are built by what builds them for the loop (`telling.py`), of what its readings would read.
+The sections are built by the same code as for the loop (`telling.py`), from what its readings would read.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stand:
-    """How far the task is, and where it is worked on."""
+    """The progress of the task, and the place where it is worked on."""
 
     place: Place
     state: TaskState
@@ -86,10 +86,10 @@ class _Stand:
 
 
 async def next_prompt(desk: Any, agent: str) -> Preview:
-    """Of the task that the agent works on, else of the oldest that waits for it.
+    """Return the next prompt of the task that the agent works on, else of the oldest that waits for it.
 
-    Errors: `NotFound` for no such agent; `Conflict` if nothing is left for it to decide; `ContextTooLong`
-    and `InvalidRequest` for what the loop would fail of.
+    Errors: `NotFound` for no such agent; `Conflict` if nothing is left for it to decide; `ContextTooLong` and
+    `InvalidRequest` for what would make the loop fail.
     """
     comes = await upcoming(desk, agent)
     if comes is None:
@@ -101,7 +101,7 @@ async def next_prompt(desk: Any, agent: str) -> Preview:
 
 
 async def preview_of(desk: Any, comes: Upcoming) -> Preview:
-    """As `next_prompt`, for who knows already what comes next."""
+    """Return the preview of `next_prompt`, for a caller who already knows the upcoming iteration."""
     stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
     reading = await gathering.steering_now(desk, stand.place.job)
     steering = steering_of(reading, stand.place.changes)
@@ -157,7 +157,7 @@ async def _seen(desk: Any, stand: _Stand, steering: Steering | None) -> _Seen:
 
 
 async def _tools(desk: Any, stand: _Stand, steering: Steering | None) -> list[dict[str, Any]]:
-    """As the loop's reading of tools tells them."""
+    """Return the tools as the loop's reading of tools gives them."""
     schemas = [
         (one.tool.schema, one.tool.trust)
         for one in await offers(desk, stand.place, steering)
@@ -256,13 +256,13 @@ async def _taken(desk: Any, run: int, *, key: str) -> list[ChatMessage]:
 
 
 def _notes(texts: list[str]) -> list[ChatMessage]:
-    """As the loop tells them: of many, the newest."""
+    """Return the notes as the loop shows them: the newest if there are many."""
     said = [f"{template('note-1')}\n\n{text}" for text in texts[-NOTES_MAX:]]
     return [ChatMessage(role="user", content=text) for text in said]
 
 
 def texts_of(prompt: Prompt) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For each part its text, and its messages as (role, text) if it has several of its own."""
+    """Return for each part its text, and its messages as (role, text) if it has several of its own."""
     found: list[tuple[str, list[tuple[str, str]]]] = []
     for part in prompt.parts:
         messages = [(one.role, one.text or _calls(one)) for one in part.messages]

@@ -1,7 +1,7 @@
-"""What stands in the prompts of a task: sections made of the job and of journaled readings, purely.
+"""The sections of a task's prompts, built from the job and from journaled readings, purely.
 
-The most stable comes first, for the prefix that providers cache. Whatever an artifact, a tool or a model has
-said stands between marks, as data.
+The most stable comes first, for the prefix that providers cache. Text of an artifact, a tool or a model
+stands between marks, as data.
 """
 
 from __future__ import annotations

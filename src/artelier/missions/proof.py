@@ -1,4 +1,4 @@
-"""Whether a verdict counts: each criterion is judged, and each quote stands there and says something."""
+"""The check of a verdict: it judges each criterion, and each quote is in the output and says something."""
 
 from __future__ import annotations
 

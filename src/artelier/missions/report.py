@@ -1,4 +1,4 @@
-"""What a mission hands over: the content of the outputs of its last tasks, as one text."""
+"""The report of a mission: the content of the outputs of its last tasks, as one text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task sees in one iteration: journaled readings of tools, inputs, artifacts, memory, steering.
+"""The view of a task in one iteration: journaled readings of tools, inputs, artifacts, memory, steering.
 
 A reading is recorded only when it has changed; a replay gives what was seen then.
 """
@@ -112,7 +112,7 @@ class Sight:
         return cast("Items | None", self._now.get("memory", (None, ""))[0])
 
     def trust_of(self, tool: str | None) -> str:
-        """Of what a tool says; what was not listed is not trusted."""
+        """Return the trust in what a tool says; a tool that was not listed is not trusted."""
         found = next((one for one in self.items("tools") if one["name"] == tool), None)
         return "untrusted" if found is None else str(found["trust"])
 

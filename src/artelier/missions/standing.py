@@ -1,4 +1,4 @@
-"""Where tasks stand, as the log has it: small questions of the loop and of commands."""
+"""The status of tasks, as the log has it: small queries of the loop and of commands."""
 
 from __future__ import annotations
 

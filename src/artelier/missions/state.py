@@ -32,7 +32,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
-    """What a tool has told the task."""
+    """A result of a tool that the task has received."""
 
     name: str
     key: str
@@ -44,12 +44,12 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
 
 
 def id_of(ref: str) -> str:
-    """Of the artifact that a reference names."""
+    """Return the id of the artifact that a reference names."""
     return ref.partition("@")[0]
 
 
 class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the loop stands after an iteration."""
+    """The state of the loop after an iteration."""
 
     iteration: int = 0
     """Iterations completed."""

@@ -1,4 +1,4 @@
-"""From a reading of steering to the guidance of one iteration, and to the bounds that the kernel keeps."""
+"""The conversion of a steering reading to the guidance of one iteration, and to the bounds of the kernel."""
 
 from __future__ import annotations
 

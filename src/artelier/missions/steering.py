@@ -61,7 +61,7 @@ class Steering:
 
     @classmethod
     def parse(cls, value: object) -> Steering:
-        """From the JSON of an artifact. Errors: `InvalidRequest` that names all mistakes with their paths."""
+        """Parse an artifact's JSON. Errors: `InvalidRequest` that names all mistakes with their paths."""
         reader = _Reader()
         found = reader.steering(value)
         if reader.mistakes:
@@ -74,7 +74,7 @@ class Steering:
         return cls(**found)
 
     def content(self) -> dict[str, Any]:
-        """As it stands in an artifact: `parse` gives the same back."""
+        """Return the JSON of an artifact: `parse` gives the same back."""
         return {
             "xy": {"x": self.x, "y": self.y},
             "axes": {"x": list(self.axes[0]), "y": list(self.axes[1])},

@@ -1,4 +1,4 @@
-"""Where steering is kept: `<agent or membrane>/steering`, whose versions say who changed what, and when."""
+"""The store of steering: `<agent or membrane>/steering`, whose versions say who changed what, and when."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ class Tasks:
 
 
 async def status_of_mission(desk: Any, mission: str) -> str | None:
-    """Of its run; None for no mission."""
+    """Return the status of the mission's run; None for no mission."""
     if not mission:
         return None
     with suppress(NotFound):

@@ -1,4 +1,4 @@
-"""What a decision is asked with, section by section: for the loop, and for whoever looks ahead."""
+"""The prompt of a decision, section by section: for the loop, and for previews."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def told(
 def tools(
     job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: Seen
 ) -> Items:
-    """Those that are listed: steering may ask for fewer than are on."""
+    """Return the tools that are listed: steering may ask for fewer than are on."""
     words = f"{task.goal}\n{task.success_criteria}"
     first = (*job.tools, *state.tools)
     return listed(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)

@@ -25,7 +25,7 @@ NO_SERVERS = "no server is allowed: [tools.http] allow in artelier.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where an agent works: what decides which tools it has, beside its steering."""
+    """The place where an agent works: it decides, beside steering, which tools the agent has."""
 
     job: TaskJob
     changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -44,7 +44,7 @@ class Offer(NamedTuple):
 
 
 async def place_of(desk: Any, comes: Upcoming) -> Place:
-    """Of the task that an agent works on, or is about to. Errors: those of `tasks.job_of`."""
+    """Return the place of an agent's current or next task. Errors: those of `tasks.job_of`."""
     if not comes.is_begun:
         return Place(job=await job_of(desk, await standing_of(desk, comes.task)))
     job = await recorded_job(desk, comes.task)
@@ -58,7 +58,7 @@ async def place_of(desk: Any, comes: Upcoming) -> Place:
 
 
 def place_without_task(agent: str, *, workspace: str) -> Place:
-    """Of an agent that nothing waits for."""
+    """Return the place of an agent that no task waits for."""
     return Place(job=TaskJob(task=agent, definition={}, agent=agent, model="", workspace=workspace))
 
 
