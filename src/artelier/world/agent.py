@@ -61,7 +61,7 @@ WORKFLOW, INLINE_WORKFLOW = "workflow_artifact_id", "workflow"
 
 
 class AgentRow(NamedTuple):
-    """Where an agent stands at the end of a tick: a row of the view."""
+    """The state of an agent at the end of a tick: a row of the view."""
 
     id: str
     n: int

@@ -1,4 +1,4 @@
-"""What the actions of a tick have changed so far, for the agents that think later in it.
+"""The changes that the actions of a tick have made so far, for the agents that think later in it.
 
 Each change of the working state is read once, whatever the number of waves.
 """
@@ -19,7 +19,7 @@ from artelier.world.stage import WorldStage
 
 
 class Changed:
-    """Who has got and lost artifacts, and which offers were made and closed, since the tick began."""
+    """The artifacts that changed hands and the offers that were made or closed since the tick began."""
 
     def __init__(self, stage: WorldStage, working: Working) -> None:
         self._stage = stage

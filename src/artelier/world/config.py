@@ -40,7 +40,7 @@ class Subscriptions(_Strict, frozen=True, kw_only=True):
 
 
 class Resources(_Strict, frozen=True, kw_only=True):
-    """What an agent may use; None: as much as it likes. Scrip and USD are limited by the ledger."""
+    """The resources that an agent may use; None means unlimited. The ledger limits scrip and USD."""
 
     stored_bytes: Count | None = None
     """Of the newest versions of what it owns, and of what its programs own."""

@@ -48,7 +48,7 @@ ACTIVATION: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class _Facts:
-    """What is read of a world before a word is written."""
+    """The facts of a world that are read before the description is written."""
 
     row: Mapping[str, Any]
     config: WorldConfig
@@ -317,7 +317,7 @@ def _mind(spec: AgentSpec, config: WorldConfig) -> str:
 
 
 def _decided(facts: _Facts) -> list[tuple[object, ...]]:
-    """As the log records them: for rules with the version that decided."""
+    """Return the deciders as the log records them; a rule comes with the version that decided."""
     ordered = sorted(facts.deciders.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(source, _code(step) if step else "", steps) for (source, step), steps in ordered]
 

@@ -1,4 +1,4 @@
-"""Where two worlds part: the first event and the first tick that differ, and how their agents stand since.
+"""The comparison of two worlds: the first event and tick that differ, and how the agents differ since.
 
 Events are compared in the form in which they are hashed, but without their numbers: what the host does
 between two ticks shifts all numbers behind it, and what comes after may still be the same. What it does
@@ -75,14 +75,14 @@ def _own(side: Side, found: list[Reach]) -> Reach:
 
 
 class _Event(NamedTuple):
-    """As it stands, and as it is compared."""
+    """An event in its recorded form and in the form that is compared."""
 
     event: Event
     normal: Normal
 
 
 class _Group(NamedTuple):
-    """What happened in a tick, or between it and the next."""
+    """The events of one tick, or of the time between it and the next."""
 
     tick: int
     is_between: bool
@@ -142,7 +142,7 @@ class _Comparison:
                 return
 
     async def compare_charges(self, a: Reach | None, b: Reach | None) -> None:
-        """What the prompts of one agent have cost: they come before the actions of their tick."""
+        """Compare what the prompts of one agent have cost: charges come before the actions of their tick."""
         sides = [
             aiter(normal_events(one.store, reach, one)) if reach is not None else None
             for one, reach in zip(self.contents, (a, b), strict=True)

@@ -1,4 +1,4 @@
-"""What a principal does in a world between ticks: the same handle as outside, over the world's own stream."""
+"""A principal's access to a world between ticks: the same handle as outside, over the world's own stream."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def svg(chart: Chart) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From values to pixels of one panel."""
+    """The scale of one panel, which turns values into pixels."""
 
     top: float
     first: float

@@ -208,7 +208,7 @@ async def _asked(
 
 @dataclass(slots=True)
 class AgentNow:
-    """Where an agent stands, as the view of worlds has it."""
+    """The current state of an agent, as the view of worlds has it."""
 
     id: str
     is_active: bool = True
@@ -242,7 +242,7 @@ class Society:
 
     @property
     def agents(self) -> list[AgentNow]:
-        """Those that act, in the order of their joining."""
+        """The active agents, in the order in which they joined."""
         return [one for one in self.everyone.values() if one.is_active]
 
     def balance(self, principal: str) -> int:

@@ -108,7 +108,7 @@ class _Copy:
 
 @dataclass(slots=True)
 class _Changes:
-    """What the fork has differently, in events that follow the copy."""
+    """The differences between a fork and its origin, as events that follow the copy."""
 
     drafts: list[Draft] = field(default_factory=list[Draft])
     blobs: list[Blob] = field(default_factory=list[Blob])

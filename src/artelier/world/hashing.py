@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class WorldHash(NamedTuple):
-    """What was hashed, and the hash in hex."""
+    """The hash of a world in hex, and the part of its history that it covers."""
 
     world: str
     tick: int
@@ -66,7 +66,7 @@ async def hash_world(host: Host, world: str, *, at: int | None = None) -> WorldH
 
 
 class Normal(msgspec.Struct, frozen=True):
-    """What of an event is equal for equal events."""
+    """The parts of an event that are the same for equal events."""
 
     # Field order is the sorted order: it is the canonical form.
     actor: str

@@ -1,4 +1,4 @@
-"""Where a world's history stands: its streams, how far a tick reaches in each, its agents' runs.
+"""The history of a world: its streams, how far a tick reaches in each, and the runs of its agents.
 
 A tick is passed when its `tick.passed` is durable. What the host does between two ticks is dated with the one
 that passed last and belongs to it. What prompts of an unfinished tick have cost is dated with that tick, and
@@ -127,7 +127,7 @@ async def run_reaches(host: Host, world: str, *, position: int) -> dict[str, int
 
 
 async def _position(store: Store, tenant: str, ancestor: Ancestor) -> int:
-    """Of the last event of an ancestor's tick; 0 if that world is not here."""
+    """Return the position of the last event of an ancestor's tick; 0 if that world is not here."""
     found = await reaches(store, tenant, ancestor.world, tick=ancestor.tick)
     own = world_stream(tenant, ancestor.world)
     return max((one.position for one in found if one.stream == own), default=0)

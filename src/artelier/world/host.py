@@ -1,4 +1,4 @@
-"""What a world needs of the kernel, and the runs in which its agents ask models."""
+"""The parts of the kernel that a world needs, and the runs in which its agents call models."""
 
 from __future__ import annotations
 

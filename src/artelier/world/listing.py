@@ -1,4 +1,4 @@
-"""What there is to see of worlds, for commands and pages: worlds, agents, events."""
+"""The lists of worlds, agents and events, for commands and pages."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def _item(host: Host, one: Event) -> dict[str, Any]:
 
 
 async def _say_settings(host: Host, data: dict[str, Any]) -> None:
-    """What a `configure` set, by name, as `configured`; None for what it took away."""
+    """Add what a `configure` set, by name, as `configured`; None for a removed setting."""
     act = data.get("act")
     if not isinstance(act, dict) or cast("dict[str, Any]", act).get("action") != "configure":
         return

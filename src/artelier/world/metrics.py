@@ -33,7 +33,7 @@ FIGURES_MAX = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What was paid in a tick for one kind of artifact, sold in one way."""
+    """The prices paid in a tick for one kind of artifact, sold in one way."""
 
     kind: str
     """Of the artifact, such as `prompt`."""
@@ -49,7 +49,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What models did for an agent in a tick."""
+    """The model usage of one agent in a tick."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -103,7 +103,7 @@ class TickMetrics:
 
     @property
     def tokens(self) -> int:
-        """In and out."""
+        """Input and output tokens together."""
         return sum(one.input_tokens + one.output_tokens for one in self.usage.values())
 
     @property
@@ -182,7 +182,7 @@ async def tick_metrics(
 
 
 class _Happened:
-    """What happens within one tick."""
+    """The running totals of one tick."""
 
     def __init__(self) -> None:
         self.issued = self.minted = self.returned = 0

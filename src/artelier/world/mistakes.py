@@ -1,4 +1,4 @@
-"""What is wrong with the settings of a world or with its file: where, what was expected, what came.
+"""The mistakes in a world's settings or its file: where, what was expected, what was found.
 
 Read next: `config.py` and `genesis/file.py`, whose tables these are.
 """
@@ -77,7 +77,7 @@ def _keys(root: type[msgspec.Struct], path: Path) -> list[str]:
 
 
 def _table(given: Any) -> Any:
-    """Of `X | None` the X."""
+    """Return `X` for `X | None`, and any other type unchanged."""
     if isinstance(given, msgspec.inspect.UnionType):
         kept = [one for one in given.types if not isinstance(one, msgspec.inspect.NoneType)]
         return kept[0]

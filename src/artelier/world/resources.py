@@ -1,4 +1,4 @@
-"""What agents may use beside money: stored bytes, model calls and tokens in a rolling window of ticks."""
+"""The limits of agents beside money: stored bytes, model calls and tokens in a rolling window of ticks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from artelier.world.stage import ESCROW, stored_changes
 
 
 async def check_storage(scene: Scene, working: Working) -> None:
-    """Whether everybody may store what an action leaves to them, with works of programs and what they offer.
+    """Check that every agent may store what an action leaves to it, with its programs' works and its offers.
 
     The content of newest versions counts, older ones do not. An action that stores nothing more is never
     refused.
@@ -58,7 +58,7 @@ async def _offered(scene: Scene, seller: str) -> int:
 
 
 async def _seller(scene: Scene, id: str, before: Standing | None) -> str:
-    """For whom the escrow holds an artifact, or held it before the action."""
+    """Return the seller for whom the escrow holds an artifact, or held it before the action."""
     if before is not None and before.owner != ESCROW:
         return before.owner
     for change in reversed(scene.working.changes):

@@ -1,6 +1,6 @@
-"""What a sweep leaves: a file with a row for each run that is done, and the table of all of them.
+"""The files of a sweep: one with a row for each completed run, and the table of all runs.
 
-Files are complete or not there. Text in a CSV never begins as a formula of a spreadsheet.
+A file is either complete or absent. Text in a CSV never begins like a spreadsheet formula.
 """
 
 from __future__ import annotations

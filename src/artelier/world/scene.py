@@ -165,7 +165,7 @@ class Scene:
         self._taken |= taken
 
     def asks(self) -> Decisions:
-        """For one prompt, reading or action of one agent: bounds of its own, and what all know by now."""
+        """Return decisions for one prompt, reading or action of one agent: own bounds, shared knowledge."""
         return self.decisions.apart()
 
     def sees(self, agent: str, other: str) -> bool:
@@ -211,7 +211,7 @@ class Step:
 
     @property
     def wall(self) -> dict[str, str]:
-        """What ended by the wall clock for this agent until now, but in an invocation."""
+        """The contracts that ended by the wall clock for this agent until now, outside of invocations."""
         return {**self.thought.wall, **self.decisions.wall}
 
     @property
@@ -246,7 +246,7 @@ class Step:
         return await self.scene.price_seen(self.agent, id, action)
 
     def tree(self) -> Tree:
-        """For an invocation. Its bounds are its own."""
+        """Return the tree of an invocation, with bounds of its own."""
         scene = self.scene
         self._invoked = scene.asks()
         return Tree(

@@ -1,4 +1,4 @@
-"""What happens to a world from outside at a tick that its settings name."""
+"""Shocks: changes to a world from outside, at a tick that its settings name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the agents of a world may know in a tick: facts by value, most of them shared by all.
+"""The facts that the agents of a world may know in a tick: by value, most of them shared by all.
 
-What is read once is true for the first wave; later ones see it with what the tick has changed until then.
+Facts are read once, for the first wave; later waves see them with what the tick has changed until then.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Sight:
         return [*news, *said[max(0, len(said) - (INBOX_SHOWN - len(news))) :]]
 
     def seed(self, agent: str) -> int:
-        """For randomness of an agent in a tick: the same in every run of the same world."""
+        """Return the random seed of an agent in a tick: the same in every run of the same world."""
         scene = self.scene
         digest = sha256(f"{scene.config.seed}/{scene.tick}/{agent}".encode()).digest()
         return int.from_bytes(digest[:6], "big")

@@ -1,4 +1,4 @@
-"""What the file of a world holds beside runs, believed only after checks.
+"""The content of a world's file beside runs, trusted only after checks.
 
 Views and ticks act on what events say. So each must stand in a stream of this world, be of a kind that
 belongs there, and be dated with a tick that was passed.
@@ -109,7 +109,11 @@ class Society(Belongings):
         self._follow(where, data, at_us)
 
     def _move(self, where: str, data: Moving) -> None:
-        """What is not here (charges of an unfinished tick) may have been spent by the host since."""
+        """Apply the postings of an event.
+
+        The file may lack charges of an unfinished tick whose money the host has spent since.
+        Errors: `InvalidExport` if an account pays what it does not have.
+        """
         for posting in data.postings:
             source, target = (posting.source, posting.asset), (posting.target, posting.asset)
             left = self._money[source] = self._money.get(source, 0) - posting.amount

@@ -14,7 +14,7 @@ SPECS_MAX = 200_000
 
 
 class Specs:
-    """What the agents of a world think with."""
+    """The specifications of the agents of a world."""
 
     def __init__(self) -> None:
         self._known: dict[str, AgentSpec] = {}

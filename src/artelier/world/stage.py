@@ -1,7 +1,7 @@
-"""What the actions of a tick are decided over: the views of a world's space, remembered between ticks.
+"""The state over which the actions of a tick are decided: the views of a world's space, cached between ticks.
 
 A world has one writer, so what was read stays true until the next batch, whose changes are taken over. When
-somebody else has written, the stream's head says so and everything is read again.
+somebody else has written, the head of the stream shows it and everything is read again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PAID = (
 
 
 class Paid(NamedTuple):
-    """What one step of one agent has moved on one account."""
+    """The amount that one step of one agent has moved on one account."""
 
     agent: str
     step: str
@@ -324,7 +324,7 @@ class WorldStage(StoreStage):
 
 
 def stored_changes(before: Standing | None, now: Standing) -> list[tuple[str, int]]:
-    """By how many bytes a change of an artifact changes what its owners store."""
+    """Return by how many bytes a change of an artifact changes what its owners store."""
     changes: list[tuple[str, int]] = []
     if before is not None and before.at is not None and not before.deleted:
         changes.append((before.owner, -before.at.size_bytes))

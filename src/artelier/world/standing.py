@@ -1,4 +1,4 @@
-"""How the agents of two worlds stand: what each has, owns and did, where that differs."""
+"""The differences between the agents of two worlds: what each has, owns and did."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Place = tuple[Store, str, str]
 async def differing(
     a: Place, b: Place, contents: list[Contents], actions: list[dict[tuple[str, str], int]]
 ) -> dict[str, dict[str, Any]]:
-    """By agent, what differs now: `balance`, `state`, `actions`, `owned`, `versions`.
+    """Return the current differences by agent: `balance`, `state`, `actions`, `owned`, `versions`.
 
-    Of each as `{a, b}`, of `owned` the ids that only one side has, of `actions` and `versions` such pairs by
-    name. An agent of which nothing differs is left out.
+    Each is `{a, b}`; for `owned` the ids that only one side has, for `actions` and `versions` such pairs by
+    name. An agent without differences is left out.
     """
     sides = [await _agents(one) for one in (a, b)]
     artifacts = [await _artifacts(one) for one in (a, b)]

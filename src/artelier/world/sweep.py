@@ -290,9 +290,9 @@ async def figures(world: World) -> dict[str, int | float]:
 
 
 async def means(world: World) -> dict[str, float | None]:
-    """For each column of `collect` its mean over the agents after the last tick, as `mean_<name>`.
+    """Return the mean of each column of `collect` over the agents after the last tick, as `mean_<name>`.
 
-    Truth counts as 1 or 0, so that its mean is a share; other cells that are no numbers are left out, and a
+    Truth counts as 1 or 0, so that its mean is a share. Other cells that are not numbers are left out, and a
     column without numbers has None. Cost: reads every event once, if anything is collected.
     """
     columns = Columns((await world.config()).collect)

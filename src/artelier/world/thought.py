@@ -1,4 +1,4 @@
-"""What an agent wants after it has thought, and where it stands in its workflow."""
+"""The result of an agent's thinking: what it wants, and its position in the workflow."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ THINKING = ("reflex", "workflow", "model")
 
 
 class Passed(NamedTuple):
-    """What came of a tick."""
+    """The result of a tick."""
 
     tick: int
     acted: int
@@ -48,7 +48,7 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
-    """What thinks in a world: rule agents of the host, artifacts read once, runs for models."""
+    """The deciders of a world: rule agents of the host, artifacts read once, runs for models."""
 
     policies: Policies
     specs: Specs

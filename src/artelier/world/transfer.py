@@ -26,7 +26,7 @@ from artelier.world.society import Society, check_free
 
 
 class CarriedWorld(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file of a world holds."""
+    """The content of a world's file."""
 
     world: str
     origin: str

@@ -331,7 +331,7 @@ def _deliver(event: Applied, tx: Tx, agent: str, sender: str, text: str) -> None
 
 @world_view.on(ArtifactCharged)
 def show_charged(event: Applied, tx: Tx) -> None:
-    """What a prompt cost, and what it used up of a licence."""
+    """Record the cost of a prompt, and the uses of a licence that it consumed."""
     data = event.data
     assert isinstance(data, ArtifactCharged)
     tenant, space, local = event.stream

@@ -147,7 +147,7 @@ class World:
         return self._config[1]
 
     async def agents(self) -> dict[str, AgentRow]:
-        """Those that act, in the order of their joining."""
+        """Return the active agents, in the order in which they joined."""
         rows = await self.host.services.store.query(
             "SELECT agent, n, state, ticks_in_state, failures, last_tick, last_action, last_ok,"
             " last_result, last_source FROM world_agents"

@@ -1,4 +1,4 @@
-"""What each action does: one function per action, over the working state of its step."""
+"""The effects of actions: one function per action, over the working state of its step."""
 
 from artelier.world.deciding.dispatch import perform, reject
 

@@ -49,7 +49,7 @@ async def read(step: Step, action: Read) -> None:
 
 
 async def _read_main(step: Step, ref: Ref) -> None:
-    """What the tenant's main space lets this world read for free; its scrip is none of the agents'.
+    """Read what the tenant's main space gives this world for free; scrip there does not belong to the agents.
 
     Errors: `NotFound`, `AccessDenied`.
     """
@@ -153,7 +153,7 @@ async def invoke(step: Step, action: Invoke) -> None:
 
 
 async def search(step: Step, action: Search) -> None:
-    """What the agent may read, newest first; the list is its next result."""
+    """Find artifacts that the agent may read, newest first; the list is its next result."""
     found = await find(
         step, text=action.text, kind=action.kind, owner=action.owner, limit=action.limit
     )

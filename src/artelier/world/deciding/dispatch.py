@@ -1,4 +1,4 @@
-"""From an action to its effects: the function that decides it, or a rejection that says why not."""
+"""The dispatch of actions: the function that decides each one, or a rejection with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How worlds begin: services, libraries and handbook; whole worlds from files; the shipped examples."""
+"""The beginning of a world: services, libraries and handbook; whole worlds from files; shipped examples."""
 
 from artelier.world.genesis.defaults import default_artifacts
 from artelier.world.genesis.file import read_world, read_world_file

@@ -1,4 +1,4 @@
-"""What a new agent thinks with unless it names something of its own."""
+"""The mind of a new agent that names nothing of its own."""
 
 from __future__ import annotations
 

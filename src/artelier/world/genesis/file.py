@@ -193,7 +193,7 @@ def _check_stages(config: WorldConfig) -> None:
 
 
 def _check_named(entry: WorldEntry, config: WorldConfig) -> None:
-    """Whether settings name agents that are there, and shocks do something.
+    """Check that settings name existing agents and that every shock does something.
 
     A world without agents is left alone: those it will have join later.
     """

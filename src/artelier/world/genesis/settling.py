@@ -1,4 +1,4 @@
-"""What every world has: the services' artifacts, the shipped prompts and workflows, the handbook."""
+"""The artifacts that every world has: services, shipped prompts and workflows, the handbook."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _UNSET = "\\x00"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeStep:
-    """What a code step is worth here."""
+    """The translation of a code step: its program, or the problems that prevent one."""
 
     assigned: tuple[str, ...] = ()
     """Names that it may give values to."""

@@ -44,13 +44,13 @@ class Node:
 
     @property
     def members(self) -> dict[str, Node]:
-        """Of a mapping; empty for anything else."""
+        """The members of a mapping; empty for anything else."""
         value: object = self.value
         return cast("dict[str, Node]", value) if isinstance(value, dict) else {}
 
     @property
     def items(self) -> list[Node]:
-        """Of a list; a single value counts as a list of one, and null as none."""
+        """The items of a list; a single value counts as a list of one, and null as none."""
         value: object = self.value
         if isinstance(value, list):
             return cast("list[Node]", value)
@@ -220,7 +220,7 @@ class Fields:
 
     @property
     def left(self) -> Mapping[str, Node]:
-        """What was not taken yet."""
+        """The fields that have not been taken yet."""
         return self._left
 
     def report_left(self) -> None:

@@ -35,7 +35,7 @@ class Machine:
     line: int = 0
 
     def conditional_ways(self, state: str) -> Iterator[tuple[str, str, int, str]]:
-        """Those with a condition: the state's own, then those of any state."""
+        """Yield the ways that have a condition: first those of the state, then those of any state."""
         for origin in (state, ANY):
             for way in self.ways:
                 stays = origin == ANY and way.to == state

@@ -1,4 +1,4 @@
-"""What an old agent remembers: its working memory, and an empty store for the long term."""
+"""The memory of an old agent: its working memory, and an empty store for the long term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loader says about a file: each remark with its place, so that nothing is lost in silence."""
+"""The remarks of the loader about a file, each with its place, so that nothing is dropped silently."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ class Notes:
 
     @property
     def found(self) -> tuple[Note, ...]:
-        """By line."""
+        """The remarks, sorted by line."""
         return tuple(sorted(self._found, key=lambda note: note.line))

@@ -1,4 +1,4 @@
-"""What the loader makes of a file: plain specifications of artifacts, before anything is written."""
+"""The output of the loader: plain specifications of artifacts, before anything is written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Specification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Of what it holds: the same as long as its source says the same."""
+        """A digest of the content: it stays the same as long as the source does."""
         data = canonical_json([self.kind, self.content, self.metadata])
         return hashlib.sha256(data).hexdigest()[:32]
 

@@ -33,7 +33,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mind:
-    """What became of a workflow."""
+    """The result of loading a workflow."""
 
     artifacts: tuple[Specification, ...]
     workflow_id: str | None
@@ -393,7 +393,7 @@ class _Code(NamedTuple):
 
 @dataclass(slots=True)
 class _Made:
-    """What the steps of one state come to."""
+    """The result of translating the steps of one state."""
 
     code: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     prompts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -408,7 +408,7 @@ class _Made:
 
     @property
     def after(self) -> dict[str, int]:
-        """Of what comes now: the ways out that stand before it."""
+        """A mapping that places the next step: `after` is the number of ways out that stand before it."""
         return {"after": len(self.ways)} if self.ways else {}
 
     def mark_trailing(self) -> None:

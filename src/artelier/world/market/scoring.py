@@ -1,4 +1,4 @@
-"""What the mint says an artifact is worth: use by others and test cases, never its owner's claim."""
+"""The mint's valuation of an artifact: use by others and test cases, never its owner's claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How agents of a world think: what they read, what a reflex or a model decides, how a workflow moves on."""
+"""The minds of agents: what they read, what a reflex or a model decides, how a workflow moves on."""
 
 from artelier.world.mind.moving import move
 from artelier.world.mind.think import think

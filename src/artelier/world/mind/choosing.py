@@ -23,7 +23,7 @@ SHIPPED = "transition_base"
 
 
 class Asked(NamedTuple):
-    """What an agent is about to ask; nothing of it is recorded or paid yet."""
+    """A request that an agent is about to make; nothing of it is recorded or paid yet."""
 
     agent: str
     model: str
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What came of asking."""
+    """The result of a request."""
 
     reply: Reply
     step: str = ""

@@ -26,7 +26,7 @@ REASON_CHARS_MAX = 300
 
 
 class Computed(NamedTuple):
-    """What the code of a state has come to."""
+    """The result of running the code of a state."""
 
     values: Mapping[str, Any]
     """By name, for facts and conditions."""

@@ -1,4 +1,4 @@
-"""Where workflows go after the actions of a tick: by themselves, by conditions, or as a model says.
+"""The transitions of workflows after the actions of a tick: unconditional, by condition, or by a model.
 
 The state is chosen when the result of the action is known, and holds from the next tick on.
 """

@@ -141,7 +141,7 @@ class _Operating:
         return await self._runs.within(self._wanted.agent, durable)
 
     async def tokens(self) -> int:
-        """Of all model calls of the tick so far, in and out. Cost: O(calls)."""
+        """Return the input and output tokens of all model calls of the tick so far. Cost: O(calls)."""
         prefix = f"t{self._scene.tick}/"
 
         async def count(run: Run) -> int:

@@ -1,4 +1,4 @@
-"""Where an agent stands in its workflow when a tick begins."""
+"""The position of an agent in its workflow when a tick begins."""
 
 from __future__ import annotations
 

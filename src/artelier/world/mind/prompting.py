@@ -1,4 +1,4 @@
-"""From an agent's artifacts and the facts of a tick to its prompt, and to what that costs.
+"""The prompt of an agent, made from its artifacts and the facts of a tick, and the charges for it.
 
 The order is that of the prefix cache: what all agents share, what the agent is, what it subscribes to; then
 what changes with every tick. Everything that is missing, denied or unpaid is an entry of the manifest.
@@ -52,7 +52,7 @@ QUERY_CHARS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What an agent is about to ask a model: nothing of it is recorded or paid yet."""
+    """A model request that an agent is about to make; nothing of it is recorded or paid yet."""
 
     agent: str
     model: str
@@ -262,7 +262,7 @@ class _Making:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recalled:
-    """What came of the search in the long-term memory."""
+    """The result of the search in the long-term memory."""
 
     text: str = ""
     sources: tuple[Source | str, ...] = ()
@@ -321,7 +321,7 @@ def _in_order(sections: Iterable[Section]) -> tuple[Section, ...]:
 
 
 def _ids(sections: Iterable[Section]) -> set[str]:
-    """Of the artifacts that sections are made from: named with a version, or as an entry of a store."""
+    """Return the ids of the artifacts behind sections, named with a version or as an entry of a store."""
     sources = (source for section in sections if not section.is_empty for source in section.sources)
     refs = (source.ref for source in sources if isinstance(source, Source))
     return {re.split("[@#]", ref, maxsplit=1)[0] for ref in refs if "@" in ref or "#" in ref}

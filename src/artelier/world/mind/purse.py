@@ -1,4 +1,4 @@
-"""What prompts may still spend: money that is there durably, and none that others pay in this tick.
+"""The money that prompts may still spend: only what is durably there and not spent by others in this tick.
 
 A prompt is paid for in the batch of its request, before the shocks and actions of its tick count. So it can
 spend neither what an action has just earned nor what another prompt pays, in whatever order the two are
@@ -16,7 +16,7 @@ from artelier.world.scene import Scene
 
 
 class Purse:
-    """What the accounts of a world may spend on prompts, in one wave."""
+    """The amounts that the accounts of a world may spend on prompts, in one wave."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene

@@ -56,7 +56,7 @@ class Reader:
 
     @property
     def gate(self) -> Gate:
-        """What this reader is allowed, within bounds that no other has a part in."""
+        """The permissions of this reader, within bounds that it shares with no other reader."""
         return Gate(self.stage, self.scene.interpreter, self._decisions)
 
     @property

@@ -1,4 +1,4 @@
-"""How the agents of one wave decide: reflexes first, then prompts, then models, all of them side by side."""
+"""The decisions of one wave of agents, side by side: reflexes first, then prompts, then models."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ __all__ = ["recent_memories", "search_memory", "shipped_services"]
 
 @lru_cache(maxsize=1)
 def shipped_services() -> Mapping[str, Service]:
-    """By the id of their artifact."""
+    """Return the shipped services by the id of their artifact."""
     return {
         "genesis_embedder": Embedder(),
         "genesis_escrow": Described("genesis_escrow", "offer", "accept", "cancel_offer"),

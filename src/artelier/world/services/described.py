@@ -10,7 +10,7 @@ from artelier.errors import InvalidArguments
 
 
 class Described:
-    """What has a handbook, but no program."""
+    """A service with a handbook and no program."""
 
     def __init__(self, id: str, *actions: str) -> None:
         self._id = id

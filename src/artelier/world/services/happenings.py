@@ -69,7 +69,7 @@ class EventLog:
 
 
 class _Looker:
-    """What one principal may know of events."""
+    """The events as one principal may see them."""
 
     def __init__(self, working: Working, caller: str, tree: Tree, config: WorldConfig) -> None:
         self._working = working

@@ -1,4 +1,4 @@
-"""What a prompt shows of an agent's long-term memory: one search at each model step, at the posted price."""
+"""An agent's long-term memory in its prompt: one search at each model step, at the posted price."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def recent_memories(
 
 
 async def _readable(reader: Reader, store_id: str) -> list[Verdict] | Skip:
-    """That a store may be read and be shown in a prompt."""
+    """Judge whether a store may be read and shown in a prompt; return the verdicts, or why it is skipped."""
     try:
         ref = Ref.parse(store_id)
     except InvalidRequest:

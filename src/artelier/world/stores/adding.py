@@ -37,7 +37,7 @@ _PREFIX = "world:"
 
 
 class Added(NamedTuple):
-    """What came of adding an entry."""
+    """The result of adding an entry."""
 
     entry: str
     deduplicated: bool = False
@@ -47,7 +47,7 @@ class Added(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """Of a store, what is pending included."""
+    """The counts of a store, with what is pending."""
 
     seed: int
     added: int

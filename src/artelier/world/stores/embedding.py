@@ -103,7 +103,7 @@ def _checked(name: str, vector: Any, dims: int) -> Vector:
 
 
 def to_bytes(vector: Vector) -> bytes:
-    """As it is stored: 32-bit floats, little endian."""
+    """Return the stored form of a vector: 32-bit floats, little endian."""
     return vector.astype("<f4").tobytes()
 
 
@@ -117,5 +117,5 @@ def from_bytes(stored: bytes) -> Vector:
 
 
 def as_numbers(vector: Vector) -> list[float]:
-    """As JSON: the stored numbers, without the digits that 32 bits do not have."""
+    """Return the stored numbers for JSON, without the digits that 32 bits do not have."""
     return [round(float(number), DECIMALS) for number in vector]

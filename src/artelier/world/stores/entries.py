@@ -58,7 +58,7 @@ class Change(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """What a working state changes in a store."""
+    """The pending changes of a working state to a store."""
 
     added: Mapping[str, Entry]
     """By id, in order, those left out that were removed again."""

@@ -1,4 +1,4 @@
-"""What a memory store says of itself: its config, checked when it is saved and read with leniency."""
+"""The config of a memory store: checked when it is saved, read leniently."""
 
 from __future__ import annotations
 

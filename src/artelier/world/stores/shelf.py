@@ -1,7 +1,7 @@
-"""What this process knows of memory stores: an index each, filled with what is new, and bounded together.
+"""The memory stores that this process has loaded: one index each, brought up to date, under one shared limit.
 
-Nothing here is asked about what exists, only about what is alike. Entries that no event has made yet stand in
-an index only while a search is at work.
+An index answers what is alike, never what exists. It holds entries that no event has made yet only while a
+search runs.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Shelf:
                 self.seen = new[-1].n if len(new) == PAGE else changed
 
     def grown(self) -> int:
-        """By how much its weight has changed since this was asked last."""
+        """Return by how much the weight has changed since the last call."""
         before, self.weight = self.weight, max(len(self.cards), ENTRIES_LEAST)
         return self.weight - before
 
