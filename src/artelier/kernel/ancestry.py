@@ -1,7 +1,7 @@
-"""Where a run's history stands: in its own stream, and in those of the runs that it was forked from.
+"""The history of a run: its own stream, and the streams of the runs that it was forked from.
 
 A fork copies nothing. What was recorded before it is read from its origin, up to the event it branched from,
-and so on through the origin's own origins. A conversation may likewise go on from one of another run: its
+and so on through the origin's own origins. A conversation may likewise continue one of another run: its
 base, which may have a base itself.
 """
 
@@ -59,7 +59,7 @@ class MessageRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """What a conversation goes on from: messages up to `upto` are those of a conversation of a run."""
+    """The base of a conversation: its messages up to `upto` are those of another run's conversation."""
 
     run_id: str
     conversation: str

@@ -50,7 +50,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", forbid_unkn
 
 
 class Ancestry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the history of a world began."""
+    """The origin of a world's history."""
 
     tick: int
     """The last one of the file."""
@@ -84,7 +84,7 @@ class Header(Line, frozen=True, kw_only=True, tag="header", omit_defaults=True):
 
     @property
     def about(self) -> tuple[str, str]:
-        """What was asked for: `run`, `agent`, `world` or `chat`, and its id."""
+        """The kind and id of what was exported; the kind is `run`, `agent`, `world` or `chat`."""
         if self.chat:
             return "chat", self.chat
         if self.world:

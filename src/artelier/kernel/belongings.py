@@ -1,8 +1,8 @@
-"""What a file may hold beside runs, when it is about more than a run: the part that another package knows.
+"""The content of a file beside runs: the part that only another package knows.
 
-The kernel knows runs and artifacts. Whose events else may stand in the streams of artifacts, which streams
-there are else, what they must say, and what their import brings about, it is told by whoever exports and
-imports such files.
+The kernel knows runs and artifacts. A file may be about more. Whoever exports and imports such files tells
+the kernel which other events may stand in the streams of artifacts, which other streams exist, what they
+must say, and what importing them does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from artelier.log import Blob, EventData, Stream, Tx
 
 
 class Arrival(NamedTuple):
-    """What an import adds to the batch that holds the file's own events."""
+    """The additions of an import to the batch that holds the file's own events."""
 
     events: Sequence[EventData] = ()
     """For the tenant's stream, after the history."""

@@ -1,6 +1,6 @@
-"""What the books of a tenant say: accounts, sums, limits, postings, and who has spent how much on models.
+"""The books of a tenant: accounts, sums, limits, postings, and who has spent how much on models.
 
-Read-only questions to views and events; nothing here moves money. All of it is bounded.
+Read-only queries of views and events; nothing here moves money. Every answer is bounded.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class CallSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What is held while a call is in flight."""
+    """The amounts held while a call is in flight."""
 
     price: Price | None
     """None: nobody knows it, and the tenant allows that."""

@@ -33,6 +33,6 @@ def with_call_ids(
 
 
 def _made_id(run_id: str, key: str, place: int) -> str:
-    """Of the signs, and no longer than, what every provider takes back as an id."""
+    """Return an id whose characters and length every provider accepts."""
     digest = sha256(f"{len(run_id)}:{run_id}{key}\0{place}".encode()).hexdigest()
     return f"call_{digest[:24]}"

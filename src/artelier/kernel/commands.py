@@ -1,4 +1,4 @@
-"""What people ask of a run: appended to its control stream by anyone, turned into effects by its writer.
+"""Commands to a run: appended to its control stream by anyone, turned into effects by its writer.
 
 If a process drives the run, it reads the command and writes the effect. If none does, the command's own
 process takes the lease, writes the effect and gives the lease back.
@@ -75,7 +75,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a command's effect depends on."""
+    """The state of a run on which the effect of a command depends."""
 
     run_id: str
     status: str

@@ -87,7 +87,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be undone, in that order, and what cannot be."""
+    """The steps to undo, in that order, and those that cannot be undone."""
 
     items: tuple[Item, ...] = ()
     not_undone: tuple[Kept, ...] = ()
@@ -288,7 +288,7 @@ async def _calls(services: Services, stream: int) -> list[_Call]:
 def _attempts(
     calls: list[_Call], runs: Mapping[int, str]
 ) -> defaultdict[tuple[str, str], list[_Call]]:
-    """By run and step: the calls that were to undo it."""
+    """Return the calls that were to undo a step, by run and step."""
     found: defaultdict[tuple[str, str], list[_Call]] = defaultdict(list)
     for call in calls:
         if call.request.undoes:

@@ -237,11 +237,11 @@ class Conversation:
         return Added(self.name, len(self) - len(entries) + 1, entries), blobs
 
     def untake(self) -> None:
-        """What was taken last was not recorded: it is new again."""
+        """Mark what was taken last as new again, because it was not recorded."""
         self._new, self._taken = [*self._taken, *self._new], []
 
     def rebase(self) -> None:
-        """What is recorded under this name is not what stands here: go on under a new name."""
+        """Continue under a new name, because the record under this one differs from what stands here."""
         base, _, generation = self.name.partition("~")
         self.name = f"{base}~{int(generation or 1) + 1}"
         self.is_settled = False

@@ -187,7 +187,7 @@ class RunCore(ToolBounds):
         self._hear()
 
     def _look(self) -> None:
-        """What models are shown, and what is at hand of it."""
+        """Set the fields for what models are shown, and what of it is at hand."""
         self.result_bytes_max = self.policy.result_bytes_max
         """Larger tool results are shown to models as a preview with a ref; a loop may set it lower."""
         self.offered: frozenset[str] | None = None
@@ -207,7 +207,7 @@ class RunCore(ToolBounds):
         self._decoded: dict[str, Any] = {}
 
     def _hear(self) -> None:
-        """What commands have said, what they led to, and what reaches the run's code."""
+        """Set the fields for commands, their effects, and what reaches the run's code."""
         self.delivery = Delivery(self)
         self.paused = False
         self.stepping = Stepping()
@@ -385,7 +385,7 @@ class RunCore(ToolBounds):
 
     @property
     def sight(self) -> Sight:
-        """What decides which tools the run sees."""
+        """The settings that decide which tools the run sees."""
         return Sight(self.tenant.grants, tuple(self.barred), self.risk_max)
 
     def offered_tools(self) -> tuple[ToolSchema, ...]:
@@ -468,12 +468,12 @@ class RunCore(ToolBounds):
 
     @property
     def done(self) -> int:
-        """What `step` counts: cycles of a built-in loop, steps of a hand-written run, in this drive."""
+        """The count of `step` in this drive: cycles of a built-in loop, or steps of a hand-written run."""
         return self.writer.steps if self.is_hand_written else self.writer.cycles
 
     @property
     def deadline_us(self) -> int | None:
-        """When the run's time is up: its own, or that of a run above it."""
+        """The deadline of the run in microseconds: the earliest of its own and those of the runs above it."""
         return min(self.deadlines.values(), default=None)
 
     def left_s(self) -> float | None:

@@ -79,7 +79,7 @@ def _erased(applied: Applied, tx: Tx) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """What was erased, or would be."""
+    """The result of an erasure, or of a dry run of one."""
 
     tenant: str
     whole: bool = False
@@ -152,7 +152,7 @@ async def erase(
 
 
 class Preview(NamedTuple):
-    """What somebody was shown before an erasure."""
+    """A preview that somebody was shown before an erasure."""
 
     digest: str
     upto_key: int

@@ -1,4 +1,4 @@
-"""How failures are classified, recorded and raised again on replay."""
+"""The classification of failures, their recording, and their re-raising on replay."""
 
 from __future__ import annotations
 

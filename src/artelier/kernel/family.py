@@ -28,7 +28,7 @@ ASKED_MAX = 100
 async def totals(
     services: Services, tenant: str, run_ids: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """By run: `{total_cost_microusd, total_usage, runs}` of it and all its descendants.
+    """Return `{total_cost_microusd, total_usage, runs}` of each run with all its descendants, by run.
 
     Cost: one query, however deep the trees are.
     """

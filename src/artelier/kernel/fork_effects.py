@@ -1,4 +1,4 @@
-"""What a fork, and every run below it, may do outside, and where it keeps its artifacts.
+"""The permissions of a fork, and of every run below it, to act outside, and the place of its artifacts.
 
 Under `recorded`, a side-effecting call that equals one of the origin's returns that call's outcome, and each
 recorded call is used once. Used calls are named in the fork's own events, so that none is used again after a
@@ -78,7 +78,7 @@ def stubbed(name: str) -> ToolFailed:
 
 
 class ForkEffects:
-    """What holds for one fork and all runs below it, and the recorded calls that they may still return."""
+    """The rules for one fork and all runs below it, and the recorded calls that they may still return."""
 
     def __init__(
         self, services: Services, tenant: str, run_id: str, *, forked: ev.RunForked,

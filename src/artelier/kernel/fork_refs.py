@@ -33,7 +33,7 @@ INHERITED = 0
 
 
 class Uses(NamedTuple):
-    """Where in a run's own stream a fork can begin so that what it replaces is used after it."""
+    """The places in a run's own stream where a fork can begin, so that what it replaces is used after it."""
 
     first: int | None
     """The event before the first step that used any of it; None if no event of the run's own did."""
@@ -113,7 +113,7 @@ def _seqs_by_text() -> defaultdict[str, set[int]]:
 
 
 class _Used:
-    """What a history used, by kind; and by which steps, as the seq of the first event of each."""
+    """The uses in a history by kind, each with the `seq` of the first event of every step that made it."""
 
     def __init__(self) -> None:
         self.models = _seqs_by_text()

@@ -1,4 +1,4 @@
-"""What a run has recorded, read forward in pages as its code asks for it again.
+"""The records of a run, read forward in pages as its code asks for them again.
 
 A fork's history is its origin's up to the fork, then its own. A built-in loop starts at its snapshot, so
 that resuming costs the same at any age.

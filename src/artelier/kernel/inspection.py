@@ -1,4 +1,4 @@
-"""What a file holds, believed only after every line of it was checked. It reads no store and writes none."""
+"""The inspection of a file, which trusts nothing before it has checked every line. It uses no store."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class _Inspection:
         return self.found.heads.get(f"run:{run}", (0, b""))[0]
 
     def _relations(self, stream: str, data: Any) -> None:
-        """What an event says about other lines of the file."""
+        """Check what an event says about other lines of the file."""
         if isinstance(data, ev.RunForked) and not 1 <= data.at <= self._seq_of(data.origin):
             raise InvalidExport("the origin of a fork is missing", got=data.origin[:120])
         if isinstance(data, ev.RunStarted):

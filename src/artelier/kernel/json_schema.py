@@ -1,4 +1,4 @@
-"""Whether a mapping is a JSON schema that says something, before a run is asked to answer in its form.
+"""The check of a JSON schema that a caller gives, before a run is asked to answer in its form.
 
 A schema is data of a caller: its depth, its size and its references are bounded here, and each loop of
 references goes down into the value, so that a check by it ends. Its patterns are read and never compiled.
@@ -232,9 +232,10 @@ def _check_ends(
     root: dict[str, Any], schema: Mapping[str, Any], path: str, *, above: list[int], done: set[int],
     seen: list[int],
 ) -> None:  # fmt: skip
-    """That one value is never checked by a schema within a check by the same schema.
+    """Check that no value is checked by a schema within a check by the same schema.
 
-    `seen`: how many schemas references have led to; a place may be led to again and again.
+    `seen`: how many schemas references have led to; they may lead to the same place repeatedly.
+    Errors: `InvalidRequest`.
     """
     if id(schema) in above or len(above) > 4 * DEPTH_MAX:
         raise _wrong(path, "a reference that does not lead back to itself", "a loop")

@@ -1,10 +1,10 @@
-"""Whether a value fits a JSON schema: the check of replies whose form was asked for by a schema alone.
+"""The check of a value against a JSON schema, for replies whose form a schema alone describes.
 
-A schema may come from a recorded run, whose class is not at hand. What is not checked: `format`,
+A schema may come from a recorded run, whose class is not at hand. Not checked: `format`,
 `if`/`then`/`else`, `contains`, `patternProperties`, and patterns of other dialects than that of `re`.
 
-Schema and reply are chosen by others, so all work is counted; what is more than a little is refused on
-an event loop, whose caller goes to a thread then (`outputs.py`).
+Others choose the schema and the reply, so all work is counted. On an event loop, more than a little work
+is refused; the caller then uses a thread (`outputs.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a run is opened, resumed and closed: lease, history, status, and an honest end in every case."""
+"""Opening, resuming and closing a run: lease, history, status, and an honest end in every case."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ from artelier.ports.tool import ToolPort
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How a caller wants a run opened. What only concerns a new run is ignored when it exists."""
+    """The options with which a caller opens a run. Those for new runs are ignored if the run exists."""
 
     run_id: str
     on_wait: str = "await"
@@ -422,7 +422,7 @@ class OpenRun:
         return core
 
     async def _at_work(self, core: RunCore, row: Mapping[str, Any], places: list[Place]) -> None:
-        """What a run that exists needs to go on, from the log."""
+        """Restore from the log what an existing run needs to go on."""
         core.row_id = row["id"]
         core.control_seq = row["control_seq"]
         core.started_us = row["started_us"]
@@ -449,7 +449,7 @@ class OpenRun:
     # Both
 
     async def _count(self, core: RunCore, extra: tuple[str, ...]) -> None:
-        """Where it counts what it uses, and when its time is up."""
+        """Load the scopes in which the run counts what it uses, and its deadlines."""
         services, tenant = self._services, core.tenant.id
         core.extra_scopes = extra
         core.scopes, core.counted = await limits_of(services, tenant, core.run_id, extra=extra)

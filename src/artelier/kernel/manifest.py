@@ -60,7 +60,7 @@ PromptPart = FixedPart | RangePart
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a builder hands to `step_model`: parts in order, and what was left out."""
+    """A prompt that a builder hands to `step_model`: parts in order, and what was left out."""
 
     parts: tuple[PromptPart, ...]
     dropped: tuple[DroppedRecord, ...] = ()

@@ -54,7 +54,7 @@ from artelier.tokens.names import canonical_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """What a caller asks of a model step."""
+    """The arguments of a model step."""
 
     model: str
     messages: Messages

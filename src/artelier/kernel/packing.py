@@ -1,4 +1,4 @@
-"""From the log into a file: events in the order in which they were recorded, then what they refer to."""
+"""Writing the log to a file: events in the order in which they were recorded, then what they refer to."""
 
 from __future__ import annotations
 

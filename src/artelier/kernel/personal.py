@@ -302,7 +302,7 @@ class Personal:
         return content
 
     def live(self) -> LiveText:
-        """For a reply that is shown while it is written."""
+        """Return the filter for a reply that is shown while it is written."""
         from artelier.pii.live import LiveText
 
         return LiveText(self._scrubber, self.knows)

@@ -1,4 +1,4 @@
-"""What a kernel demands of every run, and the one test of a grant."""
+"""The rules that a kernel enforces on every run, and the one test of a grant."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Policy:
 
     @classmethod
     def enforced(cls) -> Policy:
-        """As `local`, with personal data replaced, and a person's approval of tools of high risk."""
+        """Return the `local` policy with personal data replaced and high-risk tools approved by a person."""
         return cls(pii=True, approve_risk="high")
 
 

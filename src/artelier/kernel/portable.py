@@ -1,4 +1,4 @@
-"""Which streams an export may hold and which events may stand in them.
+"""The streams that an export may hold, and the events that may stand in them.
 
 Views act on events by their kind. So a kind must stand where its handler expects it: a `tenant.updated` in
 the stream of a run would change the tenant that imports it.

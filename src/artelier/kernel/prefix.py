@@ -1,4 +1,4 @@
-"""How much of an earlier prompt a later one repeats from its beginning, and which part ended that.
+"""The prefix that a later prompt shares with an earlier one, and the part that ended it.
 
 Providers cache prefixes: what stands after the first difference is read, and paid for, anew.
 """
@@ -12,7 +12,7 @@ from artelier.kernel.manifest import Manifest
 
 
 class SharedPrefix(msgspec.Struct, frozen=True, kw_only=True):
-    """What two prompts have in common from their beginning."""
+    """The common beginning of two prompts."""
 
     shared_tokens: int
     """Estimate, of whole parts and messages."""

@@ -29,7 +29,7 @@ TOO_OFTEN = f"The probe has said {REDISPATCHES_MAX} times that the call has not 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What a probe has answered."""
+    """The answer of a probe."""
 
     answer: Literal["happened", "failed", "not_happened", "unsure"]
     value: Any = None

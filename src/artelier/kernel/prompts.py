@@ -1,4 +1,4 @@
-"""From what a caller hands over to a recorded prompt, and from a recorded prompt back to the same bytes."""
+"""The conversion of a caller's input into a recorded prompt, and of that prompt back into the same bytes."""
 
 from __future__ import annotations
 

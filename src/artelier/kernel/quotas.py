@@ -19,7 +19,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What one tenant may take."""
+    """The quotas of one tenant."""
 
     stored_bytes_max: int = 20 * GIB
     """Of content: messages, artifacts, results. Compression is not counted off (the figure is a guess)."""

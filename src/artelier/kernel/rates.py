@@ -1,6 +1,7 @@
-"""How fast a provider may be asked: rates of the policy and of a tenant, and what one call needs of them.
+"""The rates at which a provider may be called: those of the policy and of a tenant, and one call's needs.
 
-Pure but for the event and its view. Who waits for whom is in `turns.py`, the windows in `log/rates.py`.
+Pure but for the event and its view. The order of waiting calls is in `turns.py`, the windows in
+`log/rates.py`.
 """
 
 from __future__ import annotations

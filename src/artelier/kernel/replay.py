@@ -27,7 +27,7 @@ Drive = Callable[[Run], Awaitable[Any]]
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay gave."""
+    """The result of a replay."""
 
     run_id: str
     status: str

@@ -1,4 +1,4 @@
-"""Where two requests to a model differ first, named by the part of the prompt that it stands in."""
+"""The first difference between two model requests, named by the part of the prompt that holds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIELDS = ("model", "params", "tools", "output_schema")
 
 
 class Shape(NamedTuple):
-    """What a part adds to a prompt."""
+    """The contribution of one part to a prompt."""
 
     tag: str
     own: int

@@ -1,4 +1,4 @@
-"""What steps and runs give back."""
+"""The results of steps and runs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compensated:
-    """What was undone of a run. Steps of children are named `<run>:<key>`."""
+    """The steps of a run that were undone. Steps of children are named `<run>:<key>`."""
 
     run_id: str
     undone: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult:
-    """How a built-in loop ended."""
+    """The result of a built-in loop."""
 
     status: str
     reason: str = ""

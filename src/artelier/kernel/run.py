@@ -69,7 +69,7 @@ class Run:
 
     @property
     def core(self) -> RunCore:
-        """For the packages that build on the kernel."""
+        """The internal state of the run, for packages that build on the kernel."""
         return self._core
 
     # Steps

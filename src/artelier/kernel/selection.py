@@ -1,4 +1,4 @@
-"""What belongs to runs: the streams that an export of them must hold, and how far each of them counts."""
+"""The streams that an export of runs must hold, and how far each of them counts."""
 
 from __future__ import annotations
 

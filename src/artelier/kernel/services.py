@@ -1,4 +1,4 @@
-"""What every run of a kernel shares: the store, the clock, models, tools, prices, policy.
+"""The services that all runs of a kernel share: the store, the clock, models, tools, prices, policy.
 
 It is handed in; the kernel reads no environment, clock or registry of its own.
 """

@@ -1,4 +1,4 @@
-"""What one step asked and how it ended, in a form in which two steps can be compared."""
+"""The request and outcome of one step, in a form in which two steps can be compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keyed_kinds() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended: in one word, with what content, and with which code if it went wrong."""
+    """The end of a step: a label, the content, and the code of an error."""
 
     label: str = "open"
     ref: str | None = None
@@ -65,7 +65,7 @@ class Facts:
 
     @property
     def arguments(self) -> str | None:
-        """What was asked, by reference: a tool's arguments, or the question to a person."""
+        """A reference to the request: a tool's arguments, or the question to a person."""
         if isinstance(self.request, ev.ToolRequested | ev.ToolRefused):
             return self.request.arguments
         return self.request.question if isinstance(self.request, ev.ApprovalRequested) else None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stepping:
-    """Where a run at work stands with a `step`; the default is that nobody has asked for one.
+    """The progress of a `step` command in a run at work; by default no step was requested.
 
     A run of a built-in loop holds after its next cycle, a hand-written one after its next step. It holds at
-    the boundary that follows, so that a run which ends with that cycle just ends.
+    the boundary that follows, so a run that ends with that cycle simply ends.
     """
 
     command: int = 0
@@ -22,7 +22,7 @@ class Stepping:
 
     @classmethod
     def restored(cls, stored: int) -> Stepping:
-        """As the view has it: the seq of a command, negative if its cycle is done already."""
+        """Return what the view has stored: the seq of a command, negative if its cycle is done already."""
         return cls(command=abs(stored), since=-1 if stored < 0 else 0)
 
     def is_over(self, done: int) -> bool:

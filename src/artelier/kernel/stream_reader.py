@@ -1,4 +1,4 @@
-"""What a run's code reads a streamed reply with, and how it leaves one before its end."""
+"""The reader of a streamed reply for a run's code, and the way to leave a reply before its end."""
 
 from __future__ import annotations
 

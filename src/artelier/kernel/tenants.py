@@ -49,10 +49,10 @@ DEFAULT_GRANTS = ("artifacts:*", "tools:*")
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Whose data, whose money. Its fields are defaults for a tenant that is new.
+    """A tenant: the owner of data and money. The fields are defaults for a new tenant.
 
-    One that exists keeps what is stored, which only `kernel.tenants.update` and `artelier tenants update`
-    change; its grants are those stored and those said here, never more.
+    An existing tenant keeps what is stored, which only `kernel.tenants.update` and `artelier tenants update`
+    change; its grants are the stored ones that are also given here, never more.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What a loop forbids its run: tools, tools without a person's yes, runs below it."""
+"""The restrictions of a loop on its run: tools, tools without a person's approval, runs below it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ToolBounds:
 
     @property
     def _stand_ins(self) -> Collection[str]:
-        """What is used in place of something else: it is on, though its own name may mean another."""
+        """The names used in place of others; they are on, even if a name itself has a replacement."""
         return () if self.effects is None else self.effects.replaced.values()
 
     @property
@@ -94,7 +94,7 @@ class ToolBounds:
         self._depth_max = depth
 
     def take_depth_of(self, parent: ToolBounds) -> None:
-        """What the run above leaves to this one."""
+        """Take over the depth that the parent run leaves to this one."""
         self._depth_left = None if parent.depth_max is None else max(0, parent.depth_max - 1)
 
     def why_off(self, tool: ToolPort) -> str | None:

@@ -31,7 +31,7 @@ NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """What makes a tool step the undoing of another one."""
+    """The facts that make a tool step the undoing of another one."""
 
     step: str
     port: ToolPort | None
@@ -44,7 +44,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAsk:
-    """What a caller asks of a tool step."""
+    """The arguments of a tool step."""
 
     name: str
     arguments: Any

@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder(order="sorted", decimal_format="string").encode
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True):
-    """How a range of a conversation is quoted."""
+    """The settings for quoting a range of a conversation."""
 
     source: str
     line_tokens_max: int

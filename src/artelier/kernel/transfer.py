@@ -51,7 +51,7 @@ from artelier.log import Batch, Blob, DataKey, Stream, run_stream
 
 
 class Transferred(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file holds."""
+    """The content of a file."""
 
     run_id: str
     runs: tuple[str, ...]
@@ -63,14 +63,14 @@ class Transferred(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(NamedTuple):
-    """What a file takes from one store: streams, and the position up to which each counts."""
+    """The part of a file that comes from one store: streams, and the position up to which each counts."""
 
     services: Services
     streams: dict[Stream, int]
 
 
 class Written(NamedTuple):
-    """What was written into a file."""
+    """The content that was written to a file."""
 
     runs: tuple[str, ...]
     events: int

@@ -1,4 +1,4 @@
-"""Whose turn it is to ask a provider: calls that wait for a window, served fairly.
+"""The order of calls to a provider: calls that wait for a window are served fairly.
 
 Tenants take turns, and within a tenant its runs do (start-time fair queueing): a run with a hundred calls
 does not keep one with a single call waiting. What the first call in that order needs, later ones may not
@@ -33,7 +33,7 @@ RANKS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a call has taken, and when."""
+    """The capacity that a call has taken, and when."""
 
     claims: tuple[Claim, ...]
     at_us: int
@@ -54,7 +54,7 @@ class Place:
 
 
 class Crowd:
-    """How many wait."""
+    """The number of waiting calls."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self.runs = Counter(tenant for tenant, _ in {(one.tenant, one.run_id) for one in places})
@@ -63,7 +63,7 @@ class Crowd:
 
 
 class FairOrder:
-    """Who is next. Ranks are virtual times: one unit is one call of each that waits."""
+    """The fair order of waiting calls. Ranks are virtual times: one unit is one call of each that waits."""
 
     def __init__(self) -> None:
         self._now = 0.0

@@ -1,4 +1,4 @@
-"""From a checked file into the log: one batch whose events keep their hashes and whose money is lent."""
+"""Writing a checked file to the log: one batch whose events keep their hashes and whose money is lent."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _status(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
 
 
 def _by_command(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
-    """What a person decides about the whole run; only an end is stronger."""
+    """Set the status that a person's command gives the whole run; only an end overrides it."""
     tx.execute(
         "UPDATE runs SET status = ?, reason = ? WHERE id = ?"
         " AND status NOT IN ('completed', 'failed', 'cancelled')",

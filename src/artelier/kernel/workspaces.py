@@ -20,7 +20,7 @@ FOLDER_MODE = 0o700
 
 
 class Workspaces:
-    """Which folders a tenant may use: any (one person's own machine), or those below a root of its own."""
+    """The folders a tenant may use: any (one person's own machine), or those below a root of its own."""
 
     def __init__(
         self, *, roots: Mapping[str, Path] | None = None, base: Path | None = None,
