@@ -21,7 +21,7 @@ ENDED = ("completed", "failed", "cancelled")
 
 
 class ChatConflict(Conflict):
-    """What is asked does not fit the chat as it stands."""
+    """The request does not fit the current state of the chat."""
 
 
 def check_open(event: Applied, tx: Tx) -> None:

@@ -1,7 +1,7 @@
-"""Who plays in a chat: characters, personas and lorebooks of files become artifacts of whoever brings them.
+"""The cast of a chat: characters, personas and lorebooks of files become artifacts of whoever brings them.
 
-What a chat needs of them is returned as its settings take it; the artifacts keep all of it, for the way back
-and for other chats. Texts stay as they are, but for the names in them.
+What a chat needs of them is returned in the form of its settings; the artifacts keep everything, for export
+and for other chats. Texts are unchanged, except for the names in them.
 """
 
 from __future__ import annotations

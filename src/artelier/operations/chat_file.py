@@ -1,8 +1,8 @@
-"""What the file of a chat holds beside runs, believed only after checks.
+"""The content of a chat's file beside runs, trusted only after checks.
 
 Views, prompts and people read what a chat's events say. So each must stand in the stream of this chat, hold
-names, numbers and references that are such, and refer to content of the right form. Whether the events fit
-together, the view's handlers decide when they are appended.
+valid names, numbers and references, and refer to content of the right form. Whether the events fit together
+is decided by the view's handlers when they are appended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a chat is set up with: who talks with whom, the model, the profile. Checked at the door, once."""
+"""The settings of a chat: the participants, the model, the profile. Checked once, on entry."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def check_chat(chat: object) -> str:
 
 
 def check_name(name: object, *, what: str) -> str:
-    """Of a branch, or of a session of a profile. Errors: `InvalidRequest`."""
+    """Check and return the name of a branch, or of a session of a profile. Errors: `InvalidRequest`."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"this cannot name a {what}",

@@ -1,7 +1,7 @@
-"""Which values of operations may not be shown: what one found may be, or hold, a hidden artifact (I9). Pure.
+"""The values of operations that may not be shown: they may be, or hold, a hidden artifact (I9). Pure.
 
 A text that becomes a value is followed by the names in it. Code, tools, models and searches make something
-new of what they see: what they find is hidden only where it is itself an artifact that is.
+new of what they see: what they find is hidden only where it is itself a hidden artifact.
 """
 
 from __future__ import annotations

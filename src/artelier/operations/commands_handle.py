@@ -1,4 +1,4 @@
-"""What people tell runs, as the kernel of a tenant offers it: pause, resume, answer, settle, limit."""
+"""Commands to runs, as the kernel of a tenant offers them: pause, resume, answer, settle, limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn writes into its chat's stream: a variant at the barrier, its end at the commit.
+"""The events that a turn writes to its chat's stream: a variant at the barrier, its end at the commit.
 
 Each is noted beside the receipt that reports it, with no step between: both are in one batch or in none.
 """

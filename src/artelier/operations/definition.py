@@ -1,6 +1,6 @@
-"""What a profile says: operations, how they are used, what they may change, and what prompts include.
+"""The content of a profile: operations, how they are used, what they may change, and what prompts include.
 
-Values as they are stored; `validation.py` turns data of people into them and names every mistake. The forms
+These are the stored values; `validation.py` makes them from people's data and names every mistake. The forms
 of `params` belong to the kinds (`kinds/`).
 """
 

@@ -204,7 +204,7 @@ def _bounds(metadata: Iterable[Any]) -> Iterator[str]:
 
 
 def _bounds_within(annotation: Any) -> Iterator[str]:
-    """Of the parts of a type: of what may also be null, or of each item of a list."""
+    """Yield the bounds of the parts of a type: of a nullable type, or of each item of a list."""
     origin, given = get_origin(annotation), get_args(annotation)
     if origin is Annotated and annotation != forms.Effect:
         for one in given[1:]:

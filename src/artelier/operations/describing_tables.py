@@ -1,4 +1,4 @@
-"""What the forms of operations do not say: names in scope, what `ctx` offers, the codes of errors."""
+"""The tables that the forms of operations lack: names in scope, what `ctx` offers, the codes of errors."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _RANK = ("skipped", "done", "aborted", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
-    """How a turn ended."""
+    """The result of a turn."""
 
     text: str
     """The reply as people see it; before the run has ended, as the model gave it. Empty if there is none."""

@@ -1,7 +1,7 @@
-"""From what an operation found to what it wants to change, and from there to what is changed. No I/O.
+"""Effects of operations: from a result to the changes it asks for, and to the changes made. No I/O.
 
-An operation's effects are rendered when it runs, and are part of its recorded result. They are applied in the
-order of commit, by nobody else than `apply`.
+An operation's effects are rendered when it runs, and are part of its recorded result. Only `apply` applies
+them, in the order of commit.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an operation ended, for its commit."""
+    """The outcome of an operation, for its commit."""
 
     slot: Slot
     status: str
@@ -274,7 +274,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What became of one effect."""
+    """The result of one effect."""
 
     operation: str
     index: int

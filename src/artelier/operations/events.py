@@ -111,7 +111,7 @@ class OperationFinished(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one effect."""
+    """The result of one effect."""
 
     operation_id: str
     index: int
@@ -340,7 +340,7 @@ class SessionSet(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ImportedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person said, and the replies there were."""
+    """A person's message and the replies to it."""
 
     user: BlobRef | None = None
     """JSON text; None if the character began."""

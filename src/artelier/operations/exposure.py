@@ -40,7 +40,7 @@ class _Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hidden:
-    """What one reader may not be shown."""
+    """The tags and values that one reader may not be shown."""
 
     tags: Mapping[str, str]
     """With their usage."""

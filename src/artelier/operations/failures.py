@@ -1,4 +1,4 @@
-"""What the drivers of steps catch of operations, without loading profiles."""
+"""The failures of operations that the drivers of steps catch, without loading profiles."""
 
 from __future__ import annotations
 

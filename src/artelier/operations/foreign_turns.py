@@ -17,7 +17,7 @@ PAGE_CHARS_MAX = 8_000_000
 
 
 class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person said, and the replies there were."""
+    """A person's message and the replies to it."""
 
     user: str | None = None
     """None if the character began."""

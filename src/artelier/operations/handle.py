@@ -1,4 +1,4 @@
-"""What the kernel of a tenant does with chats: open, list, export, import."""
+"""The chat methods of a tenant's kernel: open, list, export, import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What artifacts and effects add to a prompt, as sections: which, where, and why. Rules are policy, no magic.
+"""The sections that artifacts and effects add to a prompt: which, where, and why. Rules are policy, no magic.
 
 Every artifact that prompts may show is in the prompt of the main call: by the rules that name it, or by the
 default rule. What was left out is in the manifest with its reason.

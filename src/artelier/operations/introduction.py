@@ -1,4 +1,4 @@
-"""Who talks with whom: the beginning of a chat's system prompt, from its settings and its profile."""
+"""The introduction of a chat's system prompt: the participants, from its settings and its profile."""
 
 from __future__ import annotations
 

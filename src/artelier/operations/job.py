@@ -1,4 +1,4 @@
-"""What one turn of a chat is asked to do: stored with the run, so that any process can go on with it."""
+"""The job of one turn of a chat: stored with the run, so that any process can continue it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def scope(self) -> str:
-        """Whose artifacts these are; empty for a plain main call."""
+        """The scope that owns the artifacts; empty for a plain main call."""
         return f"{self.profile_id}/{self.session_id}" if self.profile_id else ""
 
     def settings(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ DYNAMIC = "*"
 
 
 class Names:
-    """Which paths a template reads from its scope, and which names are surely its own at a place."""
+    """The paths that a template reads from its scope, and the names that are surely its own at a place."""
 
     def __init__(self) -> None:
         self.paths: Paths = set()

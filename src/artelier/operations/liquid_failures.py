@@ -1,4 +1,4 @@
-"""What can be wrong with a template: when it is read, and when it is rendered.
+"""The errors of a template: those found when it is read, and those found when it is rendered.
 
     InvalidRequest ── InvalidTemplate       it can't be read; fact `line`, counted from 1
     External ──────── TemplateFailed        rendering ended early; code `template_error`
@@ -18,7 +18,7 @@ class InvalidTemplate(InvalidRequest):
 
     @property
     def line(self) -> int:
-        """Where the template goes wrong, from 1; 0 if it is about the whole."""
+        """The line of the mistake, from 1; 0 if it concerns the whole template."""
         return int(self.facts.get("line", 0))
 
 

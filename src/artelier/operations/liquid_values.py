@@ -1,4 +1,4 @@
-"""What values are to a template: data only. No attribute of a Python object is ever read.
+"""The values of a template: data only. No attribute of a Python object is ever read.
 
 A value is null, a boolean, a number, a text, a list, a mapping with text keys, or one of the small
 classes here. Anything else is refused by name of its type.
@@ -142,7 +142,7 @@ def _of_list(value: list[Any], key: Any) -> Any:
 
 
 def is_true(value: Any) -> bool:
-    """As in Liquid: all but null, false and what is undefined; an empty text is true."""
+    """Return True for all but null, false and undefined, as Liquid does; an empty text is true."""
     return not (value is None or value is False or isinstance(value, Undefined))
 
 

@@ -30,7 +30,7 @@ class Piece:
 
 @dataclass(slots=True)
 class _Writing:
-    """What one run is saying."""
+    """The text that one run is writing."""
 
     step: str = ""
     pieces: list[str] = field(default_factory=list[str])

@@ -193,7 +193,7 @@ def _why(because: str, key: str | None) -> str:
 
 
 def _seed(run_id: str, book: str) -> int:
-    """Of a run: another variant rolls anew, a resumed run does not."""
+    """Return the seed of a run and a book: another variant rolls anew, a resumed run does not."""
     return int.from_bytes(sha256(f"{run_id}\0lore\0{book}".encode()).digest()[:6])
 
 

@@ -41,7 +41,7 @@ ENDS = {"stop": "completed", "length": "completed", "tool_calls": "completed",
 
 
 class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the main call ended."""
+    """The outcome of the main call."""
 
     text: str = ""
     finish_reason: str

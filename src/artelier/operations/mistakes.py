@@ -68,7 +68,7 @@ class Mistakes:
         return bool(self._found)
 
     def listed(self) -> list[Mistake]:
-        """By place, those of one place in the order in which they were found."""
+        """Return the mistakes by place, those of one place in the order in which they were found."""
 
         def place(found: tuple[tuple[Step, ...], Mistake]) -> list[tuple[int, str]]:
             return [(one, "") if isinstance(one, int) else (-1, one) for one in found[0]]

@@ -1,4 +1,4 @@
-"""What a turn of a chat still needs of the process that drives it: the tools of its operations."""
+"""The requirements of a chat turn on the process that drives it: the tools of its operations."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ DETAILS_BYTES_MAX = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What operations of a run need besides what they see."""
+    """The surroundings of a run's operations: what they need besides the scope."""
 
     run: Run
     profile: OperationProfile

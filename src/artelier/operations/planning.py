@@ -1,4 +1,4 @@
-"""Which operations a run will start, and in which order their effects are committed. Pure."""
+"""The plan of a run: the operations to start, and the order in which their effects are committed. Pure."""
 
 from __future__ import annotations
 

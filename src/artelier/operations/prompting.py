@@ -1,4 +1,4 @@
-"""What a profile puts into a prompt: of a turn of a chat, and of a step of an agent."""
+"""The additions of a profile to a prompt: of a turn of a chat, and of a step of an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chat says of itself: turns, artifacts as people may see them, runs. It changes nothing."""
+"""Read access to a chat: turns, artifacts as people may see them, runs. It changes nothing."""
 
 from __future__ import annotations
 

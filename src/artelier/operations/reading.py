@@ -1,4 +1,4 @@
-"""What a turn finds when it begins: read from the chat once, and afterwards from the run's own record."""
+"""The state at the start of a turn: read from the chat once, and afterwards from the run's own record."""
 
 from __future__ import annotations
 

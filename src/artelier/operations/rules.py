@@ -197,7 +197,7 @@ def _writers(drafts: Drafts, mistakes: Mistakes) -> None:
 
 
 def _params(drafts: Drafts, mistakes: Mistakes) -> None:
-    """What only the kind can tell."""
+    """Add the mistakes in params that only the kind can find."""
     for draft in drafts:
         if draft.kind is not None and draft.params is not None:
             for one in draft.kind.problems(draft.params):

@@ -12,7 +12,7 @@ from artelier.ports.model import ChatMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is the same for all operations of a hook."""
+    """The part of the scope that all operations of a hook share."""
 
     people: Mapping[str, Any]
     """`user` and `char`: each `{name, description, ...}`."""
@@ -35,7 +35,7 @@ class Situation:
         cls, said: Iterable[ChatMessage], *, people: Mapping[str, Any], chat: str, branch: str, run: str,
         turn: int, trigger: str, **more: Any,
     ) -> Situation:  # fmt: skip
-        """Of a run that goes on from what was said. `more`: the other fields, as they are."""
+        """Return the situation of a run that continues a conversation. `more`: the other fields, as given."""
         facts = {"turn": turn, "trigger": trigger}
         return cls(
             people=people, chat={"id": chat, "branch": branch, **facts}, run={"id": run, **facts},

@@ -121,7 +121,7 @@ class ArtState:
 def retained(
     versions: Iterable[Version], *, versions_max: int, ttl_s: int, now_us: int
 ) -> tuple[Version, ...]:
-    """Those that retention keeps, by count and by age. `versions` are newest first; `ttl_s` 0: any age."""
+    """Return the versions to keep, by count and age. `versions` are newest first; `ttl_s` 0: any age."""
     kept: list[Version] = []
     for version in versions:
         if len(kept) >= versions_max:

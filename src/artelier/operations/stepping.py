@@ -86,7 +86,7 @@ class Stepping:
 
     @property
     def profile(self) -> OperationProfile:
-        """As it was loaded, or recorded, when the first step began."""
+        """The profile as it was loaded, or recorded, when the first step began."""
         assert self._profile is not None, "a step reads its session first"
         return self._profile
 

@@ -32,7 +32,7 @@ RUNS_MAX = 10_000
 
 
 class CarriedChat(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file of a chat holds."""
+    """The content of a chat's file."""
 
     chat_id: str
     runs: tuple[str, ...]
@@ -69,7 +69,7 @@ def _artifact(tenant: str, id_: str) -> Stream:
 
 
 async def _runs(services: Services, row: ChatRow, position: int) -> list[str]:
-    """Those that had begun at a position. Errors: `InvalidRequest` for more than one file takes."""
+    """Return the runs that had begun at a position. Errors: `InvalidRequest` for more than one file takes."""
     rows = await services.store.query(
         "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
         " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND r.loop = 'chat' AND e.position <= ?"

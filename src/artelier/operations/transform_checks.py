@@ -1,6 +1,6 @@
-"""What can be wrong with a pattern, a path or a patch, found without running any of them.
+"""The checks of patterns, paths and patches, without running any of them.
 
-A pattern is only parsed here: making it ready to run can itself take seconds for a hostile one.
+A pattern is only parsed here: compiling it can itself take seconds for a hostile one.
 """
 
 from __future__ import annotations

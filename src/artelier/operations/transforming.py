@@ -109,7 +109,7 @@ async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) ->
 
 
 def _applied(asking: Question, steps: Sequence[Step], value: Any, *, time_s: float) -> Any:
-    """In a thread: to encode a large value takes a while as well."""
+    """Apply steps to a value. Call it in a thread: encoding a large value takes a while as well."""
     from artelier.child import ChildStopped
 
     data, size_bytes = _data(value)

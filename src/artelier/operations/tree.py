@@ -55,7 +55,7 @@ class ChatRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """What a run finds at a node: all that `session.read` records."""
+    """The state that a run finds at a node: all that `session.read` records."""
 
     settings: BlobRef
     base_run: str = ""
@@ -127,7 +127,7 @@ async def list_chats(store: Store, tenant: str, *, after: str | None, limit: int
 
 
 async def branches(store: Store, chat: ChatRow) -> list[Branch]:
-    """In the order in which they were made."""
+    """Return the branches in the order in which they were made."""
     rows = await store.query(
         f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,)
     )

@@ -1,4 +1,4 @@
-"""What a turn that has not ended has come to: the reply that is recorded already."""
+"""The recorded reply of a turn that has not ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of operation is: the form of its params, what is known in advance, and how it runs."""
+"""The contract of an operation kind: the form of its params, what is known in advance, and how it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OperationFailed(ArtelierError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What an operation sees: plain data, the same on every replay."""
+    """The scope of an operation: plain data, the same on every replay."""
 
     names: Mapping[str, Any]
     """`user`, `char`, `chat`, `chat_history`, `messages`, `art`, `rag`, `now`, `run`, and after the main call
@@ -79,7 +79,7 @@ class Call(Generic[ParamsT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What an operation found."""
+    """The result of an operation."""
 
     value: Any
     """JSON."""

@@ -1,4 +1,4 @@
-"""What the kinds share: templates and what they may see, JSON in texts of models, values of bounded size."""
+"""Shared parts of the kinds: templates and their scopes, JSON in texts of models, values of bounded size."""
 
 from __future__ import annotations
 

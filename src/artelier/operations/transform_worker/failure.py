@@ -1,4 +1,4 @@
-"""Why a step gives no value; the parent makes an error of it."""
+"""The failure of a step that gives no value; the parent makes an error of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writers bring: characters, personas, lorebooks and chats, from and to the files of other programs."""
+"""Files of writers: characters, personas, lorebooks and chats, from and to the formats of other programs."""
 
 from artelier.operations.writing.cards import Card, read_card, write_card
 from artelier.operations.writing.chatlog import (

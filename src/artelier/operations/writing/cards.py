@@ -62,7 +62,7 @@ _OTHER_FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What was in a card."""
+    """The content of a card."""
 
     character: Character
     lorebook: Lorebook | None

@@ -45,7 +45,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reasoning(self) -> str:
-        """What a model thought before it wrote the text."""
+        """The model's thoughts before it wrote the text."""
         value = self.extensions.get("reasoning")
         return value if isinstance(value, str) else ""
 
@@ -75,7 +75,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def user(self) -> str | None:
-        """What the user said; None in a turn that the character began."""
+        """The user's text; None in a turn that the character began."""
         return next((said.text for said in self.messages if said.role == "user"), None)
 
     @property
@@ -90,7 +90,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def selected(self) -> int:
-        """Which of `variants` counts."""
+        """The index of the selected variant in `variants`."""
         reply = self.reply
         return reply.selected if reply else 0
 

@@ -90,7 +90,7 @@ def _whole(match: re.Match[bytes]) -> bytes:
 
 
 class Notes:
-    """What was wrong in a file, and what was done about it."""
+    """The problems of a file, and what was done about them."""
 
     def __init__(self) -> None:
         self._problems: dict[str, None] = {}

@@ -176,12 +176,12 @@ class Character(Form, frozen=True, kw_only=True):
 
     @property
     def called(self) -> str:
-        """What `{{char}}` becomes."""
+        """The replacement of `{{char}}`."""
         return self.nickname or self.name
 
 
 class Persona(Form, frozen=True, kw_only=True):
-    """Who the person at the keyboard is in a chat."""
+    """The person at the keyboard in a chat."""
 
     name: Name
     """What `{{user}}` becomes."""

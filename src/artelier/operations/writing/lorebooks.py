@@ -1,8 +1,8 @@
-"""Which entries of a lorebook a turn brings into the prompt: a function of book, messages, turn and state.
+"""The entries of a lorebook that a turn brings into the prompt: a function of book, messages, turn and state.
 
-It reads no clock and no chance: a roll is made of seed, turn and entry. The one exception is the time limit
-of regular expressions, which an honest one never meets. What was decided is returned, with reasons, so that
-the caller records it; nothing is decided twice.
+It uses no clock and no randomness: a roll is made of seed, turn and entry. The one exception is the time
+limit of regular expressions, which honest ones never reach. The decisions are returned with reasons, so that
+the caller records them; nothing is decided twice.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """What a turn brings in."""
+    """The entries that a turn activates."""
 
     entries: tuple[Active, ...]
     """In the order of insertion: the last stands nearest to the end."""
@@ -245,7 +245,7 @@ class _Scan:
         self._left_tokens = lorebook.budget_tokens
 
     def first_round(self) -> None:
-        """What the messages, the turns before and the book itself bring."""
+        """Activate what the messages, the earlier turns and the book itself bring in."""
         hits: list[_Hit] = []
         waiting: list[_Prepared] = []
         for item in self._waiting:

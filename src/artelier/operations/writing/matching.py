@@ -50,7 +50,7 @@ _UNSPACED = (
 
 
 class Work:
-    """What may still be spent on one activation."""
+    """The remaining work allowance of one activation."""
 
     def __init__(self) -> None:
         self.chars = WORK_CHARS_MAX
