@@ -23,7 +23,7 @@ SUMMARY_CHARS = 120
 
 
 class _Opposite(NamedTuple):
-    """What takes a change of entries back."""
+    """The reversal of a change of entries."""
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class _Opposite(NamedTuple):
 
 
 class Changes:
-    """What happened to one memory."""
+    """The changes of one memory."""
 
     def __init__(self, scope: Scope, blocks: Blocks, entries: Entries) -> None:
         self._scope = scope

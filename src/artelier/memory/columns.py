@@ -80,7 +80,7 @@ class VectorColumn:
 
     @property
     def there(self) -> NDArray[np.bool_]:
-        """Which rows hold a vector."""
+        """A mask of the rows that hold a vector."""
         return np.asarray(self._has.values, dtype=np.bool_)
 
     def append(self, vector: AnyVector | None) -> None:

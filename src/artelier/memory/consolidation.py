@@ -53,7 +53,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consolidation:
-    """What was done. Without `change_id` nothing was."""
+    """The result of a consolidation. Without `change_id` nothing was changed."""
 
     change_id: int | None = None
     """For `undo`."""

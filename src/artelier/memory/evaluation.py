@@ -1,4 +1,4 @@
-"""How well memory is searched: recall of the turns that hold the evidence for questions.
+"""The evaluation of memory search: recall of the turns that hold the evidence for questions.
 
 The protocol of conversations with annotated evidence: each turn of a dialogue is one entry (speaker, text,
 caption of a picture, date of the session), each question one query, and only its own conversation is

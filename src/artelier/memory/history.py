@@ -70,7 +70,7 @@ class _Message(NamedTuple):
 
 
 class AgentHistory:
-    """What was said in the runs of one agent."""
+    """The messages in the runs of one agent."""
 
     def __init__(self, store: Store, tenant: str, agent: str, *, sight: Sight = EVERYBODYS) -> None:
         self.store = store

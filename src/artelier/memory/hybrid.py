@@ -37,7 +37,7 @@ AFTER_DAYS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What each part counts. The defaults are measured without any model (decision 0009)."""
+    """The weight of each part of a score. The defaults are measured without any model (decision 0009)."""
 
     words: float = 2.2
     """The share of the question's terms that the entry holds, by rarity."""
@@ -95,7 +95,7 @@ def weights_for(embedder: str) -> Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of the entries that are searched, one value for each, in their order."""
+    """The facts about the entries that are searched: one value for each, in their order."""
 
     place: NDArray[np.int64]
     """Where the entry stands in the order of adding; ascending. Neighbours are 1 apart."""
@@ -166,7 +166,7 @@ def is_evident(parts: Parts, similarity: Floats | None, count: int) -> NDArray[n
 
 
 class _Nearness:
-    """Who stands near whom: entries of one session, at most `REACH` apart."""
+    """The neighbourhood of entries: those of one session, at most `REACH` apart."""
 
     def __init__(self, facts: Facts) -> None:
         self._factors: list[Floats] = []
@@ -192,7 +192,7 @@ class _Nearness:
         return out
 
     def adjacent(self) -> NDArray[np.bool_]:
-        """For each entry but the last: whether the next one follows it in the same session."""
+        """Return, for each entry but the last, whether the next one follows it in the same session."""
         return self._factors[0] >= np.float32(SHARED[1])
 
     def best_of_session(self, values: Floats) -> Floats:

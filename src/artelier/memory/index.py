@@ -183,7 +183,7 @@ class MemoryIndex:
         return similarity
 
     def _living(self, passing: Slots | None) -> Slots | None:
-        """Those of the entries that were not removed; None if that is every slot."""
+        """Return the slots of the entries that were not removed; None if that is every slot."""
         if len(self._slots) == len(self._ids):
             return passing
         alive = self._alive.values

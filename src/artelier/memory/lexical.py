@@ -46,7 +46,7 @@ KNOWN_MAX = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """How entries match each term of a question."""
+    """The match of entries with each term of a question."""
 
     strength: Floats
     """Terms x entries, from 0 to 1."""

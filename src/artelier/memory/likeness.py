@@ -1,4 +1,4 @@
-"""When two texts say the same: at once by a mark of their words, later and less strictly by their gist.
+"""The comparison of two texts: exactly by a mark of their words, later and less strictly by their gist.
 
 `said` is strict, because what it calls equal is never stored: only case, punctuation and filling words may
 differ. Numbers, symbols, negations and the order of words all count.
@@ -73,7 +73,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class Gist(NamedTuple):
-    """What a text is about, for comparing it with others."""
+    """The gist of a text, for comparison with others."""
 
     terms: tuple[str, ...]
     """Stems of its telling words, in order, each once."""

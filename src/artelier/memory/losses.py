@@ -1,4 +1,4 @@
-"""What compactions of an agent's runs have lost, as facts that a consolidation can promote.
+"""The losses of compactions in an agent's runs, as facts that a consolidation can promote.
 
 A receipt lists bare identifiers, numbers and paths; a memory needs the sentence in which they stood.
 """

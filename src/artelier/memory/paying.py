@@ -1,4 +1,4 @@
-"""Who pays for an embedder that is asked outside of any run, by a person or in a tick of a world."""
+"""Payment for an embedder that a person, or a tick of a world, calls outside of any run."""
 
 from __future__ import annotations
 

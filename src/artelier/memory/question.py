@@ -25,7 +25,7 @@ NUMBER_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is looked for."""
+    """The query of a memory search."""
 
     terms: Mapping[str, float] = field(default_factory=dict[str, float])
     """Each term once, with what it is worth."""

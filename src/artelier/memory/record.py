@@ -1,4 +1,4 @@
-"""What the index knows of one memory entry."""
+"""The index's record of one memory entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose memory: one agent of one tenant, the ids of its artifacts, and the one way by which it changes.
+"""The scope of a memory: one agent of one tenant, the ids of its artifacts, and the one way to change it.
 
 The scope is the tenant and the agent, never the run. A sub-agent is called `parent/name`, so it is another
 agent with a memory of its own.

@@ -1,4 +1,4 @@
-"""What this process knows of one memory: an index and the cards of its living entries."""
+"""The part of one memory that this process has loaded: an index and the cards of its living entries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a consolidation would change, decided purely from the entries: duplicates, boot text, faded entries.
+"""The changes of a consolidation, decided from the entries alone: duplicates, boot text, faded entries.
 
-Nothing here reads or writes. Facts are kept rather than merged where it is not plain that two are one.
+Nothing here reads or writes. Two facts that may differ are kept rather than merged.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ class LogMemoryStore:
 
     @property
     def embedder(self) -> Embedder:
-        """Who makes the vectors; loaded on first use."""
+        """The embedder that makes the vectors; loaded on first use."""
         if isinstance(self._named, str):
             from artelier.memory.embedders import embedder_named
 

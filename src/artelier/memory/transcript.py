@@ -1,4 +1,4 @@
-"""What was said in a run, from the log's rows to messages, in the store alone and with no run open."""
+"""The transcript of a run: messages from the log's rows, read from the store alone, with no run open."""
 
 from __future__ import annotations
 

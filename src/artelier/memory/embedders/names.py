@@ -1,4 +1,4 @@
-"""From a name to an embedder."""
+"""The lookup of embedders by name."""
 
 from __future__ import annotations
 
