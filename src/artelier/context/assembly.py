@@ -1,4 +1,4 @@
-"""From sections to a prompt: pure, deterministic, and honest about what was left out or cut."""
+"""The assembly of sections into a prompt: pure, deterministic, and honest about what was left out or cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a conversation has grown too long, and which of its messages a summary may stand for. Pure."""
+"""The decision to compact a long conversation, and the choice of messages a summary may replace. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_SUMMARY_TOKENS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStrategy:
-    """What triggers a compaction, what it keeps, and who writes the summary."""
+    """The settings of compaction: what triggers it, what it keeps, and who writes the summary."""
 
     trigger_at_messages: int | None = 40
     """Messages of a whole prompt; None: no such trigger."""

@@ -1,4 +1,4 @@
-"""What a builder may know when it makes the sections of one prompt. Everything in it is journaled."""
+"""The information that a builder has when it makes the sections of one prompt. All of it is journaled."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ class Context:
         return await self.read_own(f"own {key}", read)
 
     async def read_own(self, name: str, read: Callable[[], Awaitable[Any]]) -> Any:
-        """As `read`, under the names of the shipped builder, which no other reading can take."""
+        """Do the same as `read`, under the names of the shipped builder, which no other reading can take."""
         assert self.reader is not None, "a context outside a run reads nothing"
         return await self.reader(name, read)

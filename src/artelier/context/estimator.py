@@ -1,4 +1,4 @@
-"""How many tokens the next prompt of a run will be billed as, learned from what the last ones were.
+"""The estimate of the tokens that a run's next prompt will be billed as, learned from the last prompts.
 
 The numbers live in the loop's state, not in the process: a replay and a resume decide as the first run did.
 """
@@ -48,7 +48,7 @@ class Estimator(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
 
     @property
     def _ratio_below(self) -> int:
-        """What one token less saves: old text goes, and it cost what all since then cost on average."""
+        """The billed saving per token removed: old text goes, at the average cost of all text since then."""
         grown = self.raw - self.low_raw
         if not self.low_raw or grown < STEP_TOKENS_MIN:
             return self.ratio

@@ -1,4 +1,4 @@
-"""What a text says that another does not: identifiers, numbers, paths, decisions and open questions."""
+"""The losses of one text against another: identifiers, numbers, paths, decisions and open questions."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TRUNCATIONS: tuple[str, ...] = get_args(Truncation)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a section comes from, and why it may be there."""
+    """The source of a section, and the reason why it may be there."""
 
     ref: str
     """An artifact with its version (`handbook@3`), or a name such as `agent`, `tools`, `memory`."""

@@ -54,7 +54,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Why, and with what."""
+    """The request for a summary: its reason, and its settings."""
 
     why: str
     model: str
