@@ -14,7 +14,7 @@ ActionT = TypeVar("ActionT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Generic[ActionT]):
-    """What an action led to. `value` is None for a reply that acts on nothing."""
+    """The outcome of an action. `value` is None for a reply that acts on nothing."""
 
     value: ActionT | None = None
 

@@ -93,10 +93,10 @@ async def when_free(core: RunCore, drive: Callable[[], Awaitable[ResultT]]) -> R
 
 
 async def go_below(core: RunCore, run_id: str, drive: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """As `when_free`, for a child whose end is the outcome of a call.
+    """Drive a child as `when_free` does, where the child's end is the outcome of a call.
 
-    Errors: `RunSuspended` if the child has not ended, whatever went wrong: then there is nothing yet that a
-    parent could record as the outcome of its call. What `drive` raises of a child that is over, or never was.
+    Errors: `RunSuspended` if the child has not ended, whatever went wrong: then there is no outcome yet that
+    the parent could record for its call. If the child has ended or never existed, whatever `drive` raises.
     """
     services, tenant = core.services, core.tenant.id
 
