@@ -64,7 +64,7 @@ _PRINCIPAL = re.compile(r"[A-Za-z0-9._:/-]{1,512}")
 
 
 class Governed(Protocol):
-    """What a decision depends on."""
+    """The facts on which a decision depends."""
 
     @property
     def id(self) -> str: ...

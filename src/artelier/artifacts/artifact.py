@@ -16,7 +16,7 @@ SOURCES_MAX = 256
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a version came from."""
+    """The origin of a version."""
 
     derived_from: tuple[str, ...] = ()
     """Refs, as written; they may dangle."""

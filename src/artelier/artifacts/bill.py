@@ -24,7 +24,7 @@ def is_priced(action: str) -> bool:
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner asks of others per access, in whole scrip."""
+    """The owner's prices for others per access, in whole scrip."""
 
     read: int = 0
     invoke: int = 0

@@ -1,4 +1,4 @@
-"""What each shipped kind demands of its content: shape only, nothing that would need to run it.
+"""The checks of content, one per shipped kind: shape only, nothing that would need to run it.
 
 A check receives content of the right media type and raises `InvalidArtifact` with a sentence that a model
 can act on. Deeper rules (undeclared variables, conditions) belong to the packages that use a kind.

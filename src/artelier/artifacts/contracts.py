@@ -56,7 +56,7 @@ _KEYS = frozenset(("allow", "price", "payer", "reason"))
 
 
 class Interpreter(Protocol):
-    """What runs untrusted code; `MontySandbox` is one."""
+    """An interpreter of untrusted code; `MontySandbox` is one."""
 
     async def run(
         self,
@@ -71,7 +71,7 @@ class Interpreter(Protocol):
 
 
 class Decisions:
-    """What contracts said within one step, so that each is asked once, and what ended by the wall clock."""
+    """The decisions of contracts within one step, each asked once, and those that ended by the wall clock."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Decisions:
 
 
 class _Answer(NamedTuple):
-    """What a contract said, or how it ended by the wall clock."""
+    """The answer of a contract, or the reason why it ended by the wall clock."""
 
     decision: Decision
     wall: str

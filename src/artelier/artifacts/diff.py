@@ -30,7 +30,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed between two versions."""
+    """The difference between two versions."""
 
     media: Media
     """`text` or `json` if both versions are, else `bytes`."""

@@ -42,7 +42,7 @@ class Taken(NamedTuple):
 
 
 class Door(NamedTuple):
-    """Where, and as whom. All queries carry tenant and space; no method takes another principal."""
+    """A principal's access to a space. Queries carry tenant and space; no method takes another principal."""
 
     store: Store
     clock: Clock
@@ -110,7 +110,7 @@ class Door(NamedTuple):
         return verdict.granted()
 
     async def may(self, action: str, ids: Iterable[str]) -> set[str]:
-        """Those of some artifacts that something may be done with."""
+        """Return those of the given artifacts on which the principal may perform an action."""
         stage = self.stage()
         gate = self.gate(stage)
         return {

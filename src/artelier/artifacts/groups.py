@@ -34,7 +34,7 @@ Change = type[GroupJoined] | type[GroupLeft]
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is in a group."""
+    """A member of a group."""
 
     principal: str
     joined_us: int

@@ -98,7 +98,7 @@ class Spent(Flow):
 
 
 class Call(NamedTuple):
-    """Who invokes what. `caller` is the immediate one and cannot be chosen by the code that calls."""
+    """One invocation. `caller` is the immediate one and cannot be chosen by the code that calls."""
 
     caller: str
     id: str
@@ -145,7 +145,7 @@ class Service(Protocol):
 
 
 class MemorySearch(Protocol):
-    """What a higher layer does for `search_memory(...)`; it acts as `principal`, over `working`."""
+    """A higher layer's implementation of `search_memory(...)`; it acts as `principal`, over `working`."""
 
     def __call__(
         self, working: Working, principal: str, tree: Tree, /, *args: Any, **kwargs: Any
@@ -392,7 +392,7 @@ class Tree:
         return verdict._replace(price=price)
 
     def _why(self, call: Call, error: SandboxError) -> str:
-        """Of a failure that went through several artifacts, what the innermost said."""
+        """Return the message of the innermost artifact, for a failure that went through several."""
         if self.origin and self.origin[:ORIGIN_CHARS] in error.message:
             return self.origin
         return f"artifact {call.id} failed: {error.message}"

@@ -1,4 +1,4 @@
-"""Which kinds of artifacts there are: the media each takes, its schema check, its default access."""
+"""The kinds of artifacts: the media each takes, its schema check, its default access."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ EXTRAS_BYTES_MAX = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the caller asks for. None keeps what the version before had."""
+    """The caller's request to write. None keeps the value of the version before."""
 
     id: str
     content: Any

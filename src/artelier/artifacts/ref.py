@@ -1,4 +1,4 @@
-"""How an artifact is named: `id`, `id@7`, `id#part`, and from a world `main:<ref>`."""
+"""References to artifacts: `id`, `id@7`, `id#part`, and from a world `main:<ref>`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions retention keeps."""
+"""The versions that retention keeps."""
 
 from __future__ import annotations
 

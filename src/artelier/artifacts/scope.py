@@ -1,7 +1,7 @@
-"""What executable code finds in scope. Every helper acts as the artifact, never as its caller.
+"""The scope of executable code. Every helper acts as the artifact, never as its caller.
 
 The principal is bound when a run begins; nothing that code passes can change it. Values go through the
-sandbox's wall in both directions, and of an error only its code and, where it addresses agents, its message.
+sandbox's wall in both directions. Of an error only its code passes and, if it addresses agents, its message.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def bounded_asks(door: Door) -> Decisions:
 
 
 class _Look:
-    """What one principal sees of candidates."""
+    """The view that one principal has of candidates."""
 
     def __init__(self, door: Door, asks: Decisions) -> None:
         self._door = door

@@ -1,4 +1,4 @@
-"""What one principal does in one space: its artifacts and its money."""
+"""One principal's access to one space: its artifacts and its money."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Money:
         self._principal = check_principal(principal)
 
     async def balance(self, asset: str = "scrip") -> int:
-        """In the asset's smallest unit."""
+        """Return the balance in the asset's smallest unit."""
         rows = await self._store.query(
             "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
             " AND asset = ?",

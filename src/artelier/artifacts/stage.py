@@ -1,4 +1,4 @@
-"""What decisions are made over: a state that can be asked, and a working state with pending changes.
+"""The state over which decisions are made: one that can be queried, and one with pending changes.
 
 `Stage` is all that permission, payment and executable artifacts know of the world around them. `StoreStage`
 reads the views; `Working` lays pending changes over any stage, another `Working` included. So one invocation,
@@ -392,12 +392,12 @@ class Working:
 
     @property
     def standings(self) -> Mapping[str, Standing]:
-        """What was changed here, as it stands."""
+        """The current state of the artifacts that were changed here."""
         return self._standings
 
     @property
     def deltas(self) -> Mapping[tuple[str, str], int]:
-        """How balances were changed here, by account and asset."""
+        """The changes of balances made here, by account and asset."""
         return self._deltas
 
     @property

@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
 
     @property
     def postings(self) -> tuple[Posting, ...]:
-        """What moves when the access takes place."""
+        """The postings made when the access takes place."""
         if self.standing is None or not self.allowed:
             return ()
         return Bill.movement(self.payer, self.standing.owner, self.price, self.royalty)

@@ -184,7 +184,7 @@ def show_held(event: Applied, tx: Tx) -> None:
 
 @artifacts_view.on(ArtifactInvoked)
 def show_invoked(event: Applied, tx: Tx) -> None:
-    """What was held is given out once."""
+    """Release the hold of an invocation, once."""
     data = event.data
     assert isinstance(data, ArtifactInvoked)
     if not data.hold:
