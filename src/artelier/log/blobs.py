@@ -52,7 +52,7 @@ HASHED_ASIDE_BYTES = 1024 * 1024
 
 
 class Scrub(Protocol):
-    """What stands before a key where personal data is replaced."""
+    """A filter in front of a key, where personal data is replaced."""
 
     def __call__(self, content: bytes, /) -> tuple[bytes, tuple[Secret, ...]]:
         """Return content without personal data, and the rows of its placeholders that are not stored."""

@@ -33,7 +33,7 @@ RATES_KEPT_US = 60 * WINDOW_US
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What was found and, unless it was only looked for, taken away."""
+    """The garbage that was found and, except in a dry run, removed."""
 
     blobs: int = 0
     size_bytes: int = 0

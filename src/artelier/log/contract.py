@@ -88,7 +88,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What is appended as one."""
+    """A batch of events and other writes that is appended as a unit."""
 
     appends: Sequence[StreamAppend] = ()
     blobs: Sequence[Blob] = ()
@@ -109,7 +109,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What a durable batch was given."""
+    """The sequence numbers, position and lease that a durable batch received."""
 
     seqs: tuple[int, ...]
     """Head of each stream of the batch after it, in the batch's order."""

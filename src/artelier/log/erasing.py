@@ -66,7 +66,7 @@ def check_subject(subject: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasing:
-    """What is to be taken away of one tenant. `whole` takes everything that it has stored."""
+    """The data of one tenant to remove. `whole` removes everything that it has stored."""
 
     tenant: str
     keys: tuple[int, ...] = ()
@@ -82,7 +82,7 @@ class Erasing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiped:
-    """How much was taken away."""
+    """The amounts that were removed."""
 
     keys: int = 0
     blobs: int = 0
@@ -187,7 +187,7 @@ def _parts(items: Sequence[T]) -> Iterable[list[T]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What the erasure events of one tenant account for."""
+    """The extent of the erasure events of one tenant."""
 
     keys: frozenset[int] = frozenset()
     upto_key: int = -1

@@ -1,4 +1,4 @@
-"""What an event is, how its data is typed, and how old shapes become new ones.
+"""Events: their form, the types of their data, and the upgrade of old shapes to new ones.
 
 This file owns the registry of `(kind, version)`. It never interprets an event: views and folds do.
 Read next: `chain.py` (hashes), `contract.py` (how events are appended).
@@ -22,7 +22,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Stream(NamedTuple):
-    """Which stream: its scope and its local name `<type>:<id>`."""
+    """The address of a stream: its scope and its local name `<type>:<id>`."""
 
     tenant: str
     space: str

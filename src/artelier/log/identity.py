@@ -1,7 +1,7 @@
-"""Whether the file that a store has open is still the one that its path names.
+"""The check that the file that a store has open is still the one that its path names.
 
-SQLite does not look in WAL mode: it goes on in the unlinked file, and whatever it commits there is gone
-with the process that holds it.
+SQLite does not check this in WAL mode: it continues in the unlinked file, and whatever it commits there is
+lost when the process that holds it ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which texts stand inline in events: keys, ids, labels, codes. Content is behind references and is not here.
+"""The texts that stand inline in events: keys, ids, labels, codes. Content is behind references.
 
-Nothing that is inline can be taken away again, so whoever replaces personal data looks at all of it
-(`Names` in `contract.py`). Cost: one walk over the fields of an event that can hold text.
+Inline text can never be removed, so whatever replaces personal data examines all of it (`Names` in
+`contract.py`). Cost: one walk over the fields of an event that can hold text.
 """
 
 from __future__ import annotations

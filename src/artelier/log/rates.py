@@ -1,10 +1,10 @@
-"""How much of a minute is used: the one count that all processes of a store share.
+"""The use of rates in the last minute: the one count that all processes of a store share.
 
-No view and no event: a window is gone after a minute. Three sorts of rows are in table `rates(scope, unit,
-at_us, used)`: what was taken (`unit` is `requests` or `tokens`, `at_us` when); who waits longest in a process
+No view and no event: a window is gone after a minute. Table `rates(scope, unit, at_us, used)` has three sorts
+of rows: amounts taken (`unit` is `requests` or `tokens`, `at_us` when); the longest waiter of a process
 (`unit` is `turn:<holder>`, `at_us` since when, `used` when it last asked), so that a process with many small
-calls lets another's large one pass; and for people, which runs wait (`scope` is `run:<tenant>/<run>`, `unit`
-`wait:<holder>` with the window on a second line, `at_us` until when, `used` when it last asked).
+calls lets another's large one pass; and, for people, the runs that wait (`scope` is `run:<tenant>/<run>`,
+`unit` `wait:<holder>` with the window on a second line, `at_us` until when, `used` when it last asked).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one call needs at once, and since when it waits."""
+    """The claims that one call needs at once, and since when it waits."""
 
     claims: tuple[Claim, ...]
     since_us: int
@@ -49,7 +49,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """When it was taken, or how long it takes at least until it can be."""
+    """The time at which claims were taken, or the least time until they can be."""
 
     at_us: int | None
     wait_us: int = 0
@@ -139,7 +139,7 @@ def change_turns(db: sqlite3.Connection, changes: Sequence[Change]) -> None:
 
 
 class _Window:
-    """What of the last minute is used."""
+    """The used part of the last minute."""
 
     def __init__(self, db: sqlite3.Connection, scope: str, unit: str, *, now_us: int) -> None:
         # A row of the future is of a clock that was set back since: it must not close the window for long.

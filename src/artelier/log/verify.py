@@ -39,7 +39,7 @@ FINDINGS_MAX = 50
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What verify found. `ok` is true if there are no findings."""
+    """The findings of `verify`. `ok` is true if there are none."""
 
     events: int = 0
     streams: int = 0

@@ -76,7 +76,7 @@ _KEEP_BLOB = (
 
 
 class _Head:
-    """Where a stream stands in this process's view of it."""
+    """The head of a stream, as this process knows it."""
 
     __slots__ = ("hash", "id", "name", "seq")
 
