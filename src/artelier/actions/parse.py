@@ -1,4 +1,4 @@
-"""From a model's words, a tool call or a reflex's result to an action, or to the reason why not."""
+"""The parser of actions: a model's words, a tool call or a reflex's result give an action or a refusal."""
 
 from __future__ import annotations
 
