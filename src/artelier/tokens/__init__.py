@@ -1,4 +1,4 @@
-"""How many tokens a text has, how many a model takes, and what they cost."""
+"""The tokens of texts, the token limits of models, and the prices of tokens."""
 
 from artelier.tokens.estimate import Calibration, TextMeter, estimate_tokens, upper_bound_tokens
 from artelier.tokens.names import canonical_name

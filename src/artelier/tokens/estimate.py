@@ -1,4 +1,4 @@
-"""How many tokens a text has: a cheap estimate, a true upper bound, and what usage teaches.
+"""The number of tokens in a text: a cheap estimate, a true upper bound, and corrections from usage.
 
 No tokenizer is loaded: the tables of most are not public or must be downloaded. Assembly of prompts
 uses the estimate (an error costs a little room), reservations use the bound (an error costs money).

@@ -1,4 +1,4 @@
-"""What a model is called: `<provider>:<model>`, one canonical name for every spelling."""
+"""The names of models: `<provider>:<model>`, one canonical name for every spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call costs at most, and what it did cost. An unknown price is None, never zero."""
+"""The price of a call: its upper bound, and its actual cost. An unknown price is None, never zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a model can read and how much it should be allowed to write."""
+"""The number of tokens a model can read, and the number it should be allowed to write."""
 
 from __future__ import annotations
 
