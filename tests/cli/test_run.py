@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -110,6 +111,23 @@ def test_reconcile_takes_exactly_one_answer(shell: Shell, answers: list[str]) ->
 
     assert ran.code == 2
     assert "one answer" in ran.err
+
+
+@pytest.mark.parametrize("step", [[], ["c4/tool/0", "--retry"]], ids=["none", "wrong"])
+def test_reconcile_lists_the_steps_with_an_unknown_outcome_and_the_command_of_each(
+    shell: Shell, step: list[str]
+) -> None:
+    shell("run", "flows.py:loses", "--run-id", "r1")
+
+    ran = shell("reconcile", "r1", *step)
+    settled = shell("reconcile", "r1", "1", "--retry")
+    after = shell("reconcile", "r1", *step)
+
+    assert ran.code == (1 if step else 2)
+    assert re.search(r"1: lose, not known since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: ", ran.err)
+    assert "artelier reconcile r1 1 --succeeded JSON | --failed MESSAGE | --retry" in ran.err
+    assert settled.code == 0
+    assert (after.code, "no step with an unknown outcome" in after.err) == (1, True)
 
 
 def test_reconcile_probe_of_own_code_says_what_to_do_instead(shell: Shell) -> None:

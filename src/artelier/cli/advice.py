@@ -143,12 +143,8 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
         asked = [*run["approvals"], *run["waits_for"]]
         return [_approval(call, item["run_id"], item) for item in asked]
     if status == "unknown_outcome":
-        file = "" if run["loop"] else " --tools FILE"
         return [
-            f"say what became of {step}: "
-            + call.command_line("reconcile", run_id, step)
-            + " --succeeded JSON | --failed MESSAGE | --retry | --probe"
-            + file
+            f"say what became of {step}: {settling(call, run, step)}"
             for step in run["unknown_outcomes"]
         ]
     if status == "paused" and run["reason"].startswith(STALLED):
@@ -158,6 +154,13 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
             f"or end it: {call.command_line('cancel', run_id)}",
         ]
     return [f"go on: {way}"]
+
+
+def settling(call: Call, run: dict[str, Any], step: str) -> str:
+    """Return the command that settles a step whose outcome is unknown, with the answers to choose from."""
+    file = "" if run["loop"] else " --tools FILE"
+    command = call.command_line("reconcile", run["id"], step)
+    return f"{command} --succeeded JSON | --failed MESSAGE | --retry | --probe{file}"
 
 
 async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str]:

@@ -52,5 +52,6 @@ def text_of(wire: dict[str, Any]) -> str:
     lines = [f"error: {safe(str(wire['message']))}"]
     for name in ("expected", "got", "hint"):
         if wire.get(name) is not None:
-            lines.append(f"  {name:<9} {safe(str(wire[name]))}")
+            text = safe(str(wire[name])).replace("\n", "\n" + " " * 12)
+            lines.append(f"  {name:<9} {text}")
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from artelier.cli.command import command
 from artelier.cli.exits import COMPLETED
 from artelier.cli.run import Replay, ToolsFile, tools_of_file
 from artelier.cli.runs.app import RunId, app
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
@@ -331,7 +331,10 @@ async def approve(
 async def reconcile(
     call: Call,
     run: RunId,
-    step: Annotated[str, typer.Argument(metavar="STEP", help="The step; `runs show` names it.")],
+    step: Annotated[
+        str | None,
+        typer.Argument(metavar="STEP", help="The step; without it, those that can be settled."),
+    ] = None,
     succeeded: Annotated[
         str | None,
         typer.Option("--succeeded", metavar="JSON", help="It happened, with this result."),
@@ -360,21 +363,62 @@ async def reconcile(
     for name, given in (("retry", retry), ("probe", probe)):
         if given:
             answers[name] = True
-    if len(answers) != 1:
+    if step is not None and len(answers) != 1:
         raise InvalidRequest(
             "reconcile takes one answer", expected="--succeeded, --failed, --retry or --probe",
             got=" and ".join(f"--{name}" for name in answers) or "none",
         )  # fmt: skip
     if tools is not None and not probe:
         raise InvalidRequest("--tools is for --probe", expected="--probe --tools FILE")
-    if not probe:
-        await give(
-            call, run, "settled", lambda runs: runs.reconcile(run, step, by=call.person, **answers)
-        )
-        return
     async with call.kernel(tools=tools_of_file(tools)) as kernel:
-        await _probed(call, kernel, run, step, has_tools=tools is not None)
+        step = await _unknown_step(call, kernel, run, step)
+        if probe:
+            await _probed(call, kernel, run, step, has_tools=tools is not None)
+        else:
+            desk = kernel.for_tenant(call.tenant)
+            await desk.reconcile(run, step, by=call.person, **answers)
         await _told(call, kernel, run, "settled")
+
+
+async def _unknown_step(call: Call, kernel: Kernel, run: str, step: str | None) -> str:
+    """Return `step`, if its outcome is unknown.
+
+    Errors: `InvalidRequest` if no step is named, `Conflict` if another one is; the hint lists the steps of
+    the run and of those below it that can be settled, each with its command.
+    """
+    from artelier.cli import plain
+    from artelier.cli.advice import settling
+
+    desk = kernel.for_tenant(call.tenant)
+    shown = await desk.show(run)
+    if step is not None and step in shown["unknown_outcomes"]:
+        return step
+    lines: list[str] = []
+    for one in [shown, *[await desk.show(each) for each in await _unknown_below(desk, run)]]:
+        for found in one["unknown_calls"]:
+            since = plain.moment(found["unresolved_us"])
+            lines.append(
+                f"{plain.line(found['step'])}: {plain.line(found['tool'])}, not known since {since}: "
+                + settling(call, one, found["step"])
+            )
+    if not lines:
+        raise Conflict(f"run {run} has no step with an unknown outcome", got=step)
+    hint = "\n".join(lines)
+    if step is None:
+        raise InvalidRequest("name the step that is to be settled", hint=hint)
+    raise Conflict(f"run {run} has no unknown outcome at this step", got=step, hint=hint)
+
+
+async def _unknown_below(desk: TenantKernel, run: str) -> list[str]:
+    """Return the runs below a run that wait for somebody to settle a step."""
+    found: list[str] = []
+    open_runs = list((await desk.tree(run))["children"])
+    while open_runs:
+        one = open_runs.pop()
+        open_runs.extend(one["children"])
+        if one["status"] == "unknown_outcome":
+            found.append(one["id"])
+    return sorted(found)
 
 
 async def _probed(call: Call, kernel: Kernel, run: str, step: str, *, has_tools: bool) -> None:
