@@ -320,6 +320,8 @@ def test_a_task_that_fails_is_seen_retried_and_done(
     assert "artelier resume d1/answer" in retried.err
     assert resumed.code == 0
     assert re.search(r"status +done", shown.out)
+    # As Mission Control counts: the limit of three counts anew after the retry.
+    assert re.search(r"iterations +4 of 6", shown.out)
     assert f"{REF}: “The south sold most.”" in shown.out
 
 

@@ -214,7 +214,7 @@ def _listed(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[st
     rows = [
         [
             task["id"], _standing(task, named=False), _agent(task),
-            f"{task['iteration_count']}/{task['max_iterations']}",
+            f"{task['iteration_count']}/{task['last_iteration']}",
         ]
         for task in tasks
     ]  # fmt: skip
@@ -273,7 +273,7 @@ def _print(call: Call, task: dict[str, Any]) -> None:
             ("done when", task["success_criteria"]),
             ("inputs", ", ".join(task["inputs"])),
             ("after", ", ".join(task["depends_on"])),
-            ("iterations", f"{task['iteration_count']} of {task['max_iterations']}"),
+            ("iterations", f"{task['iteration_count']} of {task['last_iteration']}"),
             ("outputs", ", ".join(task["outputs"])),
             *(("judged", _by_person(one)) for one in task["judged"]),
             ("cost", f"{format_usd(task['cost_microusd'])} USD"),

@@ -30,7 +30,7 @@ TASKS_SHOWN = 500
 _TASKS = (
     "SELECT t.position, t.task, t.mission, t.agent, t.parent, t.inputs, t.max_iterations,"
     " t.iterations, t.ended, t.reason, t.blocked_by, t.outputs, t.created_us, t.changed_us,"
-    " r.status, r.reason, m.status FROM tasks t"
+    " r.status, r.reason, m.status, t.iterations_before + t.max_iterations FROM tasks t"
     " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
     " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
 )
@@ -72,10 +72,14 @@ def _item(
     needed: dict[str, list[str]], judged: dict[str, list[dict[str, Any]]],
 ) -> dict[str, Any]:  # fmt: skip
     """`{id, goal, status, reason, blocked_by, mission, assigned_agent_id, parent, inputs, depends_on,
-    outputs, judged, iteration_count, max_iterations, run_status, cost_microusd, created_us, changed_us}`;
-    `judged` is what people have said of its outputs, see `judging.judgements_of`."""
+    outputs, judged, iteration_count, max_iterations, last_iteration, run_status, cost_microusd, created_us,
+    changed_us}`.
+
+    `last_iteration` is the last one that the task may have; `judged` is what people have said of its
+    outputs, see `judging.judgements_of`.
+    """
     (_, task, mission, agent, parent, inputs, most, iterations, ended, reason, blocked_by, outputs,
-     created_us, changed_us, run_status, run_reason, mission_status) = row  # fmt: skip
+     created_us, changed_us, run_status, run_reason, mission_status, last) = row  # fmt: skip
     status = status_of(ended, run_status)
     why = reason_of(reason, run_status, run_reason)
     if run_status is None and mission_status == "cancelled" and status in ("pending", "blocked"):
@@ -86,7 +90,8 @@ def _item(
         "parent": parent or None, "inputs": msgspec.json.decode(inputs),
         "depends_on": needed.get(task, []), "outputs": msgspec.json.decode(outputs),
         "judged": judged.get(task, []),
-        "iteration_count": iterations, "max_iterations": most, "run_status": run_status,
+        "iteration_count": iterations, "max_iterations": most, "last_iteration": last,
+        "run_status": run_status,
         "cost_microusd": sums.get(task, {}).get("total_cost_microusd", 0),
         "created_us": created_us, "changed_us": changed_us,
     }  # fmt: skip

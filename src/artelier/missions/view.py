@@ -41,7 +41,7 @@ missions_view = View(
             max_iterations INTEGER NOT NULL, iterations INTEGER NOT NULL, ended TEXT NOT NULL,
             reason TEXT NOT NULL, blocked_by TEXT NOT NULL, outputs TEXT NOT NULL,
             created_us INTEGER NOT NULL, changed_us INTEGER NOT NULL, alone INTEGER NOT NULL,
-            UNIQUE(tenant, task)) STRICT""",
+            iterations_before INTEGER NOT NULL, UNIQUE(tenant, task)) STRICT""",
         "CREATE INDEX tasks_alone ON tasks(position) WHERE alone = 1 AND ended = ''",
         "CREATE INDEX tasks_by_mission ON tasks(tenant, mission, position)",
         "CREATE INDEX tasks_by_agent ON tasks(tenant, agent, position)",
@@ -154,7 +154,7 @@ def _created(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskCreated, event.data)
     _check_own(event, data.task)
     done = tx.execute(
-        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', '[]', ?, ?, ?)"
+        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', '[]', ?, ?, ?, 0)"
         " ON CONFLICT DO NOTHING",
         (event.position, event.stream.tenant, data.task, data.mission, data.agent, data.parent,
          _text(data.inputs), data.max_iterations, event.at_us, event.at_us,
@@ -242,7 +242,7 @@ def _begun(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskBegun, event.data)
     # A run that was imported brings its task along.
     tx.execute(
-        "INSERT INTO tasks VALUES (?, ?, ?, '', ?, '', ?, ?, 0, '', '', '', '[]', ?, ?, 0)"
+        "INSERT INTO tasks VALUES (?, ?, ?, '', ?, '', ?, ?, 0, '', '', '', '[]', ?, ?, 0, 0)"
         " ON CONFLICT(tenant, task) DO UPDATE SET ended = '', reason = '', blocked_by = '',"
         " changed_us = excluded.changed_us",
         (event.position, event.stream.tenant, event.stream.id, data.agent, _text(data.inputs),
@@ -306,7 +306,12 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
 
 @missions_view.on(kernel_events.RunReopened)
 def _reopened(event: Applied, tx: Tx) -> None:
+    """Let the limit of iterations count anew."""
     _reopen(event, tx, event.stream.id)
+    tx.execute(
+        "UPDATE tasks SET iterations_before = iterations WHERE tenant = ? AND task = ?",
+        (event.stream.tenant, event.stream.id),
+    )
     settle(event, tx, event.stream.id)
 
 
@@ -326,7 +331,7 @@ def _forked(event: Applied, tx: Tx) -> None:
     )
     done = tx.execute(
         "INSERT INTO tasks SELECT ?, tenant, ?, mission, agent, parent, inputs, max_iterations, 0, '', '',"
-        " '', '[]', ?, ?, 0 FROM tasks WHERE tenant = ? AND task = ?",
+        " '', '[]', ?, ?, 0, iterations_before FROM tasks WHERE tenant = ? AND task = ?",
         (event.position, event.stream.id, event.at_us, event.at_us, event.stream.tenant, data.origin),
     )  # fmt: skip
     if not done.rowcount:

@@ -7732,8 +7732,16 @@ export interface components {
             judged: components["schemas"]["Judgement"][];
             /** Iteration Count */
             iteration_count: number;
-            /** Max Iterations */
+            /**
+             * Max Iterations
+             * @description As its definition says; each time that it is tried again, as many more.
+             */
             max_iterations: number;
+            /**
+             * Last Iteration
+             * @description The last iteration that it may have: `max_iterations` after those before it was last tried again.
+             */
+            last_iteration: number;
             /**
              * Run Status
              * @description null before its run has begun.
@@ -7860,8 +7868,16 @@ export interface components {
             judged: components["schemas"]["Judgement"][];
             /** Iteration Count */
             iteration_count: number;
-            /** Max Iterations */
+            /**
+             * Max Iterations
+             * @description As its definition says; each time that it is tried again, as many more.
+             */
             max_iterations: number;
+            /**
+             * Last Iteration
+             * @description The last iteration that it may have: `max_iterations` after those before it was last tried again.
+             */
+            last_iteration: number;
             /**
              * Run Status
              * @description null before its run has begun.

@@ -47,6 +47,9 @@ class TaskLine(Told):
     """By people, oldest first; the newest holds."""
     iteration_count: int
     max_iterations: int
+    """As its definition says; each time that it is tried again, as many more."""
+    last_iteration: int
+    """The last iteration that it may have: `max_iterations` after those before it was last tried again."""
     run_status: str | None
     """null before its run has begun."""
     cost_microusd: Micro
