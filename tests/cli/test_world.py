@@ -132,6 +132,31 @@ def test_offers_and_settings_of_minds_are_told_whole(village: Shell) -> None:
     assert "1 to 10,000" in village("market", "list", "fair", "--limit", "0").err
 
 
+COPIES = """\
+def trade(facts):
+    if facts["agent_id"] == "ana" and facts["tick"] == 1:
+        return {"action": "offer", "artifact_id": "map", "price": 5, "sells": "copy"}
+    if facts["agent_id"] == "bob" and facts["tick"] == 2:
+        return {"action": "accept", "offer_id": "offer-1-1"}
+    return {"action": "noop"}
+
+POLICIES = {"give": trade}
+"""
+
+
+def test_an_offer_that_sold_copies_and_is_for_sale_still_is_shown_once(village: Shell) -> None:
+    village.write("trade.py", COPIES)
+    village("world", "new", "fair", "--file", str(village.write("fair.toml", WORLD + MAP)))
+    village("world", "run", "fair", "--ticks", "2", "--policies", "trade.py")
+
+    told = village("market", "show", "fair", "--json").json
+    shown = village("market", "show", "fair").out
+
+    assert [(one["offer"], one["sold"]) for one in told["open"]] == [("offer-1-1", 1)]
+    assert told["closed"] == []
+    assert shown.count("offer-1-1") == 1
+
+
 def test_pause_resume_and_inject(village: Shell) -> None:
     assert village("world", "pause", "village").code == exits.COMPLETED
     refused = village("world", "run", "village", "--policies", "rules.py", "--json")

@@ -13,7 +13,7 @@ TICKS = 200
 
 
 async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
-    """`{world, tick, from_tick, prices, open, closed}`; at most `limit` offers of each.
+    """`{world, tick, from_tick, prices, open, closed}`; at most `limit` offers of each, none in both.
 
     `prices` has a `Price` for each kind and way of selling, over the last `TICKS` ticks together.
     """
@@ -24,10 +24,13 @@ async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
         async for one in tick_metrics(world, from_tick=first, to_tick=now)
         for price in one.prices
     ] if now else []  # fmt: skip
+    for_sale = await offers(world, limit=limit)
+    shown = {one["offer"] for one in for_sale}
+    # One that sells copies has sold some and is for sale still.
+    gone = await offers(world, closed=True, limit=limit + len(for_sale))
     return {
         "world": world.id, "tick": now, "from_tick": first, "prices": gathered(paid),
-        "open": await offers(world, limit=limit),
-        "closed": await offers(world, closed=True, limit=limit),
+        "open": for_sale, "closed": [one for one in gone if one["offer"] not in shown][:limit],
     }  # fmt: skip
 
 
