@@ -1,4 +1,4 @@
-"""What went wrong with a call, as one of our errors. No message ever holds a key.
+"""The failure of a call as one of our errors. No message ever holds a key.
 
 Imported only after a call has failed.
 """
@@ -43,7 +43,7 @@ _QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "credit balance is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What errors may say about a call, and what they must not."""
+    """The facts of a call that errors may name, and the secret that they must not."""
 
     model: str
     key_name: str

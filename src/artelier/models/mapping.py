@@ -50,7 +50,7 @@ _NO_NATIVE_OUTPUT = re.compile(r"gpt-3\.5|gpt-4(-|$)|o1-(mini|preview)|chatgpt-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """How structured output is asked for, and whether it is wrapped into an object."""
+    """The way structured output is asked for, with a mark if it is wrapped into an object."""
 
     mode: OutputMode
     schema: dict[str, Any]

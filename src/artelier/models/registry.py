@@ -1,4 +1,4 @@
-"""From the name of a model to the port that answers, checked before any money is reserved."""
+"""The registry that finds the port for a model's name, checked before any money is reserved."""
 
 from __future__ import annotations
 

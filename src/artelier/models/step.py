@@ -1,4 +1,4 @@
-"""What a script may hold for one call of a model, and how it becomes a `ModelReply`."""
+"""The content of a script for one call of a model, and its conversion to a `ModelReply`."""
 
 from __future__ import annotations
 

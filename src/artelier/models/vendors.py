@@ -25,7 +25,7 @@ _OPENAI_URL = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where calls go, and with which key."""
+    """The address of calls, and their key."""
 
     provider: str
     api_key: str
@@ -60,7 +60,7 @@ Build = Callable[[str, Endpoint, "httpx2.AsyncClient"], "Model[Any]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """What a provider needs."""
+    """The requirements of a provider."""
 
     extra: str
     """The extra of this distribution that installs it."""

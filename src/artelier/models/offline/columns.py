@@ -29,7 +29,7 @@ Ranked = tuple[tuple[int, Column], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noun:
-    """What a run of words may mean in a scope; each list is ordered, strongest first."""
+    """The meanings of a run of words in a scope; each list is ordered, strongest first."""
 
     tables: tuple[tuple[int, Table], ...] = ()
     columns: Ranked = ()
@@ -53,7 +53,7 @@ class Noun:
         return strong[0] if strong else None
 
     def best(self, columns: Iterable[Column], *, least: int = 1) -> list[Column]:
-        """Of these columns the most strongly matched ones; several if they tie."""
+        """Return the most strongly matched of these columns; several if they tie."""
         wanted = set(columns)
         ranked = [pair for pair in self.columns if pair[1] in wanted and pair[0] >= least]
         return [column for level, column in ranked if level == ranked[0][0]]

@@ -291,7 +291,7 @@ def _key(ask: Ask) -> str:
 
 
 def _made(messages: Sequence[ChatMessage]) -> int:
-    """As many as there are, or the highest number among their ids: compacted calls had ids as well."""
+    """Return the number of calls, or the highest number in their ids: compacted calls had ids as well."""
     calls = [call for message in messages for call in message.tool_calls]
     numbers = [int(match[1]) for call in calls if (match := _NUMBERED.fullmatch(call.id))]
     return max(len(calls), *numbers, 0) if numbers else len(calls)

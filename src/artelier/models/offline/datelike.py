@@ -56,7 +56,7 @@ def _speaks_of_time(column: Column) -> bool:
 
 
 def probe(columns: Sequence[Column]) -> str:
-    """For each column its number of values, and how many of them have each form."""
+    """Build the SQL that counts, for each column, its values and how many of them have each form."""
     parts: list[str] = []
     for place, column in enumerate(columns):
         name = sql.identifier(column.name)

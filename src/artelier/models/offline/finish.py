@@ -282,7 +282,7 @@ def _rival(draft: Draft) -> tuple[Measure | None, bool]:
 
 
 def _single_values(draft: Draft) -> None:
-    """Where every group is one row, its total is its value."""
+    """Use the value itself instead of a total where every group is one row: they are equal."""
     if draft.rank is None or not draft.measures or not draft.groups:
         return
     measure = draft.measures[-1]
@@ -314,7 +314,7 @@ def _check_tables(draft: Draft, reading: Reading) -> None:
 
 
 def _keyed_tables(reading: Reading) -> set[str]:
-    """Of a joined pair the tables whose rows the join column names; each has one row per value."""
+    """Return the tables of a joined pair whose rows the join column names; each has one row per value."""
     join = reading.scope.join
     if join is None:
         return set()

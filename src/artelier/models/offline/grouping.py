@@ -1,4 +1,4 @@
-"""What rows are grouped by: a column, the rows of another table, or a grain of time."""
+"""The grouping of rows: by a column, by the rows of another table, or by a grain of time."""
 
 from __future__ import annotations
 

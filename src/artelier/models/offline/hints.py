@@ -1,4 +1,4 @@
-"""What words of a conversation say about a scene: where people go, what they carry, how they feel."""
+"""Hints about a scene in the words of a conversation: places, belongings, moods."""
 
 from __future__ import annotations
 

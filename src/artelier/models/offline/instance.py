@@ -175,7 +175,7 @@ class _Maker:
         must: bool,
         nth: int,
     ) -> Any:
-        """Of alternatives the first that holds what was found, then null, then the first that fits."""
+        """Return the first alternative that holds what was found, then null, then the first that fits."""
         base = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
         options = [
             resolved({"allOf": [base, as_schema(one)]}, self._root) for one in choices[:ITEMS_MAX]

@@ -1,4 +1,4 @@
-"""What is computed: counts, sums, means, extremes, and the measures that verbs ask for.
+"""The computed measures: counts, sums, means, extremes, and the measures that verbs ask for.
 
 A measure is named (`average price`), counted (`how many orders`), or asked for by a verb (`sold`). A verb
 points to a column only if the table has exactly one of the kind; the report then says which.

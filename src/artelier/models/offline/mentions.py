@@ -1,4 +1,4 @@
-"""What a text names that nothing can be found again without: identifiers, paths, numbers with units."""
+"""The names in a text that are needed to find anything again: identifiers, paths, numbers with units."""
 
 from __future__ import annotations
 

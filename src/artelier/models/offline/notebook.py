@@ -57,7 +57,7 @@ _COMMON = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    """What a prompt asks to be written."""
+    """The text that a prompt asks for."""
 
     kind: str
     said: Sequence[tuple[str, str]]
@@ -71,7 +71,7 @@ class _Task:
 
     @property
     def of_person(self) -> str:
-        """What everybody but the last speaker said: the last one is the model itself."""
+        """The words of everybody but the last speaker: the last one is the model itself."""
         model = self.said[-1][0] if len({name for name, _ in self.said}) > 1 else ""
         return "\n".join(text for name, text in self.said if name != model)
 

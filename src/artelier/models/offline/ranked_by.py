@@ -1,4 +1,4 @@
-"""By what a ranking is made: the measure that a superlative, a `by` phrase or a verb asks for."""
+"""The measure of a ranking: a superlative, a `by` phrase or a verb asks for it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMPARATIVES = {"more": True, "less": False, "fewer": False}
 
 
 def ranking_figure(draft: Draft, superlatives: list[int], group: Group) -> tuple[Measure, bool]:
-    """By what is ranked, and whether more comes first."""
+    """Return the measure to rank by, and True if more comes first."""
     last = _strongest(draft, superlatives)
     descending = _direction(draft, superlatives)
     found = _by_phrase(draft) or _degree_measure(draft, superlatives, group, descending)

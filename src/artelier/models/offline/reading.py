@@ -1,4 +1,4 @@
-"""What a question was understood to mean: plain values, complete enough to be turned into SQL and words."""
+"""The reading of a question: plain values, complete enough to be turned into SQL and words."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """Where a table keeps its time: one date column, or columns for parts of a date."""
+    """The time of a table: one date column, or columns for parts of a date."""
 
     date: Column | None = None
     year: Column | None = None
@@ -81,7 +81,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What is computed. `column` is None for a count of rows."""
+    """The measure to compute. `column` is None for a count of rows."""
 
     aggregate: Aggregate
     table: str
@@ -92,7 +92,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What the rows are grouped by: a column with columns that label it, or a grain of time."""
+    """The grouping of rows: a column with columns that label it, or a grain of time."""
 
     columns: tuple[Column, ...] = ()
     grain: str = ""
@@ -164,7 +164,7 @@ class Having:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """From `before` to `after`; each holds one period, or values of a column that holds periods as text."""
+    """The change from `before` to `after`; each is one period, or values of a text column of periods."""
 
     before: During | OneOf
     after: During | OneOf

@@ -1,6 +1,6 @@
-"""What is known of a person: said in earlier turns, written in core memory, recalled, or summarised.
+"""The known facts of a person: said in earlier turns, written in core memory, recalled, or summarised.
 
-A question about it is answered with the sentence that holds its words, turned to the second person where
+A question about them is answered with the sentence that holds its words, turned to the second person where
 it begins in the first; nothing is inferred.
 """
 

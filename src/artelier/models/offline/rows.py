@@ -1,4 +1,4 @@
-"""What `query_sql` returned, with its numbers as exact as the tool sent them."""
+"""The result of `query_sql`, with its numbers as exact as the tool sent them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIGITS_MAX = 200
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """What `query_sql` returned."""
+    """The result of `query_sql`."""
 
     columns: list[str]
     rows: list[list[Any]]

@@ -123,7 +123,7 @@ class Column:
 
     @property
     def thing(self) -> tuple[str, ...]:
-        """What an id or a label names: `customer` of `customer_id` and of `customer_name`."""
+        """The thing that an id or a label names: `customer` of `customer_id` and of `customer_name`."""
         return self.words[:-1] if self.is_id or self.is_label else self.words
 
 
@@ -138,7 +138,7 @@ class Table:
 
     @cached_property
     def _name_words(self) -> tuple[str, ...]:
-        """Of its name, without numbers at the end: `claims` of `claims_2024`."""
+        """The words of its name, without numbers at the end: `claims` of `claims_2024`."""
         words = name_words(self.name)
         while len(words) > 1 and words[-1].isdigit():
             words = words[:-1]

@@ -1,4 +1,4 @@
-"""From where rows come: one table, or two whose join keeps every measured row exactly once."""
+"""The source of rows: one table, or two whose join keeps every measured row exactly once."""
 
 from __future__ import annotations
 

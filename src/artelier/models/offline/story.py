@@ -1,4 +1,4 @@
-"""What structured output may say: what was found, what was asked, and why the rest is not known."""
+"""The content of structured output: the findings, the request, and why the rest is not known."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Story:
 
     @property
     def topic(self) -> str:
-        """What the prompt is about, in its own words."""
+        """The topic of the prompt, in its own words."""
         plain = " ".join(self.prompt[:2_000].split())
         first = re.split(r"(?<=[.?!])\s", plain)[0].rstrip(".?! ")
         bare = _VERB.sub("", _CLOSE.sub("", first), count=1) or first
@@ -69,7 +69,7 @@ class Story:
 
     @property
     def sentences(self) -> list[str]:
-        """What was found, one sentence each."""
+        """The findings, one sentence each."""
         return self.facts.strings("sentences") if self.facts is not None else []
 
     @property

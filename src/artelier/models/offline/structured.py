@@ -55,7 +55,7 @@ class Unfilled(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What was computed, for the fields of a schema."""
+    """The computed facts, for the fields of a schema."""
 
     parts: Sequence[Part]
     report: str

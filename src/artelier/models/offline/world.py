@@ -47,7 +47,7 @@ FAILURES_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What the prompt of an agent says of it and of the market."""
+    """The facts in an agent's prompt, about the agent and the market."""
 
     agent: str
     tick: int

@@ -1,4 +1,4 @@
-"""Which of a mission's requests it is, and its reply."""
+"""The classification of a mission's requests, and the reply to each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task has found out: its calls of tools as the conversation of a question, and what is still missing.
+"""The evidence of a task: its tool calls as the conversation of a question, and the calls still missing.
 
 The rules that answer questions ask a `Desk` for the answers of tools. Here the decisions of a task and their
 results become such a conversation, and the answers that are missing become the next call.
@@ -57,7 +57,7 @@ class Called:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Of an answer that is an object; none of any other."""
+        """The fields of an answer that is an object; none of any other."""
         answer: Any = self.answer
         return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
 

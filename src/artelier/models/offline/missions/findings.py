@@ -1,4 +1,4 @@
-"""What others wrote, taken apart: the sections of a text with their prose, tables, quotes and sources."""
+"""The parts of texts by others: the sections of a text with their prose, tables, quotes and sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a goal asks for: its questions, and in which form the answer is wanted."""
+"""The questions of a goal, and the form in which the answer is wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the numbers of a line stand in what the task was shown, or follow from two beside them."""
+"""The check that the numbers of a line are in what the task was shown, or follow from two beside them."""
 
 from __future__ import annotations
 

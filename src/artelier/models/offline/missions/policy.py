@@ -1,4 +1,4 @@
-"""What steering asks of a task, as far as rules can follow it: how far to look, and how much to write."""
+"""The part of steering that rules can follow: how far to look, and how much to write."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Shown:
 
 
 class Prompt:
-    """What a request of a mission shows. Cost: linear in its text."""
+    """The content of a mission's request. Cost: linear in its text."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.request = request
@@ -87,7 +87,7 @@ class Prompt:
 
     @cached_property
     def iteration(self) -> tuple[int, int]:
-        """Which one it is and how many there are; a first of five if nothing says so."""
+        """The number of the iteration and the number of iterations; a first of five if nothing says so."""
         match = _TURN.search(self.section("Now", last=True))
         return (int(match[1]), int(match[2])) if match else (len(self.turns) + 1, 5)
 

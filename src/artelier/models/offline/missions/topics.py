@@ -1,4 +1,4 @@
-"""What outputs say on the words of a criterion: taken up or not, and in which line."""
+"""The coverage of a criterion's words in outputs: covered or not, and in which line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PLAIN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What a rule says of one criterion."""
+    """The ruling of a rule on one criterion."""
 
     met: bool
     quote: str = ""

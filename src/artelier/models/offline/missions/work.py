@@ -1,6 +1,7 @@
-"""What a task has to go on by now: the answer to its question, the missing call, or why there is none.
+"""The current basis of a task: the answer to its question, the missing call, or the reason for neither.
 
-The decision and the content of an artifact are made of the same, so that what was decided can be written.
+The decision and the content of an artifact are made from the same basis, so that what was decided can be
+written.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SIZE = re.compile(r"^(\S{1,200}) \([^\n]*, (\d{1,9}) bytes\)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Where a task stands."""
+    """The state of a task."""
 
     goal: Goal
     policy: Policy
