@@ -1,4 +1,4 @@
-"""What the file of an agent holds beside runs, believed only after checks: memory, card, skills.
+"""The content of an agent's file beside runs, trusted only after checks: memory, card, skills.
 
 Views and prompts act on what memory events say. So each must stand in the stream of its own memory, name
 blocks that came along, and hold what this version of the memory could have written itself.

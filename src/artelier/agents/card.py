@@ -44,7 +44,7 @@ class SkillOnCard(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What an agent is."""
+    """The description of an agent."""
 
     agent_id: str
     content: dict[str, Any]

@@ -40,7 +40,7 @@ class KeepsMemory(Protocol):
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file of an agent holds."""
+    """The content of an agent's file."""
 
     agent_id: str
     card: str
@@ -146,7 +146,7 @@ async def _check_known(services: Services, tenant: str, agent: str, memory: Stor
 
 
 async def _runs(services: Services, tenant: str, agent: str, position: int) -> Sequence[str]:
-    """Those that had begun at a position, but for what was erased.
+    """Return the runs that had begun at a position, without those that were erased.
 
     Errors: `InvalidRequest` for more than one file takes.
     """

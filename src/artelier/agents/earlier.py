@@ -1,4 +1,4 @@
-"""What was said before a run of a chat: the messages that its predecessor showed last, and its reply."""
+"""The history before a run of a chat: the messages that its predecessor showed last, and its reply."""
 
 from __future__ import annotations
 

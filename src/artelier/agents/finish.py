@@ -45,7 +45,7 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
 
 
 async def _written(run: Run, step: str) -> str:
-    """On replay: the artifact that the recorded run wrote at this step."""
+    """Return, on replay, the artifact that the recorded run wrote at this step."""
     rows = await run.core.store.query(
         "SELECT id, version FROM artifact_versions WHERE tenant = ? AND space = ? AND run_id = ?"
         " AND step = ?",

@@ -1,4 +1,4 @@
-"""What the kernel of a tenant does with agents: list, show, export, import, and their compactions."""
+"""The operations of a tenant's kernel on agents: list, show, export, import, and their compactions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class AgentsHandle:
 
     @property
     def schedules(self: Desk) -> Schedules:
-        """What is started again and again: `desk.schedules.add(...)`."""
+        """The schedules of the tenant: `desk.schedules.add(...)`."""
         from artelier.agents.schedules.door import Schedules
 
         return Schedules(self)

@@ -1,4 +1,4 @@
-"""What one run of the loop is asked to do: stored with the run, so that any process can go on with it."""
+"""The job of one run of the loop: stored with the run, so that any process can go on with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What one run of the loop is asked to do."""
+    """The job of one run of the loop."""
 
     prompt: str
     """The task; in a chat, what the person says."""
@@ -120,7 +120,7 @@ class Job:
 
     @property
     def prompt_tokens_max(self) -> int:
-        """What a prompt may be billed as, so that the reply still fits."""
+        """The most tokens that a prompt may be billed as, so that the reply still fits."""
         return max(256, self.window_tokens - self.max_output_tokens)
 
     @property
@@ -130,12 +130,12 @@ class Job:
 
     @property
     def note_tokens_max(self) -> int:
-        """Of one text that a person adds: a quarter of the window. A longer one is kept as an artifact."""
+        """The most tokens of a person's note: a quarter of the window. A longer one becomes an artifact."""
         return max(200, self.window_tokens // 4)
 
     @property
     def message_bytes_max(self) -> int:
-        """Of all results of one reply together: an eighth of the window, at four bytes a token."""
+        """The most bytes of all results of one reply: an eighth of the window, at four bytes a token."""
         return max(2_000, self.window_tokens * 4 // 8)
 
 

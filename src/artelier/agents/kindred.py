@@ -1,4 +1,4 @@
-"""What counts as one agent: itself, its sub-agents, and the artifacts of its memory and its card."""
+"""The parts of one agent: itself, its sub-agents, and the artifacts of its memory and its card."""
 
 from __future__ import annotations
 

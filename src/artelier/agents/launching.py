@@ -20,7 +20,7 @@ GOAL_CHARS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a run of one loop is started by somebody who knows only its settings."""
+    """The functions that check and start a run of one loop, for a caller who knows only its settings."""
 
     check: Callable[[TenantRuns, dict[str, Any]], dict[str, Any]]
     """`(desk, settings)`: them, complete, as JSON data. Errors: what would keep a run from starting."""

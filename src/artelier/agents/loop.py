@@ -473,7 +473,7 @@ class AgentLoop:
         return state.changed(skills=tuple(skills.values())[-SKILLS_MAX:])
 
     def _offer(self, state: AgentState) -> None:
-        """Which tools the next prompt offers: with skills, a constant few."""
+        """Choose the tools that the next prompt offers: with skills, a constant few."""
         if self._native is None:
             return
         offered = self._native

@@ -1,4 +1,4 @@
-"""Whether a tenant has room for an agent from elsewhere, and what its skills become there: parked."""
+"""The room of a tenant for an agent from elsewhere, and the state of its skills there: parked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which agents a tenant has, and what is known of one. Read-only, from views."""
+"""The agents of a tenant, and the known facts of one. Read-only, from views."""
 
 from __future__ import annotations
 

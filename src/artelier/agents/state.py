@@ -33,7 +33,7 @@ class LoadedSkill(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the loop stands after a cycle."""
+    """The state of the loop after a cycle."""
 
     cycle: int = 0
     """Cycles completed."""

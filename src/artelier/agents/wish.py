@@ -1,4 +1,4 @@
-"""What a person may wish of a run's compactions; it reaches the loop as a signal."""
+"""The wishes of a person about a run's compactions; they reach the loop as a signal."""
 
 from __future__ import annotations
 

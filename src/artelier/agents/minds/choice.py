@@ -1,4 +1,4 @@
-"""Which prompt stands when a reference may dangle: the artifact, else the inline one, else a shipped one."""
+"""The choice of a prompt when a reference may dangle: the artifact, the inline one, or a shipped one."""
 
 from __future__ import annotations
 

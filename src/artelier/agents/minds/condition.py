@@ -53,7 +53,7 @@ _WORDS = {
 
 
 class Verdict(NamedTuple):
-    """Whether a condition holds, and what it stumbled over."""
+    """The verdict on a condition, with the names and errors that it met."""
 
     holds: bool
     unknown: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """What an expression is worth: a number, text, true, false or None, and why there is no value."""
+    """The value of an expression: a number, text, true, false or None, and the reason if it has no value."""
 
     value: int | float | str | bool | None
     error: str = ""
@@ -71,7 +71,7 @@ class Worth(NamedTuple):
 
 
 class _Unknown:
-    """What a name that no fact has is worth: false, and no number."""
+    """The value of a name that no fact has: false, and no number."""
 
     def __bool__(self) -> bool:
         return False
@@ -101,12 +101,12 @@ class Condition:
 
     @property
     def tree(self) -> ast.expr:
-        """What this file has found to be harmless."""
+        """The expression tree that this file has checked as harmless."""
         return self._tree
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it looks up, with dots between the keys."""
+        """The names that the expression looks up, with dots between the keys."""
         return tuple(".".join(path) for path in self._paths)
 
     def check(self, facts: Mapping[str, Any], *, strict: bool = False) -> Verdict:

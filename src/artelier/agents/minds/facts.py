@@ -1,4 +1,4 @@
-"""What an agent's prompts, conditions and reflexes may know: one mapping of JSON data, by value."""
+"""The facts for an agent's prompts, conditions and reflexes: one mapping of JSON data, by value."""
 
 from __future__ import annotations
 

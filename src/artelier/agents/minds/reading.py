@@ -1,4 +1,4 @@
-"""What came of reading an artifact that an agent thinks with: its content, or why there is none."""
+"""The result of reading an artifact that an agent thinks with: its content, or the reason for having none."""
 
 from __future__ import annotations
 

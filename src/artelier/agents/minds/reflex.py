@@ -36,7 +36,7 @@ Why = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflexOutcome:
-    """What came of a reflex. Without an action the model is asked, and an event tells `why`."""
+    """The outcome of a reflex. Without an action the model is asked, and an event tells `why`."""
 
     action: Action | None = None
     why: Why = "none"

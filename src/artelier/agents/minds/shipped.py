@@ -1,4 +1,4 @@
-"""What is shipped to think with: the prompts of `genesis_prompt_library` and the workflow templates."""
+"""The shipped prompts of `genesis_prompt_library` and the shipped workflow templates."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Template:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the variables, each once, in order of appearance."""
+        """The names of the variables, each once, in order of appearance."""
         return tuple(
             dict.fromkeys(piece.name for piece in self.pieces if isinstance(piece, Placeholder))
         )

@@ -1,4 +1,4 @@
-"""From one state to the next, after the result of the action is known: a pure function, and its event."""
+"""The step from one state to the next, after the action's result is known: a pure function, and its event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REASON_CHARS_MAX = 300
 
 
 class MindState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent is in its workflow. It is stored between ticks."""
+    """The position of an agent in its workflow. It is stored between ticks."""
 
     state: str
     ticks_in_state: int = 0
@@ -29,7 +29,7 @@ How = Literal["auto", "condition", "llm", "none", "state_gone", "begun"]
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the state in one tick; data for an event."""
+    """The transition of the state in one tick; data for an event."""
 
     origin: str
     to: str
@@ -50,7 +50,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(NamedTuple):
-    """What came of asking a model for the transition: its text, or why there is none."""
+    """The model's reply to the question for a transition: its text, or the reason for having none."""
 
     text: str = ""
     failed: str = ""
@@ -64,7 +64,7 @@ class Choice(NamedTuple):
 
 
 class NoChoice(NamedTuple):
-    """Why a reply chooses nothing."""
+    """The reason why a reply chooses nothing."""
 
     reason: str
 

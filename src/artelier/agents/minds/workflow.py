@@ -69,7 +69,7 @@ class StepPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What an agent does in a state, and how it leaves."""
+    """The action of an agent in a state, and the way out of the state."""
 
     state: str
     prompt_artifact_id: str | None = None

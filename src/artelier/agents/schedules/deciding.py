@@ -1,4 +1,4 @@
-"""What becomes of a time that has come: a pure decision over a schedule's row and its open firings."""
+"""The handling of a time that has come: a pure decision over a schedule's row and its open firings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Schedule(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What else a decision depends on, as it was found."""
+    """The other facts that a decision depends on, as they were found."""
 
     open: tuple[tuple[str, bool], ...]
     """Firings that have not ended, oldest first: `(run, whether it has begun)`."""

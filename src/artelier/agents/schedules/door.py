@@ -1,4 +1,4 @@
-"""What people do with schedules: `desk.schedules.add("nightly", cron="0 3 * * *", goal=..., model=...)`."""
+"""The interface to schedules: `desk.schedules.add("nightly", cron="0 3 * * *", goal=..., model=...)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedules record, each in its own stream `schedule:<name>`. What is started is content, in a blob."""
+"""The events of schedules, each in its own stream `schedule:<name>`. The job is content, in a blob."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a firing to its run: what a worker does with a schedule whose time has come.
+"""The start of a run from a firing: the work of a worker on a schedule whose time has come.
 
 `firing.py` writes the firing; this starts the run of it, under the id that the firing names.
 A crash between the two, or in the middle of this, leads here again.

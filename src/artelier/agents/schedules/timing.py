@@ -1,4 +1,4 @@
-"""When a schedule is due: a cron line in a time zone, or an interval from an anchor. Pure; times are UTC.
+"""The times of a schedule: a cron line in a time zone, or an interval from an anchor. Pure; times are UTC.
 
 A cron line means the clock on the wall. Where that jumps forward, a fixed time that does not exist is due
 right after the jump; where it goes back, a fixed time is due once. Lines with `*` in minute or hour go on
@@ -40,7 +40,7 @@ class UnknownZone(InvalidRequest):
 
 
 class Due(NamedTuple):
-    """What has come due by some time."""
+    """The times that have come due at some moment."""
 
     due_us: int
     """The newest time that has come."""

@@ -171,7 +171,7 @@ def _made(event: Applied, tx: Tx) -> int:
 
 
 def _settle(tx: Tx, made: int) -> None:
-    """When a worker has to look at a schedule next, from all that is known of it."""
+    """Set the time when a worker has to look at a schedule next, from all that is known of it."""
     tx.execute(
         "UPDATE schedules SET look_us = CASE WHEN status <> 'active' THEN NULL"
         " WHEN max_failures > 0 AND failures >= max_failures THEN 0"
