@@ -1,4 +1,4 @@
-"""What is wrong with a call's arguments, in words a model can act on and of bounded length."""
+"""The errors in a call's arguments, in words a model can act on and of bounded length."""
 
 from __future__ import annotations
 

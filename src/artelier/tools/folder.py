@@ -34,7 +34,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """What a file was when it was opened."""
+    """The state of a file when it was opened."""
 
     path: str
     """Relative to the workspace, with `/`."""

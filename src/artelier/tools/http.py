@@ -72,7 +72,7 @@ class Undecided(External):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """Who may be asked, and how. `context` is for servers with certificates of one's own authority."""
+    """The allowed hosts, and the means to reach them. `context` is for certificates of a private CA."""
 
     rules: tuple[HttpRule, ...]
     environ: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Which addresses of the internet a tool may talk to, and where a host name leads, asked once.
+"""The check of addresses: which ones a tool may talk to, with host names resolved once.
 
 The address that was checked is the one that is connected to: a name that leads elsewhere a moment later gains
 nothing (DNS rebinding).

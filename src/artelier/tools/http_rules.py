@@ -1,6 +1,6 @@
-"""Which URLs may be asked: a list of prefixes, compared with what a URL really says.
+"""The rules for URLs: a list of prefixes, compared with the parsed URL.
 
-A URL has one spelling here. What has two readings (encoded slashes and dots, backslashes, userinfo, numbers
+A URL has one spelling here. A URL with two readings (encoded slashes and dots, backslashes, userinfo, numbers
 that are addresses, letters of other alphabets) is refused, not interpreted: the server, or a library on the
 way, might read it the other way.
 """
@@ -68,7 +68,7 @@ class Target:
 
     @property
     def line(self) -> str:
-        """What stands in the first line of a request."""
+        """The target in the first line of a request."""
         return f"{self.path}?{self.query}" if self.query else self.path
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What is in the workspace: `list_dir`, and the walk that search and tables share."""
+"""The listing of the workspace: `list_dir`, and the walk that search and tables share."""
 
 from __future__ import annotations
 

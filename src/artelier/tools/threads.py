@@ -1,4 +1,4 @@
-"""Where plain (not async) tools run, so that they do not block the event loop.
+"""The threads in which plain (not async) tools run, so that they do not block the event loop.
 
 The threads are daemons: the loop's own executor is joined when a program ends, and one hung tool
 would then keep the whole process alive after its run was stopped.

@@ -1,4 +1,4 @@
-"""How a server is reached: a program to start or a URL, checked when it is named. Secrets stay in here."""
+"""The address of a server: a program to start or a URL, checked when it is named. Secrets stay in here."""
 
 from __future__ import annotations
 

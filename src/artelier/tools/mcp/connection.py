@@ -191,7 +191,7 @@ class Connection:
             self._stale = True
 
     async def _watch(self, client: Client) -> None:
-        """In the newer protocol, changes are told only to those who listen."""
+        """Listen for changes: in the newer protocol, the server sends them only to clients that listen."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
             return

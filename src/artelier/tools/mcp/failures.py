@@ -1,11 +1,11 @@
-"""What can go wrong with a server, and what that means for a call.
+"""The failures of a server, and their meaning for a call.
 
     ServerUnavailable   it cannot be reached, or was lost during a call that may be repeated
     CallLost            a call was handed over and its outcome is hidden; the kernel stops at unknown_outcome
     ServerBroken        it speaks, but not the protocol
 
-`Declined`, `Answered` and `Lost` are how a connection ends one call; `tool.py` makes one of the above, or a
-`ToolFailed`, of them, by what the tool may do.
+A connection ends one call with `Declined`, `Answered` or `Lost`; `tool.py` turns them into one of the above,
+or into a `ToolFailed`, depending on what the tool may do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a tool of a server may do: what the operator says, and what the server says where it is trusted.
+"""The side effects and risk of a server's tool, from the operator and, if trusted, from the server.
 
 Annotations of a server are its own word. They change nothing unless the operator trusts that server, and a
 tool of which nothing is known has side effects of high risk.
@@ -47,7 +47,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the kernel goes by."""
+    """The properties of a tool that the kernel uses."""
 
     side_effect: bool
     idempotent: bool

@@ -1,4 +1,4 @@
-"""What a server lists, made into definitions that a model may see, or refused with a reason."""
+"""The tools that a server lists, made into definitions that a model may see, or refused with a reason."""
 
 from __future__ import annotations
 

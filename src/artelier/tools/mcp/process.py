@@ -68,7 +68,7 @@ class ServerProcess:
 
     @property
     def stray(self) -> str:
-        """What it wrote to stdout that is no message of the protocol; empty if nothing."""
+        """The output on stdout that is no message of the protocol; empty if there is none."""
         if not self._stray:
             return ""
         first = visible(without(self._first_stray, self._program.secrets), chars_max=200)
@@ -213,7 +213,7 @@ def _tell_group(process: Process, what: signal.Signals) -> None:
 
 
 async def _killed(process: Process) -> None:
-    """What is left of the group ends now, also what the server started and left behind."""
+    """End the rest of the group, including anything that the server started and left behind."""
     _tell_group(process, signal.SIGKILL)
     with suppress(TimeoutError):
         async with asyncio.timeout(END_S):

@@ -1,4 +1,4 @@
-"""What a server's tool returned, as JSON data that a model can read: text and data whole, bytes by size."""
+"""The result of a server's tool, as JSON data that a model can read: text and data whole, bytes by size."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
 
 
 class Unfit(Exception):
-    """Why a tool is not offered."""
+    """The reason why a tool is not offered."""
 
 
 class _TooMuchWork(Exception):

@@ -1,4 +1,4 @@
-"""What a skill is, as one value with one hash: what a person approves is exactly what a model is given."""
+"""The definition of a skill, as one value with one hash: a model is given exactly what a person approves."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Definition(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def shape(self) -> str:
-        """Of its schema alone, to see that a tool was renamed; empty if there is nothing to compare."""
+        """The hash of the schema alone, to detect a renamed tool; empty if there is nothing to compare."""
         if not (self.parameters or {}).get("properties"):
             return ""
         return sha256(msgspec.json.encode(self.parameters, order="sorted")).hexdigest()[:32]

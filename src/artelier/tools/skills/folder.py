@@ -67,7 +67,7 @@ class SkillsIn:
     shared = True
 
     def __init__(self, path: str | Path, *, name: str | None = None) -> None:
-        """As `SkillFolder`."""
+        """Set the folder; `name` and errors are those of `SkillFolder`."""
         if not os.path.isdir(path):
             raise InvalidRequest("no folder of skills", expected="a folder", got=str(path))
         self.path = Path(os.path.realpath(path))
@@ -113,7 +113,7 @@ class Entry(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What lies in a skill's folder."""
+    """The contents of a skill's folder."""
 
     entries: tuple[Entry, ...]
     reasons: tuple[str, ...]

@@ -49,23 +49,23 @@ class GatedTool:
         return self._schema
 
     def validate(self, arguments: Any) -> dict[str, Any]:
-        """As the tool itself."""
+        """Validate the arguments like the tool itself."""
         return self._tool.validate(arguments)
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """As the tool itself. Errors: `ToolFailed`, before anything happened, for a parked definition."""
+        """Call the tool itself. Errors: `ToolFailed`, before anything happened, for a parked definition."""
         tool, hash = self._tool, self._hash  # a listing may change both while the pin is read
         await self._check(context.tenant_id, tool.name, hash)
         return await tool.call(arguments, context)
 
     @property
     def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
-        """As the tool itself: to ask what happened needs no new approval."""
+        """The probe of the tool itself: asking what happened needs no new approval."""
         return self._tool.probe
 
     @property
     def compensate(self) -> Compensate | None:
-        """As the tool itself: what was done may be undone under any definition."""
+        """The compensation of the tool itself: a completed call may be undone under any definition."""
         return self._tool.compensate if isinstance(self._tool, Reversible) else None
 
     async def _check(self, tenant: str, name: str, hash: str) -> None:

@@ -1,4 +1,4 @@
-"""What a person does with the skills of a tenant: look, compare, approve, refuse. It needs no source."""
+"""The operations of a person on a tenant's skills: look, compare, approve, refuse. They need no source."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Skills:
         return _row(await self._pin(f"{pin.source}/{pin.name}"))
 
     async def _pin(self, name: str) -> Pin:
-        """By the name that models use, or by `source/name`."""
+        """Find a pin by the name that models use, or by `source/name`."""
         pins = await pins_of(self._services.store, self._tenant)
         exact = [pin for pin in pins if f"{pin.source}/{pin.name}" == name]
         found = exact or [pin for pin in pins if pin.skill == name]

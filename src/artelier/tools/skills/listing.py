@@ -1,4 +1,4 @@
-"""What a prompt shows of skills: one line each. A listing is journaled, so that a replay asks no source."""
+"""The list of skills in a prompt: one line each. A listing is journaled, so that a replay asks no source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `load_skill` answers, and that value as text of a prompt."""
+"""The answer of `load_skill`, and the same value as text of a prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which name models use for a skill: its own, or with its source's name where two have the same."""
+"""The name that models use for a skill: its own, or with its source's name where two have the same."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is to be done about a candidate."""
+    """The verdict on a candidate."""
 
     status: str
     reasons: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ async def _was_unreadable(store: Store, tenant: str, one: Candidate, pin: Pin | 
 def _gone(
     pins: Mapping[Key, Pin], candidates: Sequence[Candidate], heard: frozenset[str]
 ) -> dict[Key, str]:
-    """By source and shape: tools of servers that answered and no longer have them."""
+    """Return, by source and shape, the tools that servers no longer have, for servers that answered."""
     here = {(one.source, one.found.definition.name) for one in candidates}
     return {
         (pin.source, pin.shape): pin.name

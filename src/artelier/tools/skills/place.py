@@ -1,4 +1,4 @@
-"""Where a catalogue is at work: the kernel's services, known once it was asked for a listing."""
+"""The place where a catalogue works: the kernel's services, known once it was asked for a listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which skills a query means: words weighed by how few skills have them, more if they are in a name."""
+"""The ranking of skills for a query: rare words weigh more, and more again if they are in a name."""
 
 from __future__ import annotations
 

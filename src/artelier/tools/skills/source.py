@@ -1,4 +1,4 @@
-"""Where skills come from: tools of the developer and tools of servers.
+"""The sources of skills: tools of the developer and tools of servers.
 
 A source only finds definitions. Whether one may be used is decided by its pin (`pins.py`).
 """
@@ -55,7 +55,7 @@ class Found:
 
 
 class SkillSource(Protocol):
-    """What the catalogue asks."""
+    """The interface of a source to the catalogue."""
 
     name: str
     shared: bool
@@ -135,7 +135,7 @@ def define(tool: ToolPort, *, origin: Origin) -> Definition:
 
 
 def _fingerprint(tool: ToolPort) -> str:
-    """Of a tool that knows more about its definition than its port shows, such as an MCP tool."""
+    """Return the fingerprint of a tool that knows more than its port shows, such as an MCP tool."""
     mark = getattr(tool, "fingerprint", "")
     return mark if isinstance(mark, str) else ""
 

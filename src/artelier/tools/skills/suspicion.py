@@ -1,7 +1,7 @@
-"""What makes a text from outside worth a person's look before a model sees it.
+"""The checks for text from outside that a person should look at before a model sees it.
 
-These checks find known shapes of attack; they can't find a well-mannered lie. What holds whatever a text says
-are grants, approvals and budgets. A wrong alarm costs one approval.
+These checks find known shapes of attack; they can't find a well-mannered lie. Grants, approvals and budgets
+hold whatever a text says. A false alarm costs one approval.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def visible(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """For patterns: one spelling, lower case, no hidden characters, no markup inside a sentence."""
+    """Normalise text for patterns: one spelling, lower case, no hidden characters or inline markup."""
     flat = "".join(one for at, one in enumerate(text) if not _is_hidden(one, text, at))
     flat = unicodedata.normalize("NFKC", flat).lower()
     flat = re.sub(r"[*`\"“”]+|(?<=\w)_{1,99}(?= )|(?<= )_{1,99}(?=\w)", "", flat)

@@ -1,4 +1,4 @@
-"""Which tools a tenant may use: what an `allowed-tools` is cut down to."""
+"""The tools that a tenant may use: `allowed-tools` is cut down to them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def show_pinned(event: Applied, tx: Tx) -> None:
 
 @skills_view.on(SkillParked)
 def show_parked(event: Applied, tx: Tx) -> None:
-    """What was usable before stays known, for the difference."""
+    """Show a skill as parked. The definition that was usable before stays known, for the difference."""
     data = event.data
     assert isinstance(data, SkillParked)
     _show(event, tx, data, status="parked", reasons=data.reasons)

@@ -1,4 +1,4 @@
-"""What the helper process answers instead of a result."""
+"""The failure that the helper process answers instead of a result."""
 
 from __future__ import annotations
 

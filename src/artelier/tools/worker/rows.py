@@ -100,7 +100,7 @@ def load_text(
 
 
 def _forms(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
-    """For each column the first form that all its values have; None if there is none, or no value."""
+    """Return for each column the first form that all its values have; None if there is none, or no value."""
     found: list[str | None] = []
     for start in range(0, len(columns), COLUMNS_AT_ONCE):
         found += _forms_of(db, columns[start : start + COLUMNS_AT_ONCE])
