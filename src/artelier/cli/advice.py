@@ -1,4 +1,4 @@
-"""What a person can do next with a run that stands where it stands."""
+"""The next steps for a person with a run in its current state."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Call:
 
     @cached_property
     def person(self) -> str:
-        """Who gives commands here, as the log names them: `user:<login>`."""
+        """The actor of commands given here, as the log names them: `user:<login>`."""
         import getpass
 
         try:

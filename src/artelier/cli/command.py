@@ -1,4 +1,4 @@
-"""How a function becomes a command: the options that all commands share, async bodies, exit codes.
+"""The decorators that turn a function into a command: shared options, async bodies, exit codes.
 
 A command is a function whose first parameter is its `Call`; the options `--db`, `--tenant`, `--config` and
 `--json` are added here and may stand before or after the name of the command.

@@ -1,6 +1,6 @@
-"""What a word of a command line can become: ids from the database, read without opening a kernel.
+"""The completions of a word on the command line: ids from the database, read without opening a kernel.
 
-A shell asks at each Tab, so nothing heavy is imported and nothing is written; whatever is wrong, there is
+A shell asks at each Tab, so nothing heavy is imported and nothing is written; after any error there is
 nothing to propose.
 """
 

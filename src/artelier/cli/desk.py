@@ -1,4 +1,4 @@
-"""Where a run's questions are answered: by the person at the terminal, or by a yes given beforehand."""
+"""The answers to a run's questions: by the person at the terminal, or by a yes given beforehand."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ async def do(
 
 
 class Wish(NamedTuple):
-    """What somebody wants done."""
+    """The wishes of a person for `do`."""
 
     goal: str
     root: str

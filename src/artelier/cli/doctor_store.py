@@ -21,7 +21,7 @@ AHEAD_US_MAX = 5_000_000
 
 
 class Looked(NamedTuple):
-    """What opening the database has shown."""
+    """The findings from opening the database."""
 
     found: list[Finding]
     is_sealed: bool = False
@@ -29,7 +29,7 @@ class Looked(NamedTuple):
 
 
 def looks(call: Call) -> list[Finding]:
-    """Of the database, if there is one, and of the key."""
+    """Return the findings on the database, if there is one, and on the key."""
     path = Path(file_of(call.database))
     looked = _opened(call, path) if path.exists() else Looked([_not_yet(path)])
     return [*looked.found, _vault(call, looked)]

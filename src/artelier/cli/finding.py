@@ -1,4 +1,4 @@
-"""What `artelier doctor` found at one look."""
+"""The finding of one check by `artelier doctor`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OK, NOTE, WRONG = "ok", "note", "wrong"
 
 
 class Finding(NamedTuple):
-    """What one look found."""
+    """The finding of one check."""
 
     what: str
     status: str

@@ -1,4 +1,4 @@
-"""What each kind of event says in a line that needs nothing but its own fields.
+"""The text of each kind of event, in a line that needs nothing but its own fields.
 
 A `{field}` is replaced by the field's value. Parts are separated by ` · `; one whose fields are all absent is
 left out. Kinds that deserve more have a teller: in `story.py`, and in Mission Control in `rowsTold.ts`,

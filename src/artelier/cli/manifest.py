@@ -91,7 +91,7 @@ async def show(call: Call, step: Step) -> None:
 
 
 def _show_receipt(call: Call, receipt: dict[str, Any]) -> None:
-    """What the summary in this prompt stands for, and what it no longer says."""
+    """Print what the summary in this prompt stands for, and what it no longer says."""
     how = f"model {receipt['model']}" if receipt["how"] == "model" else "an extract"
     if failure := receipt.get("failure"):
         how += f", since {receipt['model']} failed ({failure})"

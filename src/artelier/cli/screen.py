@@ -1,4 +1,4 @@
-"""Where output goes: data on stdout, everything else on stderr, colours only where somebody sees them.
+"""The output of commands: data on stdout, everything else on stderr, colours only on a terminal.
 
 Nothing reaches a terminal unescaped: every text passes `plain.safe` here, whoever wrote it.
 """

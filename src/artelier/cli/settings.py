@@ -47,7 +47,7 @@ MODEL = "offline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What holds for this call, options of the command line apart."""
+    """The settings of this call, without the options of the command line."""
 
     model: str = MODEL
     model_timeout_s: float | None = None

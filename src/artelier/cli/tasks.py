@@ -237,7 +237,7 @@ def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 def _agent(task: Mapping[str, Any]) -> str:
-    """By its name within the mission of the task."""
+    """Return the agent by its name within the mission of the task."""
     agent = str(task["assigned_agent_id"] or "")
     return agent.removeprefix(f"{task['mission']}/") if task["mission"] else agent
 

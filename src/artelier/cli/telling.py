@@ -1,4 +1,4 @@
-"""Who tells an event: the memory of a story, and the registry of what each kind of event says."""
+"""The registry of what each kind of event says, and the memory of a story."""
 
 from __future__ import annotations
 

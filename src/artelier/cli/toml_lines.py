@@ -1,4 +1,4 @@
-"""Where a key of a TOML file stands. `tomllib` gives values without places, and an error needs its line."""
+"""The lines of keys in a TOML file. `tomllib` gives values without places, and an error needs its line."""
 
 from __future__ import annotations
 

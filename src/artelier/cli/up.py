@@ -362,7 +362,7 @@ def shared_workspace(tenants: list[str]) -> InvalidConfig:
 
 
 def _print_line(call: Call, *, is_password: bool) -> None:
-    """What goes into a file of users. Errors: `InvalidRequest` if the password was mistyped."""
+    """Print the line for a file of users. Errors: `InvalidRequest` if the password was mistyped."""
     import secrets
 
     from artelier.server.users import password_hash, token_hash

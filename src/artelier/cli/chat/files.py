@@ -34,7 +34,7 @@ async def add(session: Session, chat: TakenChat, *, file: str, screen: Screen) -
 
 
 def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
-    """What was changed or left out of a file."""
+    """Print what was changed in or left out of a file."""
     for text in warnings[:WARNINGS_SHOWN]:
         screen.note(f"note: {text}", "yellow")
     if len(warnings) > WARNINGS_SHOWN:

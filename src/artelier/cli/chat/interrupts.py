@@ -16,7 +16,7 @@ class Interrupts:
         self._at_work: asyncio.Task[None] | None = None
 
     def install(self) -> None:
-        """For the current task, until the event loop ends."""
+        """Install the handler for the current task, until the event loop ends."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
 

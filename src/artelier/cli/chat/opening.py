@@ -52,7 +52,7 @@ Messages = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What was asked for; None stays as it is."""
+    """The wishes of a person who opens a chat; None stays as it is."""
 
     chat: str
     model: str | None
@@ -279,7 +279,7 @@ def _check_character(word: str) -> None:
 
 
 async def _greet(talk: Talk, *, is_new: bool) -> None:
-    """What somebody sees who comes: the chat's name, and where it stands."""
+    """Greet the person who opens the chat: print its name and its state."""
     from artelier.cli.chat.looking import show_turn
 
     session = talk.session

@@ -139,7 +139,7 @@ class Talk:
         await self.session.cancel()
 
     async def _advise(self, result: TurnResult) -> None:
-        """How a run that did not end can go on."""
+        """Print how a run that did not end can go on."""
         if result.status in ("completed", "failed", "cancelled") or self.call.as_json:
             return
         from artelier.cli.chat.waiting import advise

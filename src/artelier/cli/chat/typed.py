@@ -1,4 +1,4 @@
-"""What is said: the lines of a terminal, a pipe or a file, or messages given beforehand."""
+"""The input of a chat: the lines of a terminal, a pipe or a file, or messages given beforehand."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ async def is_left_behind(desk: Any, run_id: str) -> bool:
 
 
 async def tell(talk: Talk, run_id: str) -> None:
-    """What a run that was found waiting waits for, and how it goes on; nothing is done with it."""
+    """Print what a waiting run waits for, and how it goes on; nothing is done with it."""
     if not talk.call.as_json:
         await advise(talk, run_id)
         return
@@ -46,7 +46,7 @@ async def tell(talk: Talk, run_id: str) -> None:
 
 
 async def advise(talk: Talk, run_id: str) -> None:
-    """How a run stands, what it asks, and what to do next."""
+    """Print the state of a run, its question, and the next steps."""
     from artelier.cli.advice import next_steps, question_lines, standing
     from artelier.operations.needing import tools_missing
 

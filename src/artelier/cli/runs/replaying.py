@@ -1,4 +1,4 @@
-"""Which code a replay runs: the built-in loop that a run names, or a function that the person names."""
+"""The code that a replay runs: the built-in loop that a run names, or a function that the person names."""
 
 from __future__ import annotations
 

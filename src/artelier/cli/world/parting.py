@@ -1,4 +1,4 @@
-"""Where two worlds part, for people to read."""
+"""The point where two worlds part, for people to read."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _about(data: Mapping[str, Any], actor: str) -> str:
 
 
 def bounds_of(one: Mapping[str, Any]) -> str:
-    """For how long a licence is: `10 uses`, `5 ticks`, both; empty for no bound."""
+    """Return the bounds of a licence: `10 uses`, `5 ticks`, both; empty for no bound."""
     until = one.get("until_tick")
     parts = [plain.count(one[name], name[:-1]) for name in ("uses", "ticks") if one.get(name)]
     return ", ".join([*parts, f"until tick {until}"] if until else parts)

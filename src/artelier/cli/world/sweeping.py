@@ -63,7 +63,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended."""
+    """The end of a job."""
 
     ended: str
     """`done`, `budget` or `failed`."""
@@ -88,7 +88,7 @@ class RunFailed(ArtelierError):
         self._code = str(wire.get("code", self.code))
 
     def to_wire(self) -> dict[str, Any]:
-        """As the error of the run, with its code."""
+        """Return the error of the run with its code."""
         return {**super().to_wire(), "code": self._code}
 
 
