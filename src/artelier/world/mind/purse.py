@@ -1,4 +1,4 @@
-"""The money that prompts may still spend: only what is durably there and not spent by others in this tick.
+"""The money that prompts may still spend: what is durably there, without what others pay in this tick.
 
 A prompt is paid for in the batch of its request, before the shocks and actions of its tick count. So it can
 spend neither what an action has just earned nor what another prompt pays, in whatever order the two are
