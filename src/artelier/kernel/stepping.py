@@ -22,7 +22,7 @@ class Stepping:
 
     @classmethod
     def restored(cls, stored: int) -> Stepping:
-        """Return what the view has stored: the seq of a command, negative if its cycle is done already."""
+        """Return the state stored as a command's seq in the view, negative if its cycle is done already."""
         return cls(command=abs(stored), since=-1 if stored < 0 else 0)
 
     def is_over(self, done: int) -> bool:
