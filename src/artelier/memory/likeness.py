@@ -1,4 +1,4 @@
-"""The comparison of two texts: exactly by a mark of their words, later and less strictly by their gist.
+"""The comparison of two texts: at once by a mark of their words, later and less strictly by their gist.
 
 `said` is strict, because what it calls equal is never stored: only case, punctuation and filling words may
 differ. Numbers, symbols, negations and the order of words all count.
