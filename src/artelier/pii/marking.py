@@ -50,7 +50,7 @@ def marked_by(detectors: Sequence[Detector], text: str) -> str:
 
 
 def watch(marker: Marker) -> None:
-    """From now on, and as long as it lives, what it looks for leaves no log line of ours."""
+    """Keep what the marker looks for out of our log lines, as long as it lives."""
     _watching.add(marker)
     for name in LOGGERS:
         logger = logging.getLogger(name)

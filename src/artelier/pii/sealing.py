@@ -36,7 +36,7 @@ class VaultCipher:
 
     @classmethod
     def of(cls, text: str) -> VaultCipher:
-        """From 32 bytes in hex or base64, or from a passphrase (stretched by scrypt, 50 ms).
+        """Make a cipher from 32 bytes in hex or base64, or from a passphrase (stretched by scrypt, 50 ms).
 
         Errors: `InvalidConfig` if it is too short to be either.
         """

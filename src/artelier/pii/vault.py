@@ -1,4 +1,4 @@
-"""What placeholders stand for: one sealed row for each value of a tenant, in a table that is no view.
+"""The values behind placeholders: one sealed row for each value of a tenant, in a table that is no view.
 
 A new row rides with the first content that names it (`Blob.vault`), so it is durable no later than its
 placeholder. An erased value leaves its row without the seal: when the value comes again, it gets another
@@ -193,7 +193,7 @@ class Vault:
         return tuple(rows)
 
     def waiting(self, named: Iterable[str]) -> list[str]:
-        """Those of these placeholders whose rows may not be stored yet."""
+        """Return those of these placeholders whose rows may not be stored yet."""
         return [one for one in dict.fromkeys(named) if one in self._pending]
 
     def held(self) -> int:

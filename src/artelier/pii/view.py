@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 class View(NamedTuple):
-    """What detectors read."""
+    """The text that detectors read."""
 
     text: str
     places: Sequence[int] | None

@@ -20,7 +20,7 @@ MARGIN_CHARS = 40 * 1024
 
 
 class Window(NamedTuple):
-    """From `low` to `high` is read; values that begin between `start` and `end` count."""
+    """The window to read, from `low` to `high`; values that begin between `start` and `end` count."""
 
     low: int
     start: int

@@ -47,7 +47,7 @@ def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
 
 
 def _apart(ranked: Sequence[tuple[int, int, Found]], length: int) -> Iterator[Found]:
-    """Those that overlap none before them, the longest first. Cost: O(length + findings)."""
+    """Yield those that overlap none before them, the longest first. Cost: O(length + findings)."""
     taken = bytearray(length)
     for _, _, found in ranked:
         # None is longer than one that was taken before: where they overlap, one of its ends is in that.

@@ -42,7 +42,7 @@ class Form:
 
     @property
     def words(self) -> re.Pattern[str]:
-        """What names the number, for `Reading.says`."""
+        """The pattern of words that name the number, for `Reading.says`."""
         return _named(self.names)
 
 

@@ -277,7 +277,7 @@ def _american(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, 
 
 
 def _span(reading: Reading, run: Run, at: int, size: int) -> tuple[int, int]:
-    """From the plus or bracket before the first group to behind the last one."""
+    """Return the span from the plus or bracket before the first group to behind the last one."""
     start, end = run.starts[at], run.ends_at(at + size - 1)
     floor = run.ends_at(at - 1) if at else 0
     lead = start

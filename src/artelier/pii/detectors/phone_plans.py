@@ -1,4 +1,4 @@
-"""Which digits are a number of which country, by the plans of the library `phonenumbers`."""
+"""The plans of the library `phonenumbers`, to find which digits are a number of which country."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GROUPINGS_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What numbers of a country look like, without its code and the prefix of national calls."""
+    """The shape of a country's numbers, without its code and the prefix of national calls."""
 
     code: int
     general: re.Pattern[str]

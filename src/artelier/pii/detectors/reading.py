@@ -155,7 +155,7 @@ class Reading:
             yield match.span()
 
     def _dull_lines(self) -> Iterator[tuple[int, int]]:
-        """From where to where lines are figures alone; nothing in a text that is no table."""
+        """Yield the ranges in which lines are figures alone; none for a text that is no table."""
         shape = self.shape
         if shape.count(b"0") * _TABLE_DIGITS_PART < len(shape):
             return

@@ -1,4 +1,4 @@
-"""How keys and tokens of well-known services are written, and the words that name a secret of any form."""
+"""The forms of keys and tokens of well-known services, and the words that name a secret of any form."""
 
 from __future__ import annotations
 

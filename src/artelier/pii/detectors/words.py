@@ -1,4 +1,4 @@
-"""Whether a word that says what follows stands near before a number."""
+"""The check for a word that says what follows and stands near before a number."""
 
 from __future__ import annotations
 
