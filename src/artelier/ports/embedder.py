@@ -45,7 +45,7 @@ Ask: TypeAlias = Callable[[Sequence[str]], Awaitable[tuple[Sequence[Sequence[flo
 
 
 class Payer(Protocol):
-    """Where embedders that cost money are allowed, timed, paid for and recorded."""
+    """The interface that allows, times, pays for and records embedders that cost money."""
 
     async def vectors(
         self, model: str, texts: Sequence[str], ask: Ask

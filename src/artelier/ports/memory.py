@@ -1,4 +1,4 @@
-"""What an agent's memory gives and takes: blocks, entries, hits, changes, and who keeps them."""
+"""The interface of an agent's memory: blocks, entries, hits, changes, and the stores that keep them."""
 
 from __future__ import annotations
 

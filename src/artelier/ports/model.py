@@ -1,4 +1,4 @@
-"""What a model is asked and answers, whoever the provider is. No vendor type passes this door."""
+"""The request to a model and its reply, whoever the provider is. No vendor type passes this door."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Usage(Value, frozen=True, kw_only=True):
 
 
 class ModelReply(Value, frozen=True, kw_only=True):
-    """What came back. `output` is the parsed structured output if a schema was asked for."""
+    """The reply of a model. `output` is the parsed structured output if a schema was asked for."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()

@@ -1,4 +1,4 @@
-"""What runs untrusted code: a fresh, isolated interpreter per call, with hard limits."""
+"""The interface that runs untrusted code: a fresh, isolated interpreter per call, with hard limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel tells whoever watches it: runs, calls of models and tools, steps that were replayed.
+"""The interface of a watcher: the kernel tells it runs, model and tool calls, and replayed steps.
 
 A watcher only listens: it changes nothing, and what it raises is no error of the run (`telemetry/guard.py`).
 Without one the kernel makes no call at all. Read next: `telemetry/spans.py`, the adapter to OpenTelemetry.

@@ -1,4 +1,4 @@
-"""What the kernel needs of a tool, and what a tool is given when it runs."""
+"""The interface of a tool to the kernel, and the context that a tool is given when it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Risk = Literal["low", "medium", "high"]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said: `decision` is `approve`, `deny` or `edit`; falsy if denied."""
+    """The answer of a person: `decision` is `approve`, `deny` or `edit`; falsy if denied."""
 
     decision: Literal["approve", "deny", "edit"]
     note: str = ""
@@ -62,7 +62,7 @@ def _untracked() -> Callable[[], None]:
 
 
 class ToolContext:
-    """What a running tool may know and do. The kernel makes it; a tool only receives it."""
+    """The context of a running tool. The kernel makes it; a tool only receives it."""
 
     __slots__ = (
         "_ask",
@@ -161,7 +161,7 @@ Compensate = Callable[[dict[str, Any], Any, ToolContext], Awaitable[Any]]
 
 @runtime_checkable
 class Reversible(Protocol):
-    """What a tool is besides a `ToolPort` whose completed calls can be undone."""
+    """The additional interface of a `ToolPort` whose completed calls can be undone."""
 
     @property
     def compensate(self) -> Compensate | None:
