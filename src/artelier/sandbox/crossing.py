@@ -1,4 +1,4 @@
-"""What may cross the wall of the sandbox, in either direction: JSON data of bounded size, nothing else."""
+"""The data that may cross the sandbox wall, in either direction: JSON of bounded size, nothing else."""
 
 from __future__ import annotations
 

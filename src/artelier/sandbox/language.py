@@ -1,4 +1,4 @@
-"""Which Python the sandbox speaks: explains, when code is stored, what would fail when it runs.
+"""The Python of the sandbox: explains, when code is stored, what would fail when it runs.
 
 This is advice, not the wall: the interpreter refuses the same things by itself, and code that
 passes here can do no more than code that was never checked.

@@ -1,4 +1,4 @@
-"""How values leave the sandbox: only through calls that this file has put around the code.
+"""The exit of values from the sandbox: only through calls that this file has put around the code.
 
 Turning a value of the interpreter into one of Python happens in this process, holding its lock, and
 hashes the keys of mappings. A few shared tuples as a key would take years. So the interpreter first writes

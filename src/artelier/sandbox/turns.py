@@ -57,7 +57,7 @@ class Feed:
 
     @property
     def file(self) -> str:
-        """What the interpreter calls the code in places and traces."""
+        """The name that the interpreter uses for the code in places and traces."""
         return "<python-input-1>" if self.functions else "<python-input-0>"
 
 
