@@ -24,7 +24,7 @@ CALL = otel.create_key("artelier-call")
 
 
 class Instruments:
-    """What is measured, over all runs."""
+    """The instruments that measure, over all runs."""
 
     def __init__(self, meter: Meter) -> None:
         self.duration: Histogram = meter.create_histogram(
@@ -49,7 +49,7 @@ class Instruments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a call belongs."""
+    """The place of a call."""
 
     tracer: Tracer
     instruments: Instruments

@@ -1,4 +1,4 @@
-"""What `telemetry=` of `Kernel.open` may be. Imports opentelemetry only where it is wanted."""
+"""The values for `telemetry=` of `Kernel.open`. Imports opentelemetry only where it is wanted."""
 
 from __future__ import annotations
 

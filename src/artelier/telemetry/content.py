@@ -1,4 +1,4 @@
-"""What was said, as attributes of bounded size. Only for who opted in: it is never called otherwise.
+"""The content of calls, as attributes of bounded size. Called only for users who opted in.
 
 Shapes: JSON by the conventional schemas of `gen_ai.input.messages` and `gen_ai.output.messages`.
 """
