@@ -44,7 +44,7 @@ _slots = Semaphore(AT_ONCE_MAX)
 
 
 class Allowance:
-    """What several searches may take of the helper process together."""
+    """The time that several searches may take of the helper process together."""
 
     def __init__(self, time_s: float = ALLOWANCE_S) -> None:
         self.left_s = time_s
