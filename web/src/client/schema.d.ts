@@ -6402,7 +6402,7 @@ export interface components {
         };
         /**
          * Reconciling
-         * @description Notify the loops of commands and tenant changes by other processes. Runs on the writer's thread.
+         * @description The settlement of an unknown outcome.
          */
         Reconciling: {
             /** Step */

@@ -324,7 +324,7 @@ class Answering(Asked):
 
 
 class Reconciling(Asked):
-    """Notify the loops of commands and tenant changes by other processes. Runs on the writer's thread."""
+    """The settlement of an unknown outcome."""
 
     step: str = Field(min_length=1, max_length=1000)
     answer: Literal["succeeded", "failed", "retry", "probe"]
