@@ -192,3 +192,32 @@ def test_code_that_awaits_what_it_has_cancelled_itself_fails_once(tmp_path: Path
             assert (replayed.status, replayed.reason) == ("failed", "RuntimeError")
 
     play(scenario())
+
+
+async def _signal(run: Run) -> Any:
+    return (await run.wait_for("go", key="go")).data
+
+
+@pytest.mark.parametrize("wait", [_signal, lambda run: run.approve("go on?", key="q")])
+def test_a_wait_ends_with_the_drive_when_a_step_beside_it_is_refused_for_its_budget(
+    tmp_path: Path, wait: Any
+) -> None:
+    """The wait was parked, and nobody told it: the drive never ended."""
+    steps: list[str] = []
+
+    async def code(run: Run) -> Any:
+        async def work(branch: Run) -> None:
+            for name in ("a", "b"):
+                await branch.step("slow", asyncio.sleep, 0.02)
+                await ask(branch, name)
+                steps.append(name)
+
+        return await run.gather(wait(run), work)
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            status = await drive(runs, code, on_wait="suspend", limits=Limits(steps=1))
+            assert (status, steps) == ("budget_exhausted", ["a"])
+
+    play(scenario())

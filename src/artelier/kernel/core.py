@@ -559,13 +559,11 @@ class RunCore(ToolBounds):
         raise self.suspend("budget_exhausted", reason or f"{unit} of {scope}")
 
     def suspend(self, status: str, reason: str | None, *, run_id: str = "") -> RunSuspended:
-        """Return what to raise when the run must not go on: code that swallows it gets no further step.
-
-        `run_id`: of the child that waits, if the run waits for one.
-        """
+        """Return the error that ends this drive. `run_id`: of the child that waits, if there is one."""
         self.delivery.settle()  # what the code has cancelled before
         self.status = status
         self.suspended = RunSuspended(run_id or self.run_id, status=status, reason=reason)
+        self.announce()  # waits beside it end too
         return self.suspended
 
     async def refused(self, error: Exhausted) -> None:

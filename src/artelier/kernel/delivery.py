@@ -402,8 +402,7 @@ class Delivery:
         else:
             # Of those that wait: the first that is at work may be a race around the one that is due.
             recorded = [step for step in self._waiting if step.ended and not step.is_settled]
-            first = min((step.ended for step in recorded), default=0)
-            heads = [step for step in recorded if step.ended == first]
+            heads = [min(recorded, key=lambda step: step.ended)] if recorded else []
             if (key := next(iter(self._noted), None)) in self.steps:
                 heads.append(self.steps[key])
             else:
@@ -459,7 +458,6 @@ class Delivery:
         elif self._parked and self.core.suspended is None and not self.is_closing:
             error = next(iter(self._parked.values()))
             self.core.suspend(error.status, error.reason, run_id=error.run_id)
-            self.core.announce()
             self._announce()
 
     def _is_parked(self, step: AtWork) -> bool:
