@@ -1,32 +1,23 @@
-"""The loop of the helper process: one line of JSON in, one line of JSON out, until the input ends."""
+"""The helper process that takes the steps of transforms, and matches patterns that need `regex`."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import json
-import os
-import resource
-import select
 import signal
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
 import msgspec
 
+from artelier.child_loop import MIB, serve
 from artelier.operations.transform_steps import Extract, Step
 from artelier.operations.transform_worker.failure import Failure
 from artelier.operations.transform_worker.matching import matches
 from artelier.operations.transform_worker.running import run
 
-MEMORY_BYTES_MAX = 1024 * 1024 * 1024
+MEMORY_BYTES_MAX = 1024 * MIB
 """Address space, for a value of some MiB and what the steps make of it."""
-IDLE_S = 600
-"""After this time without a question the process ends."""
-GRACE_S = 5
-"""How long past its time a question may go on before the process ends itself, if its parent died."""
 
 
 class TimeUp(BaseException):
@@ -38,21 +29,8 @@ def _time_up(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def main() -> None:
-    _limit()
     signal.signal(signal.SIGPROF, _time_up)
-    while select.select([sys.stdin], [], [], IDLE_S)[0]:
-        line = sys.stdin.buffer.readline()
-        if not line:
-            return
-        message: dict[str, Any] = json.loads(line)
-        signal.alarm(int(message["timeout_s"]) + GRACE_S)
-        answer, is_sound = _answer(message)
-        signal.alarm(0)
-        sys.stdout.buffer.write(answer + b"\n")
-        sys.stdout.buffer.flush()
-        if not is_sound:
-            # Something may have been stopped half-way, in this process or in a library's cache.
-            os._exit(0)
+    serve(_answer, memory_bytes_max=MEMORY_BYTES_MAX)
 
 
 def _answer(message: dict[str, Any]) -> tuple[bytes, bool]:
@@ -98,15 +76,6 @@ def _encoded(value: Any, *, bytes_max: int) -> bytes:
 
 def _failed(code: str, message: str, step: int | None) -> bytes:
     return msgspec.json.encode({"failed": code, "message": message, "step": step})
-
-
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard == resource.RLIM_INFINITY or hard > MEMORY_BYTES_MAX:
-        # Not every system lets a process bound its address space.
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, hard))
 
 
 if __name__ == "__main__":

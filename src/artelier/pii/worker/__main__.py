@@ -1,42 +1,27 @@
-"""The loop of the helper process: one line of JSON in, one line of JSON out, until the input ends."""
+"""The helper process that searches texts for personal data."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import resource
-import select
-import signal
-import sys
 import time
 from functools import lru_cache
 from typing import Any
 
+from artelier.child_loop import MIB, serve
 from artelier.errors import ArtelierError, PatternTimeout
 from artelier.pii.detectors import pattern, shipped
 from artelier.pii.windows import places
 from artelier.ports.pii import Detector
 
-MEMORY_BYTES_MAX = 768 * 1024 * 1024
+MEMORY_BYTES_MAX = 768 * MIB
 """Address space: the libraries, and some hundred times a window of text."""
-IDLE_S = 600
-"""After this time without a question the process ends."""
-GRACE_S = 5
-"""How long past its time a question may go on before the process ends itself, if its parent died."""
 
 
 def main() -> None:
-    _limit()
-    while select.select([sys.stdin], [], [], IDLE_S)[0]:
-        line = sys.stdin.buffer.readline()
-        if not line:
-            return
-        message: dict[str, Any] = json.loads(line)
-        signal.alarm(int(message["timeout_s"]) + GRACE_S)
-        answer = json.dumps(_answer(message))
-        signal.alarm(0)
-        sys.stdout.write(answer + "\n")
-        sys.stdout.flush()
+    serve(
+        lambda message: (json.dumps(_answer(message)).encode(), True),
+        memory_bytes_max=MEMORY_BYTES_MAX,
+    )
 
 
 def _answer(message: dict[str, Any]) -> dict[str, Any]:
@@ -60,15 +45,6 @@ def _detector(kind: str, expression: str | None) -> Detector:
     if expression is not None:
         return pattern(kind, expression)
     return next(one for one in shipped() if one.kind == kind)
-
-
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard == resource.RLIM_INFINITY or hard > MEMORY_BYTES_MAX:
-        # Not every system lets a process bound its address space.
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, hard))
 
 
 if __name__ == "__main__":
