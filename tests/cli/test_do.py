@@ -270,11 +270,31 @@ def test_over_a_budget_it_ends_with_4_and_goes_on_when_it_is_raised(
     provider.says(says(PLAN), *WORK)
 
     stopped = do(shell, "--budget-usd", "0.000001")
+    shown = shell("runs", "show", "d1")
     raised = shell("resume", "d1", "--budget-usd", "1")
 
     assert stopped.code == 4
     assert "artelier resume d1 --budget-usd" in stopped.err
+    figures = r"asked: up to 0\.\d+ USD; left: 0\.000001 USD; cap of run d1: 0\.000001 USD"
+    assert re.search(figures, stopped.err) and re.search(figures, shown.err)
     assert (raised.code, raised.out) == (0, f"{TEXT}\n")
+
+
+def test_over_the_budget_of_a_tenant_the_figures_and_the_command_that_raises_it_are_shown(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    provider.says(says(PLAN), *WORK)
+    shell("tenants", "update", "default", "--budget-usd", "0.000002")
+
+    stopped = do(shell)
+    shell("tenants", "update", "default", "--budget-usd", "1")
+    shown = shell("runs", "show", "d1")
+
+    assert stopped.code == 4
+    left = "left: 0.000002 USD; cap of tenant: 0.000002 USD"
+    assert re.search(r"asked: up to 0\.\d+ USD; ", stopped.err) and left in stopped.err
+    assert "artelier tenants update default --budget-usd AMOUNT" in stopped.err
+    assert "left: 1.00 USD; cap of tenant: 1.00 USD" in shown.err
 
 
 def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(

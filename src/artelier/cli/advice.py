@@ -13,6 +13,7 @@ from artelier.kernel.events import RunExhausted
 from artelier.kernel.loop_limits import RESETS
 from artelier.kernel.watchdog import STALLED
 from artelier.log import run_stream
+from artelier.money import format_usd
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
 
@@ -73,7 +74,9 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
         return ["what it stored was erased, so nobody goes on with it"]
     if run["status"] == "budget_exhausted":
         gone_s = (kernel.services.clock.now_us() - run["started_us"]) // 1_000_000
-        return _raising(call, run, await _limit_reached(kernel, run), way, gone_s=gone_s)
+        scope, unit, asked = await _limit_reached(kernel, run)
+        figures = await _figures(kernel, run["tenant"], scope, unit, asked=asked)
+        return [*figures, *_raising(call, run, (scope, unit), way, gone_s=gone_s)]
     if run["status"] == "failed":
         row = await run_row(kernel.services, run["tenant"], run["id"])
         if await undone_since_end(kernel.services, row["id"]):
@@ -163,33 +166,78 @@ def settling(call: Call, run: dict[str, Any], step: str) -> str:
     return f"{command} --succeeded JSON | --failed MESSAGE | --retry | --probe{file}"
 
 
-async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str]:
-    """Scope and unit of the limit at which a run stopped."""
+async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str, int]:
+    """Scope and unit of the limit at which a run stopped, and what it asked for."""
     stream = run_stream(run["tenant"], run["id"])
     head, _ = await kernel.store.head(stream)
     for event in reversed(await kernel.store.read(stream, after=max(0, head - 100))):
         if event.kind == RunExhausted.KIND:
             found = event.plain()
-            return found["scope"], found["unit"]
-    return "tenant", "usd"
+            return found["scope"], found["unit"], found.get("asked", 0)
+    return "tenant", "usd", 0
+
+
+async def _figures(kernel: Kernel, tenant: str, scope: str, unit: str, *, asked: int) -> list[str]:
+    """Return what was asked, what is left now and the cap; nothing for a rate, which is no budget."""
+    if (scope, unit) == ("tenant", "usd"):
+        found = await kernel.tenants.show(tenant)
+        if found["budget_usd"] is None:
+            return []
+        cap, left = f"{found['budget_usd']} USD", f"{found['available_usd']} USD"
+    else:
+        rows = await kernel.services.store.query(
+            "SELECT cap, cap - used - reserved FROM limits"
+            " WHERE tenant = ? AND scope = ? AND unit = ? AND cap IS NOT NULL",
+            (tenant, scope, unit),
+        )
+        if not rows:
+            return []
+        cap, left = (_amount(one, unit) for one in rows[0])
+    whose = plain.line(scope.replace(":", " ", 1))
+    if unit == "ms":
+        return [f"cap of {whose}: {cap}"]
+    wanted = f"asked: up to {_amount(asked, unit)}; " if asked else ""
+    return [f"{wanted}left: {left}; cap of {whose}: {cap}"]
+
+
+def _amount(number: int, unit: str) -> str:
+    if unit == "ms":
+        return plain.duration(number * 1000)
+    return f"{format_usd(number)} USD" if unit == "usd" else f"{number:,} {unit}"
 
 
 def _raising(
     call: Call, run: dict[str, Any], limit: tuple[str, str], way: str, *, gone_s: int
 ) -> list[str]:
     scope, unit = limit
-    if not scope.startswith("run:"):
-        raised = call.command_line("tenants", "update", run["tenant"], "--budget-usd", "AMOUNT")
-        return [f"raise the tenant's budget: {raised}", f"then go on: {way}"]
-    owner = scope.removeprefix("run:")
-    if owner != run["id"]:
-        return [f"the cap is of run {owner}: {call.command_line('runs', 'show', owner)}"]
+    tenant, further = run["tenant"], f"then go on: {way}"
+    kind, _, name = scope.partition(":")
+    if kind == "run":
+        return _raising_of_run(call, run, name, unit, way, gone_s=gone_s)
+    if kind in ("agent", "membrane"):
+        cap = f"kernel.for_tenant({tenant!r}).cap({scope!r}, unit={unit!r}, cap=...)"
+        return [f"raise its cap in Mission Control, or in code: {cap}", further]
+    if kind == "tenant" and name:
+        rate = call.command_line("tenants", "update", tenant, "--rate", "NAME=REQUESTS/TOKENS")
+        return [f"one call needs more than a minute has: {rate}", further]
+    if kind != "tenant":
+        return ["one call needs more than a minute has: raise the rate in artelier.toml", further]
+    raised = call.command_line("tenants", "update", tenant, "--budget-usd", "AMOUNT")
+    return [f"raise the tenant's budget: {raised}", further]
+
+
+def _raising_of_run(
+    call: Call, run: dict[str, Any], owner: str, unit: str, way: str, *, gone_s: int
+) -> list[str]:
     option = "--budget-usd AMOUNT" if unit == "usd" else f"--limit {unit}=CAP"
     if unit == "ms":
-        option = f"--limit wall_s=SECONDS, counted from its beginning, {gone_s:,} s ago"
+        since = f", {gone_s:,} s ago" if owner == run["id"] else ""
+        option = f"--limit wall_s=SECONDS, counted from its beginning{since}"
+    raising = call.command_line("resume", owner)
+    if owner != run["id"]:
+        return [f"the cap is of run {owner}; raise it: {raising} {option}"]
     if run["loop"] and way == go_on(call, run):
         return [f"raise its cap and go on: {way} {option}"]
-    raising = call.command_line("resume", run["id"])
     return [f"raise its cap: {raising} {option}", f"then go on: {way}"]
 
 

@@ -484,7 +484,7 @@ class RunCore(ToolBounds):
     async def out_of_time(self) -> NoReturn:
         """End the drive because the time is up. Errors: `RunSuspended`."""
         scope = min(self.deadlines, key=self.deadlines.__getitem__, default=self.scopes[0])
-        await self.exhaust(scope=scope, unit="ms", reason="deadline")
+        await self.exhaust(ev.RunExhausted(scope=scope, unit="ms", reason="deadline"))
 
     @asynccontextmanager
     async def within(self, timeout_s: float | None) -> AsyncGenerator[asyncio.Timeout]:
@@ -553,10 +553,10 @@ class RunCore(ToolBounds):
         self.changed.set()
         self.changed = asyncio.Event()
 
-    async def exhaust(self, *, scope: str, unit: str, reason: str = "") -> NoReturn:
+    async def exhaust(self, limit: ev.RunExhausted) -> NoReturn:
         """End the drive because a limit is reached; the run stays resumable. Raises `RunSuspended`."""
-        await self.writer.commit(ev.RunExhausted(scope=scope, unit=unit, reason=reason))
-        raise self.suspend("budget_exhausted", reason or f"{unit} of {scope}")
+        await self.writer.commit(limit)
+        raise self.suspend("budget_exhausted", limit.reason or f"{limit.unit} of {limit.scope}")
 
     def suspend(self, status: str, reason: str | None, *, run_id: str = "") -> RunSuspended:
         """Return the error that ends this drive. `run_id`: of the child that waits, if there is one."""
@@ -567,12 +567,11 @@ class RunCore(ToolBounds):
         return self.suspended
 
     async def refused(self, error: Exhausted) -> None:
-        """A reservation was refused for good."""
-        facts = error.facts
-        scope, unit = str(facts.get("scope", "tenant")), str(facts.get("unit", "usd"))
-        # Whose cap it is must be said where it is not the run's own.
+        """End the drive because a reservation was refused for good: say whose cap it is if not its own."""
+        scope, unit = str(error.facts.get("scope", "tenant")), str(error.facts.get("unit", "usd"))
+        asked = int(error.facts.get("need", error.facts.get("asked", 0)))
         reason = "" if scope in self.extra_scopes else error.code
-        await self.exhaust(scope=scope, unit=unit, reason=reason)
+        await self.exhaust(ev.RunExhausted(scope=scope, unit=unit, reason=reason, asked=asked))
 
     def came_back(self) -> None:
         """Money or room under a limit was given back: wake calls of this tenant that wait for it."""

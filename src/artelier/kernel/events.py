@@ -138,6 +138,8 @@ class RunExhausted(EventData, frozen=True, kw_only=True, omit_defaults=True):
     scope: str
     unit: str
     reason: str = ""
+    asked: int = 0
+    """The most that the refused step could have used; 0 if it was refused whatever it would use."""
 
 
 @event("run.completed")
