@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,38 @@ def test_runs_of_another_tenant_are_not_there(shell: Shell) -> None:
     assert shell("runs", "show", "r1").code == 6
     assert shell("runs", "tail", "r1").code == 6
     assert shell("runs", "show", "r1", "--tenant", "acme").code == 0
+
+
+DIES = """\
+import os, signal, subprocess, sys
+
+async def dies(run):
+    def end():
+        listed = subprocess.run([sys.executable, "-m", "artelier", "runs", "list"], capture_output=True)
+        with open("driven.txt", "wb") as file:
+            file.write(listed.stdout)
+        os.kill(os.getpid(), signal.SIGKILL)
+    await run.step("end", end)
+"""
+
+
+def test_a_run_whose_process_was_killed_is_shown_as_driven_by_nobody(shell: Shell) -> None:
+    shell.write("dies.py", DIES)
+    command = [sys.executable, "-m", "artelier", "run", "dies.py:dies", "--run-id", "r1"]
+    killed = subprocess.run(command, cwd=shell.folder, check=False, capture_output=True)
+
+    listed = shell("runs", "list")
+    shown = shell("runs", "show", "r1")
+    tree = shell("runs", "tree", "r1")
+
+    assert killed.returncode == -9
+    while_driven = (shell.folder / "driven.txt").read_text()
+    assert "running" in while_driven and "nobody" not in while_driven
+    for ran in (listed, shown, tree):
+        assert "running (nobody drives it)" in ran.out
+    assert "artelier run dies.py:dies --run-id r1" in listed.err
+    assert "artelier run dies.py:dies --run-id r1" in shown.err
+    assert shell("runs", "show", "r1", "--json").json["status"] == "running"
 
 
 def test_show_tells_what_to_do_next(shell: Shell) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from artelier.cli import plain
 from artelier.cli.call import Call
@@ -34,9 +37,11 @@ _REASONS = {
 }
 
 
-def standing(run: dict[str, Any]) -> str:
-    """Return how a run stands, in words."""
+def standing(run: dict[str, Any], *, is_driven: bool = True) -> str:
+    """Return how a run stands, in words. `is_driven`: False if no process drives it."""
     status, reason = run["status"], run["reason"]
+    if status == "running" and not is_driven:
+        return "running (nobody drives it)"
     if not reason or status == "waiting_approval":
         return status
     return f"{status} (for {reason})" if status == "waiting" else f"{status} ({reason})"
@@ -60,6 +65,21 @@ async def driver_of(kernel: Kernel, tenant: str, run_id: str) -> str | None:
         return None
     host, _, rest = rows[0][0].partition("|")
     return f"{host}:{rest.split('|')[1]}" if rest.count("|") > 1 else host
+
+
+async def undriven(kernel: Kernel, tenant: str, runs: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the ids of runs that are said to be running, while the process that drove them is gone."""
+    running = [run["id"] for run in runs if run["status"] == "running"]
+    names = {run_stream(tenant, id_).name: id_ for id_ in running}
+    rows = await kernel.services.store.query(
+        "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
+        " WHERE stream IN (SELECT value FROM json_each(?))",
+        (msgspec.json.encode(list(names)).decode(),),
+    )
+    for stream, holder, *end in rows:
+        if kernel.services.is_driving(holder, end):
+            del names[stream]
+    return set(names.values())
 
 
 async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[str]:

@@ -36,26 +36,31 @@ async def list_runs(
     ] = 100,
 ) -> None:
     """List runs in the order of their start, oldest first."""
-    from artelier.cli.advice import standing
+    from artelier.cli.advice import go_on, standing, undriven
     from artelier.cli.runs.statuses import check_status
     from artelier.money import format_usd
 
     check_status(status)
     async with call.kernel() as kernel:
         page = await kernel.for_tenant(call.tenant).runs(status=status, after=after, limit=limit)
+        left = await undriven(kernel, call.tenant, page["items"])
     if call.as_json:
         call.screen.json(page)
         return
     rows = [
         (
-            run["id"], standing(run), run["agent"] or run["loop"] or "own code", run["model"],
-            run["steps"], format_usd(run["total_cost_microusd"]), plain.minute(run["started_us"]),
+            run["id"], standing(run, is_driven=run["id"] not in left),
+            run["agent"] or run["loop"] or "own code", run["model"], run["steps"],
+            format_usd(run["total_cost_microusd"]), plain.minute(run["started_us"]),
         )
         for run in page["items"]
     ]  # fmt: skip
     columns = ("run", "status", "agent", "model", ">calls", ">USD", "started")
     which = f" that are {status}" if status else ""
     call.screen.table(columns, rows, empty=f"no runs{which} in tenant {call.tenant}")
+    for run in page["items"]:
+        if run["id"] in left:
+            call.screen.note(f"{run['id']} was left by a process that is gone: {go_on(call, run)}")
     if page["next"] is not None:
         call.screen.note(f"more: --after {page['next']}")
 
@@ -89,7 +94,7 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
     call.screen.facts(
         [
             ("run", run["id"]),
-            ("status", standing(run)),
+            ("status", standing(run, is_driven=driver is not None)),
             ("driven by", driver),
             ("agent", run["agent"]),
             ("model", run["model"]),
@@ -223,12 +228,15 @@ def event_object(event: Event) -> dict[str, Any]:
 @command(app, name="tree", example="artelier runs tree q3-report")
 async def tree(call: Call, run: RunId) -> None:
     """Show a run with its children and what each cost."""
+    from artelier.cli.advice import undriven
+
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).tree(run)
+        left = await undriven(kernel, call.tenant, flat(found))
     if call.as_json:
         call.screen.json(found)
         return
-    _print_branch(call, found, first="", rest="")
+    _print_branch(call, found, left, first="", rest="")
 
 
 def _cost_text(run: dict[str, Any]) -> str:
@@ -241,7 +249,15 @@ def _cost_text(run: dict[str, Any]) -> str:
     return f"{total} with its children, {format_usd(run['cost_microusd'])} of it its own"
 
 
-def _print_branch(call: Call, run: dict[str, Any], *, first: str, rest: str) -> None:
+def flat(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a run of a tree and all below it."""
+    return [run, *(below for child in run["children"] for below in flat(child))]
+
+
+def _print_branch(
+    call: Call, run: dict[str, Any], left: set[str], *, first: str, rest: str
+) -> None:
+    """`left`: those that nobody drives."""
     from artelier.cli.advice import standing
     from artelier.money import format_usd
 
@@ -251,11 +267,13 @@ def _print_branch(call: Call, run: dict[str, Any], *, first: str, rest: str) -> 
     else:
         cost = f"{cost} USD"
     agent = f"{run['agent']}  " if run["agent"] else ""
-    call.screen.line(f"{first}{run['id']}  {agent}{standing(run)}  {cost}")
+    call.screen.line(
+        f"{first}{run['id']}  {agent}{standing(run, is_driven=run['id'] not in left)}  {cost}"
+    )
     for index, child in enumerate(run["children"]):
         last = index == len(run["children"]) - 1
         _print_branch(
-            call, child, first=rest + ("└─ " if last else "├─ "),
+            call, child, left, first=rest + ("└─ " if last else "├─ "),
             rest=rest + ("   " if last else "│  "),
         )  # fmt: skip
 

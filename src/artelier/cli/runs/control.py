@@ -388,13 +388,16 @@ async def _unknown_step(call: Call, kernel: Kernel, run: str, step: str | None) 
     """
     from artelier.cli import plain
     from artelier.cli.advice import settling
+    from artelier.cli.runs.browse import flat
 
     desk = kernel.for_tenant(call.tenant)
     shown = await desk.show(run)
     if step is not None and step in shown["unknown_outcomes"]:
         return step
+    below = flat(await desk.tree(run))[1:]
+    waiting = [one["id"] for one in below if one["status"] == "unknown_outcome"]
     lines: list[str] = []
-    for one in [shown, *[await desk.show(each) for each in await _unknown_below(desk, run)]]:
+    for one in [shown, *[await desk.show(each) for each in waiting]]:
         for found in one["unknown_calls"]:
             since = plain.moment(found["unresolved_us"])
             lines.append(
@@ -407,18 +410,6 @@ async def _unknown_step(call: Call, kernel: Kernel, run: str, step: str | None) 
     if step is None:
         raise InvalidRequest("name the step that is to be settled", hint=hint)
     raise Conflict(f"run {run} has no unknown outcome at this step", got=step, hint=hint)
-
-
-async def _unknown_below(desk: TenantKernel, run: str) -> list[str]:
-    """Return the runs below a run that wait for somebody to settle a step."""
-    found: list[str] = []
-    open_runs = list((await desk.tree(run))["children"])
-    while open_runs:
-        one = open_runs.pop()
-        open_runs.extend(one["children"])
-        if one["status"] == "unknown_outcome":
-            found.append(one["id"])
-    return sorted(found)
 
 
 async def _probed(call: Call, kernel: Kernel, run: str, step: str, *, has_tools: bool) -> None:
