@@ -187,6 +187,41 @@ def test_a_server_with_users_and_a_key_keeps_no_value(tmp_path: Path) -> None:
     assert held and b"ana.lopez" not in held
 
 
+ACME = '[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["acme"]\n'
+
+
+@pytest.mark.slow
+def test_a_server_with_users_serves_their_tenant_and_makes_no_other(tmp_path: Path) -> None:
+    from artelier.server.users import token_hash
+
+    (tmp_path / "users.toml").write_text(f'{ACME}tokens = ["{token_hash("a token")}"]\n')
+    environ = {"ARTELIER_VAULT_KEY": "a vault key for tests"}
+    words = ("--auth", "users.toml", "--no-worker", "--goal", "Which region sold most?")
+    with up(tmp_path, *words, environ=environ) as (process, link):
+        headers = {"Authorization": "Bearer a token"}
+        me = httpx.get(f"{link}api/v1/me", headers=headers, timeout=PATIENCE_S)
+        assert me.status_code == 200, me.text
+        said = ended(process)
+
+    async def tenants() -> list[str]:
+        with Kernel.open(tmp_path / ".artelier/state.db", environ=environ) as kernel:
+            return [one["id"] for one in await kernel.tenants.list()]
+
+    assert "; tenant acme; drives no runs" in said
+    assert "default" not in said
+    assert asyncio.run(tenants()) == ["acme"]
+
+
+def test_a_tenant_that_no_user_may_open_is_not_served(shell: Shell) -> None:
+    from artelier.server.users import token_hash
+
+    shell.write("users.toml", f'{ACME}tokens = ["{token_hash("a token")}"]\n')
+
+    ran = shell("up", "--port", "0", "--auth", "users.toml", "--tenant", "beta", "--json")
+
+    assert (ran.code, ran.error["expected"], ran.error["got"]) == (2, "acme", "beta")
+
+
 def test_hashes_for_the_file_of_users_are_printed(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

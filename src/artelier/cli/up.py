@@ -142,11 +142,27 @@ def _settings(call: Call, *, auth: str | None, **address: Any) -> ServerSettings
     from artelier.server.settings import ServerSettings
     from artelier.server.users import Users
 
+    users = Users.load(auth) if auth else None
     return ServerSettings(
-        tenant=call.tenant, users=Users.load(auth) if auth else None,
+        tenant=_tenant(call, users), users=users,
         secret_file=_secret_file(file_of(call.database)),
         model=call.settings.model, **address,
     )  # fmt: skip
+
+
+def _tenant(call: Call, users: Users | None) -> str:
+    """Return the tenant that is served first: one that somebody may sign in to, if there are users.
+
+    Errors: `InvalidConfig` if another one was named.
+    """
+    if users is None or call.tenant in users.tenants:
+        return call.tenant
+    if call.named_tenant is not None:
+        raise InvalidConfig(
+            "no user may open this tenant", expected=", ".join(users.tenants)[:200], got=call.tenant,
+            hint="Name it under `tenants` of a user in the file of --auth.",
+        )  # fmt: skip
+    return users.tenants[0]
 
 
 async def _open(
@@ -186,7 +202,10 @@ async def _serve(
     open_runs = await kernel.for_tenant(settings.tenant).runs(status="pending", limit=1)
     waiting = " Runs are waiting to be driven." if open_runs["items"] else ""
     worker = "drives runs" if settings.has_worker else "drives no runs"
-    call.screen.note(f"database {call.database}; {worker}; Ctrl-C ends it.{waiting}", "bold")
+    tenants = settings.users.tenants if settings.users is not None else [settings.tenant]
+    served = f"tenant{'s' if len(tenants) > 1 else ''} {', '.join(tenants)[:200]}"
+    about = f"database {call.database}; {served}; {worker}"
+    call.screen.note(f"{about}; Ctrl-C ends it.{waiting}", "bold")
     if folder := kernel.services.workspaces.root(settings.tenant):
         call.screen.note(f"workspace {folder}")
     if opens and _has_desktop():
@@ -216,7 +235,7 @@ async def _at_work(
         call.screen.note(f"mission {mission} has this goal already; it goes on where it stopped")
         yield
         return
-    call.screen.note(f"mission {mission}: {goal}")
+    call.screen.note(f"mission {mission} of tenant {desk.id}: {goal}")
     work = asyncio.create_task(_told(call, desk.plan(
         goal, mission_id=mission, model=settings.model, auto_launch=True, by=call.person,
         workspace=kernel.services.workspaces.root(settings.tenant),
