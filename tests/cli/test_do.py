@@ -134,6 +134,24 @@ def test_do_offline_gives_the_right_figures(shell: Shell) -> None:
     assert {task["status"] for task in tasks} == {"done"}
 
 
+def test_do_offline_in_a_folder_without_figures_says_what_can_be_asked_there(shell: Shell) -> None:
+    shell.write("texts/notes.txt", "Refunds are given by Maria. They take 14 days.\n")
+    (shell.folder / "nothing").mkdir()
+
+    refused = shell("do", GOAL, "--workspace", "texts")
+    looked = shell("do", "What is in this folder?", "--workspace", "texts")
+    asked = shell("do", "What does notes.txt say about refunds?", "--workspace", "texts")
+    empty = shell("do", "What is in this folder?", "--workspace", "nothing")
+
+    assert refused.code == 1
+    assert "holds no table" in refused.err and "ask `What is in this folder?`" in refused.err
+    assert looked.code == 0
+    assert "Ask `What does notes.txt say about TOPIC?`" in looked.out
+    assert (asked.code, "Refunds are given by Maria" in asked.out) == (0, True)
+    assert empty.code == 0
+    assert "0 tables" in empty.out and "put a CSV or Parquet file here" in empty.out
+
+
 # The plan
 
 

@@ -152,7 +152,7 @@ def _readings(
     tables = tables_from(described)
     unread = " ".join(skipped_notes(skipped_from(described)))
     if not tables:
-        hint = "Put a CSV or Parquet file into the workspace."
+        hint = "Put a CSV or Parquet file into the workspace, or ask `What is in this folder?`."
         raise OfflineCannot("the workspace holds no table", hint=f"{hint} {unread}".strip())
     dated, cells = _probed(question, tables, desk)
     reader = Reader(question, Names(dated, cells))

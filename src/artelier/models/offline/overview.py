@@ -68,7 +68,10 @@ def overview_part(
         f" {listed([code(column.name) for column in table.columns[:20]])}."
         for table in tables
     ]
-    sentences += [] if tables else ["There is no table here."]
+    if not tables:
+        sentences.append(
+            f"There are 0 tables here, so no figures can be looked up. {_works(texts)}"
+        )
     if texts:
         sentences.append(f"Text files: {listed([code(path) for path in texts[:20]])}.")
     headings = ("table", "source", "rows", "column", "holds")
@@ -80,6 +83,14 @@ def overview_part(
         sources=tuple(dict.fromkeys([*(table.source for table in tables), *texts])),
         scalars=(("tables", len(tables)),),
     )
+
+
+def _works(texts: Sequence[str]) -> str:
+    """Return what can be asked where no table is, in a sentence."""
+    table = "put a CSV or Parquet file here, and `How many rows are there?` has an answer."
+    if not texts:
+        return f"To ask for some, {table}"
+    return f"Ask `What does {texts[0]} say about TOPIC?`, or {table}"
 
 
 def _named(clause: Clause, tables: Sequence[Table]) -> list[Table]:

@@ -19,6 +19,8 @@ from artelier.models.offline.missions.goal import (
     short,
 )
 from artelier.models.offline.missions.prompt import Prompt
+from artelier.models.offline.overview import is_overview
+from artelier.models.offline.question import question_from
 from artelier.models.offline.text import ENDINGS
 from artelier.models.offline.words import tokens
 
@@ -97,6 +99,8 @@ def _looking(
     name = "reader" if asked.of_text else "analyst"
     wanted = TEXT_TOOLS if asked.of_text else TABLE_TOOLS
     wanted = wanted if set(wanted) <= set(tools) else (*TABLE_TOOLS, *TEXT_TOOLS)
+    if not asked.of_text and any(map(is_overview, question_from(asked.text).clauses)):
+        wanted = (*wanted, "list_dir")
     if asked.of_text and texts > TEXTS_MAX:
         wanted = (*wanted, "search_text")
     if name not in agents:
