@@ -42,8 +42,7 @@ ALLOWED: dict[str, str] = {
     """,
     "a helper process, killed for its time": """
         child.py:Child.ask json.loads
-        operations/transform_worker/__main__.py:main json.loads
-        pii/worker/__main__.py:main json.loads
+        child_loop.py:serve json.loads
         operations/transform_worker/__main__.py:_answer import_module(regex)
         operations/transform_worker/__main__.py:_answer import_module(jsonpath)
         operations/transform_worker/matching.py:_compiled re.compile
@@ -51,7 +50,6 @@ ALLOWED: dict[str, str] = {
         operations/transform_worker/running.py:_document json.loads
         operations/transform_worker/running.py:_compiled re.compile
         operations/transform_worker/running.py:_nodes jsonpath.JSONPathEnvironment
-        tools/worker/__main__.py:main json.loads
         tools/worker/delimited.py:_width csv.reader
         tools/worker/delimited.py:_rows csv.reader
         tools/worker/matching.py:_compile re.compile
