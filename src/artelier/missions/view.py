@@ -27,7 +27,7 @@ ACCEPTED, REJECTED = "accepted", "rejected"
 
 missions_view = View(
     name="missions",
-    version=3,
+    version=4,
     tables=("missions", "tasks", "task_dependencies", "task_iterations", "judgements"),
     schema=(
         """CREATE TABLE missions(
