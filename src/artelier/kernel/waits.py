@@ -36,6 +36,7 @@ async def approve(
     recorded = core.questions.get(key) if by_tool else None
     if recorded is None:
         recorded = await core.recorded(key, "approval")
+    before = recorded
     if recorded is not None:
         if by_tool:
             core.questions[key] = recorded
@@ -53,6 +54,11 @@ async def approve(
             key=key, question=ref, expires_us=expires_us, before_acting=before_acting
         )
         recorded = Recorded(key=key, kind="approval", request=requested)
+        if (
+            before is not None
+        ):  # the origin's answer is none here: what came after it waits for it no more
+            recorded.began = before.began
+            core.delivery.asked(recorded)
         if by_tool:
             core.questions[key] = recorded  # asked even if this wait is cut short
         await core.writer.commit(requested, blobs=blobs)
