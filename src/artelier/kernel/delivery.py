@@ -205,7 +205,6 @@ class Delivery:
         self._noted.pop(step.key, None)
         self.core.history.asking.pop(step.key, None)
         self._announce()
-        self._be_quiet()
 
     async def found(self, found: Recorded) -> None:
         """The log has a step that is asked for. Errors: those of `until_cancelled`, if it was cancelled."""
@@ -395,6 +394,7 @@ class Delivery:
         if self._pieces is not None:
             self._pieces.set()
             self._pieces = None
+        self._be_quiet()
         if not self._waiting:
             return
         if self.is_closing:
@@ -449,7 +449,7 @@ class Delivery:
             self._quiet_ticks = REACTION_TICKS
 
     def _quiet_tick(self) -> None:
-        if not all(self._is_parked(step) for step in self.steps.values()):
+        if self._ticks or self._timers or not all(map(self._is_parked, self.steps.values())):
             self._quiet_ticks = 0  # the end of what is at work begins anew
             return
         self._quiet_ticks -= 1
@@ -461,9 +461,9 @@ class Delivery:
             self._announce()
 
     def _is_parked(self, step: AtWork) -> bool:
-        """Return True if a step waits for nothing but what is parked."""
-        if step.kind in ("", TIMEOUT) or step.key in self._parked:  # "": made of other steps
-            return True
+        """Return True if a step waits for nothing but what is parked, or for its turn behind that."""
+        if step.kind in ("", TIMEOUT) or step.key in self._parked or step in self._waiting:
+            return True  # "" is made of other steps
         return any(key.startswith(f"{step.key}/") for key in self._parked)
 
     # Cancellation
