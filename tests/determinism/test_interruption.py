@@ -270,7 +270,7 @@ def test_a_loser_whose_request_a_limit_refuses_keeps_its_place_and_the_race_repl
             closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other,
         ):
             runs = kernel.for_tenant()
-            async with runs.run("r", limits=Limits(usd=0.000001)) as run:
+            async with runs.run("r", limits=Limits(usd="0.000001")) as run:
                 run.finish(await code(run, other))
             (cut,) = [one.decode() for one in await events(kernel) if one.kind == "step.cancelled"]
             assert cut.late == 3, "it stands behind `cheap`, before the race's own outcome"
