@@ -195,6 +195,7 @@ class Actor:
         aside: Sequence[StreamAppend] = (),
         refusable: bool = False,
         guard: Callable[[Tx], None] | None = None,
+        refused: Callable[[], None] | None = None,
         release: bool = False,
         actor: str | None = None,
         cause: str | None = None,
@@ -202,7 +203,8 @@ class Actor:
         """Make these events, and all that was noted before them, durable; the seq of the last of them.
 
         `aside` are events of other streams for the same batch. With `refusable`, a refusal by a limit, an
-        account or the `guard` (see `Batch.guard`) takes back only these events, not the notes.
+        account or the `guard` (see `Batch.guard`) takes back only these events, not the notes; `refused` is
+        called then, also if the caller was cancelled meanwhile.
         Errors: what refused the batch, or an earlier unwatched one.
         """
         self.check()
@@ -230,8 +232,10 @@ class Actor:
                 self._watch(noted, notes)
             else:
                 waiting = self._store.submit(batch)
+            assert isinstance(waiting, asyncio.Future)
+            if refused is not None:
+                waiting.add_done_callback(partial(_tell_refusal, refused))
             if refusable and self.count > before:
-                assert isinstance(waiting, asyncio.Future)
                 waiting.add_done_callback(partial(self._uncount, self.count, self.count - before))
             receipt = await self._decided(waiting, batch, refusable=refusable)
             self._remember(batch)
@@ -309,3 +313,9 @@ class Actor:
         appends = [StreamAppend(self.stream, drafts)] if drafts else []
         batch = Batch(appends=appends, blobs=blobs, fence=self.fence, release=self.fence)
         await self._store.submit(batch)
+
+
+def _tell_refusal(refused: Callable[[], None], future: asyncio.Future[Receipt]) -> None:
+    """Call `refused` if a limit has refused a batch: it stands in no log."""
+    if not future.cancelled() and isinstance(future.exception(), Exhausted):
+        refused()

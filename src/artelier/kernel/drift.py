@@ -248,6 +248,7 @@ def become(core: RunCore, run_id: str) -> None:
     core.held.clear()
     core.owners.clear()
     core.redispatched.clear()
+    core.charged.clear()
     core.reconciled.clear()
     core.paused = core.stopping = False
     core.stepping = Stepping()

@@ -6,8 +6,9 @@ that resuming costs the same at any age.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from artelier.kernel import events as ev
@@ -68,6 +69,8 @@ class Recorded:
     """The process that entered a side effect last; empty if nobody recorded it."""
     redispatched: int = 0
     """How often it was entered again because its probe said that it had not happened."""
+    charged: Counter[int] = field(default_factory=Counter[int])
+    """How many spends of each amount its tool was charged for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +227,9 @@ class History:
                 step.redispatched += data.by == "probe"
                 if step.untouched == "answered":  # now it goes on behind its question
                     step.untouched = ""
+        elif isinstance(data, ev.ToolCharged):
+            if data.once and (step := self._steps.get(data.key)) is not None:
+                step.charged[data.cost] += 1
         elif (kind := _REQUESTS.get(type(data))) is not None:
             key = cast(ev.ModelRequested, data).key
             if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
@@ -239,6 +245,7 @@ class History:
                 began=self._position if before is None else before.began,
                 began_us=at_us if before is None else before.began_us,
                 resumed_us=self._resumed_us if before is None else before.resumed_us,
+                charged=_charged(before),
             )  # fmt: skip
         elif (outcome := _outcome(data)) is not None:
             key = cast(ev.ModelCompleted, data).key
@@ -294,6 +301,13 @@ def _owner(before: Recorded | None) -> str:
     request = before.request if before is not None else None
     once = isinstance(request, ev.ToolRequested) and request.side_effect
     return before.owner if before is not None and once else ""
+
+
+def _charged(before: Recorded | None) -> Counter[int]:
+    """Return what a repeated request need not pay for: nothing, if a fork asks anew what its origin asked."""
+    if before is None or (before.inherited and not _owner(before)):
+        return Counter()
+    return before.charged
 
 
 def _outcome(data: EventData) -> tuple[str, str] | None:

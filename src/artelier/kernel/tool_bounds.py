@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,6 +40,8 @@ class ToolBounds:
         self._depth_left: int | None = None
         self.redispatched: Counter[str] = Counter()
         """How often a probe has had a step entered again, by key."""
+        self.charged = defaultdict[str, Counter[int]](Counter)
+        """By key, how many spends of each amount its call was charged for, in whichever of its tries."""
         self.reconciled: dict[str, ToolReconciled] = {}
         """What people have said in this drive of steps whose outcome was unknown."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Mapping
+from collections import Counter
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -132,9 +133,22 @@ def context_of(
             decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
         )
 
+    spent, charged = Counter[int](), core.charged[key]
+
     async def spend(amount: int) -> None:
+        if amount <= 0:
+            return
+        spent[amount] += 1
+        if spent[amount] <= charged[amount]:
+            return  # a try before this one was charged for it
+        charged[amount] += 1
+
+        def take_back() -> None:
+            charged[amount] -= 1
+            spent[amount] -= 1
+
         try:
-            await _charge(core, key, amount)
+            await _charge(core, key, amount, refused=take_back)
         except Exhausted as error:
             if tool.side_effect and not tool.idempotent:
                 error.hint = SPEND_FIRST
@@ -162,18 +176,21 @@ def is_untouched(core: RunCore, key: str) -> bool:
     return isinstance(request, ev.ApprovalRequested) and request.before_acting
 
 
-async def _charge(core: RunCore, key: str, amount: int) -> None:
-    """A tool spends real money. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
-    if amount <= 0:
-        return
+async def _charge(core: RunCore, key: str, amount: int, *, refused: Callable[[], None]) -> None:
+    """Charge what a tool spends. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
     source = source_for(core)
     counts = tuple(
         Count(scope, unit, use=amount) for scope, unit in sorted(core.counted) if unit == "usd"
     )
     await core.writer.commit(
         ev.ToolCharged(
-            key=key, cost=amount, postings=(Posting(source, "spent", USD, amount),), counts=counts
+            key=key,
+            cost=amount,
+            once=True,
+            counts=counts,
+            postings=(Posting(source, "spent", USD, amount),),
         ),
         refusable=True,
+        refused=refused,
         guard=funds_guard(core, source=source, amount=amount),
     )

@@ -109,7 +109,7 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     core.writer.note(msgspec.structs.replace(request, counts=(), process=recorded.process))
     return Recorded(
         key=recorded.key, kind="tool", request=request, process=recorded.process,
-        redispatched=recorded.redispatched,
+        redispatched=recorded.redispatched, charged=recorded.charged,
     )  # fmt: skip
 
 
@@ -117,6 +117,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     request = recorded.request if recorded is not None else None
     if recorded is not None:  # in all, whatever a person has decided in between
         core.redispatched[key] = recorded.redispatched
+        core.charged[key] |= recorded.charged
     if recorded is not None and isinstance(request, ev.ToolRequested):
         # What was dispatched is what is dispatched again, a person's edits included.
         check_arguments(core, recorded, ask)

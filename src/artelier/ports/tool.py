@@ -122,7 +122,7 @@ class ToolContext:
         return self._in_thread()
 
     async def spend(self, usd: Decimal | str, *, before_acting: bool = False) -> None:
-        """Charge real money to the run's budget.
+        """Charge real money to the run's budget, once per call: a later try of the call repeats its spends.
 
         `before_acting`: the tool says that it has done nothing yet, so that a refusal is a `ToolFailed`
         which the model reads. Without it, a side-effecting tool that lets the refusal pass has an unknown
