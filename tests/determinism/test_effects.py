@@ -120,6 +120,102 @@ def test_code_that_cancels_an_unknown_payment_pays_in_no_other_way(
     play(scenario())
 
 
+@pytest.mark.parametrize("by", ["probe", "person"])
+def test_a_race_whose_loser_has_paid_gives_what_that_did_and_nobody_pays_again(
+    tmp_path: Path, by: str
+) -> None:
+    """Nothing else tells the code, which would pay by card."""
+
+    async def scenario() -> None:
+        bank = Bank(happened("settled") if by == "probe" else unsure)
+        bank.answers.set()
+        await _left(tmp_path, bank, _race)
+        with _again(tmp_path, bank) as kernel:
+            runs = kernel.for_tenant()
+            if by == "person":
+                await runs.reconcile("r", "1/0/bank", succeeded="settled")
+            assert await drive(runs, _race) == "completed"
+            assert await result_of(runs) == "settled"
+            replayed = await runs.replay("r", _race)
+            assert (replayed.result, replayed.tool_calls) == ("settled", 0)
+        assert bank.paid == ["bank"]
+
+    play(scenario())
+
+
+def test_a_race_whose_loser_has_not_paid_is_won_by_the_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bank = Bank(not_happened)
+        bank.answers.set()
+        clock = ManualClock(start_us=LATE)
+        with open_kernel(tmp_path, tools=bank.tools(), clock=clock) as kernel:
+            runs = kernel.for_tenant()
+            await _cut(kernel, clock, bank, _race)
+            bank.gate.set()
+            while (status := await drive(runs, _race)) == "unknown_outcome":
+                await asyncio.sleep(0)
+            assert status == "completed"
+            assert await result_of(runs) == "by card"
+            assert (await runs.replay("r", _race)).result == "by card"
+        assert bank.paid == ["card"]
+
+    play(scenario())
+
+
+def test_a_race_is_decided_by_who_was_first_where_the_winner_has_acted_too(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        async def card(branch: Run) -> str:
+            await branch.sleep(60, key="late")
+            return (await branch.step_tool("card", key="card")).value
+
+        index, found = await run.first(
+            lambda branch: branch.step("never", asyncio.Event().wait),
+            card,
+            lambda branch: branch.step_tool("bank", key="bank"),
+        )
+        return [index, found]
+
+    async def scenario() -> None:
+        bank = Bank(unsure)
+        bank.answers.set()
+        await _left(tmp_path, bank, code)
+        with _again(tmp_path, bank) as kernel:
+            runs = kernel.for_tenant()
+            await runs.reconcile("r", "1/2/bank", succeeded="by bank")
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == [1, "by card"]
+            assert (await runs.replay("r", code)).result == [1, "by card"]
+        assert bank.paid == ["bank", "card"]
+
+    play(scenario())
+
+
+def test_a_loser_that_has_paid_as_it_was_cancelled_is_what_the_race_gives(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        async def quick(branch: Run) -> str:
+            await paid.wait()
+            return "quick"
+
+        index, found = await run.first(lambda branch: branch.step_tool("pay", key="pay"), quick)
+        return [index, found.value if index == 0 else found]
+
+    @tool(side_effect=True)
+    async def pay() -> str:
+        """Pay, and be cancelled while that is written."""
+        paid.set()
+        return "paid"
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[pay]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == [0, "paid"]
+            assert (await runs.replay("r", code)).result == [0, "paid"]
+
+    paid = asyncio.Event()
+    play(scenario())
+
+
 def test_a_payment_of_which_a_slow_probe_knows_is_given_to_code_whose_time_is_up(
     tmp_path: Path,
 ) -> None:

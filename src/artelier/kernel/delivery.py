@@ -228,8 +228,8 @@ class Delivery:
 
     def dispatches(self, key: str, tool: ToolPort) -> None:
         """A tool step is about to call its tool: from here on, a side effect may have happened."""
-        if tool.side_effect and (step := self.steps.get(key)) is not None:
-            step.is_effect = True
+        if tool.side_effect:
+            self.effects.known(key)
 
     def costs(self, key: str, cost: int) -> None:
         """A call that was cut off was billed."""

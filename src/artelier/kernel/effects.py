@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from artelier.kernel.delivery import AtWork, Delivery
@@ -26,6 +27,8 @@ class Effects:
         """Those of which it was not known what they did."""
         self._owed: dict[asyncio.Task[Any], int] = {}
         """Tasks whose cancellation is held back, and how often each had been cancelled before."""
+        self.acted = WeakSet[asyncio.Task[Any]]()
+        """Tasks that have dispatched a side effect, or were given the outcome of one."""
 
     def check(self, task: asyncio.Task[Any] | None) -> None:
         """Check that the code may take a step.
@@ -40,10 +43,22 @@ class Effects:
             if before is not None and task.cancelling() > before:
                 raise asyncio.CancelledError
 
+    def came_through(self, task: asyncio.Task[Any]) -> bool:
+        """Return True if a task that was cancelled has ended with a result all the same: it was given what
+        its side effect did, and took no step after that.
+        """
+        if self._owed.pop(task, None) is None or task.cancelled():
+            return False
+        return task.exception() is None
+
     def known(self, key: str) -> None:
-        """Note that a side effect has a recorded outcome, which is given to the code whatever it cancels."""
+        """Note that a side effect may have happened: it was dispatched, or has a recorded outcome, which is
+        given to the code whatever it cancels.
+        """
         if (step := self._delivery.steps.get(key)) is not None:
             step.is_effect = True
+            if step.task is not None:
+                self.acted.add(step.task)
 
     async def kept(self, work: Coroutine[Any, Any, T], *, gives_way: bool = False) -> T:
         """Return what work gives, even if its task is cancelled meanwhile.
@@ -79,6 +94,7 @@ class Effects:
             return False
         if (step := self._delivery.steps.get(key)) is not None:
             step.is_effect = False
+            self.acted.discard(task)
         return True
 
     def _owe(self) -> None:

@@ -121,7 +121,8 @@ async def first_of(
 ) -> tuple[int, Any]:
     """Index and result of the work that ends first; the rest is cancelled, and its end waited for.
 
-    `tasks` makes the tasks under a parent key. Which one was first is recorded. Errors: that of the first.
+    `tasks` makes the tasks under a parent key. Which one it was is recorded, see `_decided`. Errors: that of
+    the first; `RunSuspended` as long as nobody knows what a side effect of the rest did.
     """
     async with at_step(core, key, "") as step:
         recorded = await core.recorded(step.key, "compute")
@@ -141,6 +142,7 @@ async def first_of(
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
         if recorded is None:
+            winner = _decided(core, work, winner)
             ref, blob = core.keep(msgspec.json.encode(winner))
             beside = core.delivery.is_beside(step.key)
             first = ev.StepCompleted(key=step.key, name=FIRST, result=ref, beside=beside)
@@ -166,3 +168,18 @@ async def _winner(core: RunCore, work: Sequence[asyncio.Task[Any]]) -> int:
             if task in done and (task.cancelled() or not isinstance(task.exception(), Flow)):
                 return index
     return work[0].result()
+
+
+def _decided(core: RunCore, work: Sequence[asyncio.Task[Any]], winner: int) -> int:
+    """Return the index of the work whose result the code gets, when all of it has ended.
+
+    That is the winner, unless it has done nothing outside and another was given, in spite of its
+    cancellation, what its side effect did: code that does not hear of that might act in another way as well.
+    Errors: `RunSuspended` while it is unknown what a side effect did. Nothing is recorded then: the race is
+    decided when it is known.
+    """
+    if core.suspended is not None and core.suspended.status == "unknown_outcome":
+        raise core.suspended
+    effects = core.delivery.effects
+    through = [n for n, task in enumerate(work) if n != winner and effects.came_through(task)]
+    return through[0] if through and work[winner] not in effects.acted else winner
