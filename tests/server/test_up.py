@@ -129,6 +129,47 @@ def test_enter_prints_another_link_and_each_works_once(tmp_path: Path) -> None:
     os.close(master)
 
 
+INTERRUPTED_AT = """
+import os, runpy, signal, sys
+
+how, when = signal.Signals[sys.argv.pop(1)], sys.argv.pop(1)
+left = [how]
+
+def seen(event, told):
+    if event in ("import", "open", "sqlite3.connect", "socket.bind") and left:
+        if when in f"{event} {told[0]}":
+            os.kill(os.getpid(), left.pop())
+
+sys.addaudithook(seen)
+runpy.run_module("artelier", run_name="__main__", alter_sys=True)
+"""
+"""Runs the command line, which gets a signal as it imports or opens something."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "when"),
+    [
+        ("SIGINT", "import artelier.errors"), ("SIGINT", "import typer"),
+        ("SIGINT", "import artelier.app"), ("SIGINT", "socket.bind"), ("SIGINT", "sqlite3.connect"),
+        ("SIGINT", "state.db.sessions"), ("SIGTERM", "import artelier.app"),
+        ("SIGTERM", "socket.bind"), ("SIGTERM", "sqlite3.connect"),
+    ],
+)  # fmt: skip
+def test_a_signal_before_it_serves_ends_it_quietly(tmp_path: Path, how: str, when: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_AT, how, when, "up", "--port", "0"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with killed_at_last(process):
+        _, said = process.communicate(timeout=PATIENCE_S)
+
+    assert (process.returncode, "Traceback" in said) == (130, False), said
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # no child outlives it
+
+
 def test_a_port_that_is_taken_is_named(shell: Shell) -> None:
     taken = bind("127.0.0.1", 0)
     port = taken.getsockname()[1]

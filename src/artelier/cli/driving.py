@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import signal
 import tempfile
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
@@ -19,40 +17,13 @@ from artelier.cli import exits
 from artelier.cli.advice import next_steps, standing
 from artelier.cli.call import Call
 from artelier.cli.desk import Desk
+from artelier.cli.interrupts import end_on_sigterm
 from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
 from artelier.kernel.fork_effects import effects_of
 from artelier.money import format_usd
 from artelier.operations.job import LOOP as TURN
 from artelier.tools.folder import OUT_FOLDER
-
-
-def end_on_sigterm() -> asyncio.Event:
-    """Make SIGTERM end the current task as Ctrl-C does: the run at hand stays resumable.
-
-    The event that it gives is set by the signal.
-    """
-    task, came = asyncio.current_task(), asyncio.Event()
-    assert task is not None
-
-    def end() -> None:
-        came.set()
-        task.cancel()
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
-    return came
-
-
-def drain_on_sigterm(drain: Callable[[], None]) -> None:
-    """Call `drain` at the first SIGTERM; at the next one, end the current task as Ctrl-C does."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    assert task is not None
-
-    def first() -> None:
-        loop.add_signal_handler(signal.SIGTERM, task.cancel)
-        drain()
-
-    loop.add_signal_handler(signal.SIGTERM, first)
 
 
 async def drive(

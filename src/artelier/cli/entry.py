@@ -31,8 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         completion.prepare()
     try:
         code: Any = root_command().main(given, prog_name="artelier", standalone_mode=False)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except Exception as error:  # the boundary of the process
         return _usage(error, as_json=as_json) or report(error, as_json=as_json)
     return code if isinstance(code, int) else 0

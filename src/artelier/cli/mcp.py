@@ -56,7 +56,7 @@ async def mcp(
     """
     import asyncio
 
-    from artelier.cli.driving import end_on_sigterm
+    from artelier.cli.interrupts import end_on_sigterm
     from artelier.tools.mcp.server import require_mcp
 
     call.as_json = False  # stdout is the protocol's, also for errors

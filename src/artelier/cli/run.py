@@ -69,7 +69,7 @@ async def run(
     run.finish, is the result.
     """
     from artelier.cli.do import fresh_id
-    from artelier.cli.driving import end_on_sigterm
+    from artelier.cli.interrupts import end_on_sigterm
     from artelier.kernel.results import FINAL
 
     usd = call.dollars(budget_usd)

@@ -124,6 +124,9 @@ async def up(
     """
     if hash_password or new_token:
         return _print_line(call, is_password=hash_password)
+    from artelier.cli.interrupts import end_on_sigterm
+
+    end_on_sigterm()  # until it serves; from then on the server hears it
     settings = _settings(
         call, host=host, port=port, hosts=tuple(allow_host or ()), public_url=public_url,
         trusted_proxies=tuple(trusted_proxy or ()), auth=auth,

@@ -34,7 +34,7 @@ async def worker(
     import asyncio
 
     from artelier.agents import Worker
-    from artelier.cli.driving import drain_on_sigterm
+    from artelier.cli.interrupts import drain_on_sigterm
 
     driven: set[tuple[str, str]] = set()
 

@@ -85,6 +85,12 @@ class Server(uvicorn.Server):
         )  # fmt: skip
         self._app = app
 
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        with self.capture_signals():
+            # A signal that came before cancels this task here, where nothing has begun that must end.
+            await asyncio.sleep(0)
+            await self._serve(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(AcceptErrors(loop))
