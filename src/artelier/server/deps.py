@@ -1,4 +1,8 @@
-"""Dependencies of routes, as annotated aliases: the kernel of the user's tenant, the user, the actor."""
+"""Dependencies of routes, as annotated aliases: the kernel of the user's tenant, the user, the actor.
+
+All are coroutines, also those that await nothing: the framework runs plain functions in threads, forty for
+all tenants, and each hop costs as much as a small request.
+"""
 
 from __future__ import annotations
 
@@ -19,29 +23,29 @@ RELIEVING = frozenset((
 """Last pieces of addresses by which a tenant may change something though its quota is reached."""
 
 
-def _kernel(request: Request) -> Kernel:
+async def _kernel(request: Request) -> Kernel:
     return cast(Kernel, request.app.state.kernel)
 
 
-def _hub(request: Request) -> Hub:
+async def _hub(request: Request) -> Hub:
     return cast(Hub, request.app.state.hub)
 
 
-def _gate(request: Request) -> Gate:
+async def _gate(request: Request) -> Gate:
     return cast(Gate, request.app.state.gate)
 
 
-def _settings(request: Request) -> ServerSettings:
+async def _settings(request: Request) -> ServerSettings:
     return cast(ServerSettings, request.app.state.settings)
 
 
-def _who(request: Request) -> Identity:
+async def _who(request: Request) -> Identity:
     found: Identity | None = request.scope["state"].get("identity")
     assert found is not None, "the guard lets nobody else in"
     return found
 
 
-def _admin(who: Who) -> Identity:
+async def _admin(who: Who) -> Identity:
     """Errors: `AccessDenied` for others."""
     if not who.may("admin"):
         raise AccessDenied("only admins may do this", expected="role admin", got=who.role)
@@ -50,7 +54,7 @@ def _admin(who: Who) -> Identity:
 
 async def _desk(request: Request, who: Who) -> TenantKernel:
     """The kernel of the tenant that the request is about. Errors: `NotFound` for one that is not theirs."""
-    kernel, settings = _kernel(request), _settings(request)
+    kernel, settings = await _kernel(request), await _settings(request)
     allowed = await tenants_of(kernel, settings, who)
     asked = who.asked_tenant or (
         settings.tenant if settings.tenant in allowed or who.is_local else allowed[0]
@@ -76,7 +80,7 @@ async def tenants_of(kernel: Kernel, settings: ServerSettings, who: Identity) ->
 async def personal_desk_of(request: Request) -> TenantKernel | None:
     """The kernel of the request's tenant if personal data is replaced there; None before a login, too."""
     who: Identity | None = request.scope["state"].get("identity")
-    if who is None or _kernel(request).services.personal is None:
+    if who is None or (await _kernel(request)).services.personal is None:
         return None
     try:
         return await _desk(request, who)
@@ -84,7 +88,7 @@ async def personal_desk_of(request: Request) -> TenantKernel | None:
         return None  # the route says so, if it is about a tenant
 
 
-def _actor(who: Who) -> str:
+async def _actor(who: Who) -> str:
     return who.actor
 
 

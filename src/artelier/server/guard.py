@@ -2,7 +2,8 @@
 
 In this order: the host is one of ours (DNS rebinding), a request from a page comes from our own page
 (`Origin`), somebody is signed in, a change made with a cookie carries the session's CSRF token, the role
-allows it, and the body keeps to its limits of size and time while it arrives. No CORS header is ever sent.
+allows it, the body keeps to its limits of size and time while it arrives, and then the user has a turn
+(`admission.py`). No CORS header is ever sent.
 Every answer gets the security headers.
 """
 
@@ -12,7 +13,8 @@ import asyncio
 import hmac
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +22,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artelier.errors import AccessDenied, ArtelierError
+from artelier.server.admission import Admission
 from artelier.server.errors import NotSignedIn, TooLarge, TooSlow, answer_of, internal
 from artelier.server.identity import Gate, Identity
 from artelier.server.proxy import client_address
@@ -73,6 +76,7 @@ class Guard:
         self._proxies = settings.proxies
         self._is_secure = settings.public is not None and settings.public.is_secure
         self._gate = gate
+        self._admission = Admission()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -99,9 +103,13 @@ class Guard:
                 # An id may hold slashes: it arrives as one encoded segment and stays one until its
                 # route has taken it (`routes/__init__.py` decodes it).
                 scope["path"] = _raw_path(scope)
-                self._check_person(scope, headers)
+                identity = self._check_person(scope, headers)
+                if identity is not None:
+                    exchange.take_turn = partial(self._admission.take, identity.name)
             exchange.body_max = self._body_max(scope["path"])
             exchange.announced(headers.get("content-length", ""))
+            if scope["method"] in SAFE:
+                await exchange.begin()  # else when the body is here: a slow one holds no turn
             await self._app(scope, exchange.receive, exchange.send)
         except ArtelierError as error:
             await exchange.answer(scope, answer_of(error))
@@ -113,6 +121,8 @@ class Guard:
             if exchange.has_begun:
                 raise
             await exchange.answer(scope, internal())
+        finally:
+            exchange.give_back()
 
     def _see_through_proxies(self, scope: Scope, headers: Mapping[str, str]) -> None:
         """Put into the scope what a browser sees: its own address, and the scheme that it uses."""
@@ -136,23 +146,27 @@ class Guard:
                 "pages of other sites may not ask this server", expected="the server's own origin"
             )
 
-    def _check_person(self, scope: Scope, headers: Mapping[str, str]) -> None:
-        """Errors: `NotSignedIn`; `AccessDenied` without the CSRF token or the role."""
+    def _check_person(self, scope: Scope, headers: Mapping[str, str]) -> Identity | None:
+        """Return who asks; None for somebody who may sign in.
+
+        Errors: `NotSignedIn`; `AccessDenied` without the CSRF token or the role.
+        """
         path, is_safe = scope["path"].rstrip("/"), scope["method"] in SAFE
         identity = self._gate.identify(headers)
         scope.setdefault("state", {})["identity"] = identity
         if path in OPEN:
-            return
+            return identity
         if identity is None:
             how = "Open the link that `artelier up` printed." if self._gate.users is None else None
             raise NotSignedIn("nobody is signed in", hint=how or "POST /api/v1/login signs in.")
         if is_safe:
-            return
+            return identity
         self._check_csrf(identity, headers.get("x-csrf-token", ""))
         if not identity.may("operator") and path not in OWN:
             raise AccessDenied(
                 "a viewer changes nothing", expected="role operator or admin", got=identity.role
             )
+        return identity
 
     def _check_csrf(self, identity: Identity, token: str) -> None:
         if identity.session is None:
@@ -184,7 +198,10 @@ class _Exchange:
         self._body_s = body_s
         self.body_max = 0
         self.has_begun = False
-        self.refused: TooLarge | TooSlow | None = None
+        self.refused: ArtelierError | None = None
+        self.take_turn: Callable[[], Awaitable[Callable[[], None]]] | None = None
+        self.give_back: Callable[[], None] = _nothing
+        """Ends the turn of the user, if the request has one."""
         self._size_bytes = 0
         self._began_s = asyncio.get_running_loop().time()
         self._is_complete = False
@@ -199,6 +216,17 @@ class _Exchange:
 
     def _too_large(self) -> TooLarge:
         return TooLarge("the body is too large", expected=f"at most {self.body_max:,} bytes")
+
+    async def begin(self) -> None:
+        """Wait for a turn of the user. Errors: `TooManyAtOnce`."""
+        if self.take_turn is None:
+            return
+        take, self.take_turn = self.take_turn, None
+        try:
+            self.give_back = await take()
+        except ArtelierError as error:
+            self.refused = error
+            raise
 
     async def _part(self) -> Message:
         """Return the next message of a body that is still to come. Errors: `TooSlow`."""
@@ -220,6 +248,8 @@ class _Exchange:
                 # Frameworks make what they like of an exception here; `send` below knows better.
                 self.refused = self._too_large()
                 raise self.refused
+            if self._is_complete:
+                await self.begin()
         return message
 
     async def send(self, message: Message) -> None:
@@ -244,6 +274,10 @@ class _Exchange:
             response.headers["Connection"] = "close"  # whatever still comes of it is no request
         self.refused = None
         await response(scope, self._receive, self.send)
+
+
+def _nothing() -> None:
+    """Do nothing: there is no turn to give back."""
 
 
 def _raw_path(scope: Scope) -> str:

@@ -1,17 +1,26 @@
 """The routes of the API, made after the first page was served or when somebody asks for one of them.
 
-They and their models are most of what a start costs. A page that opens does not wait for them.
+They and their models are most of what a start costs. A page that opens does not wait for them. What the first
+turn of a chat and the first tick of a world would import in the event loop is loaded after them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+from collections.abc import Callable
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from artelier.server import pages, routes
 from artelier.server.guard import API
+
+LAST = (
+    "artelier.missions.holding", "artelier.models.offline", "genai_prices.data",
+    "artelier.operations.kinds.guard", "artelier.operations.liquid_compiler",
+)  # fmt: skip
+"""What is loaded after the routes: a quarter of a second in which nobody would be served."""
 
 
 class LateRoutes:
@@ -20,6 +29,9 @@ class LateRoutes:
     def __init__(self, app: FastAPI) -> None:
         self._app = app
         self._loading: asyncio.Task[None] | None = None
+        self._loading_last: asyncio.Future[None] | None = None
+        self.on_included: Callable[[], None] = _nothing
+        """Called when the routes are there."""
         self.is_included = False
 
     def include(self) -> None:
@@ -32,6 +44,7 @@ class LateRoutes:
             self._app.include_router(router)
         pages.install(self._app)
         self.is_included = True
+        self.on_included()
 
     def begin(self) -> asyncio.Task[None]:
         """Load them in a thread, so that others are served meanwhile; once, however many ask."""
@@ -42,6 +55,7 @@ class LateRoutes:
     async def _load(self) -> None:
         await asyncio.to_thread(routes.load)
         self.include()
+        self._loading_last = asyncio.ensure_future(asyncio.to_thread(_load_last))
 
 
 class IncludeLate:
@@ -59,3 +73,12 @@ class IncludeLate:
             await asyncio.shield(self._late.begin())
         await self._app(scope, receive, send)
         self._late.begin()
+
+
+def _load_last() -> None:
+    for name in LAST:
+        importlib.import_module(name)
+
+
+def _nothing() -> None:
+    """Do nothing: nobody wants to know."""

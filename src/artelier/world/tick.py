@@ -8,6 +8,7 @@ that leaves the tick undone, and what models have answered is found again in the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,7 +32,8 @@ WORLD = "world"
 """Who acts in events that nobody decided."""
 
 AT_ONCE = 100
-"""Rule agents whose last results are read together: a query for many, and memory for few."""
+"""Rule agents whose last results are read together: a query for many, and memory for few. After so many
+everybody else in the event loop has a turn."""
 
 
 THINKING = ("reflex", "workflow", "model")
@@ -99,6 +101,8 @@ async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[AgentRow]
     thoughts: dict[str, Thought] = {}
     others: list[AgentRow] = []
     for start in range(0, len(wave), AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
         others += await _by_rule(sight, cast, wave[start : start + AT_ONCE], thoughts)
     if others:
         thoughts |= await mind.think(scene, sight, others, cast)
@@ -108,6 +112,8 @@ async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[AgentRow]
     rejected = 0
     done: dict[str, bool] = {}
     for n, row in enumerate(wave):
+        if n % AT_ONCE == AT_ONCE - 1:
+            await asyncio.sleep(0)  # a society leaves others their turn
         thought = thoughts[row.id]
         for note in thought.notes:
             await scene.working.apply(note.data, actor=row.id, blobs=note.blobs)

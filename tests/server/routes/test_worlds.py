@@ -164,6 +164,19 @@ def test_what_makes_no_world_is_refused_and_leaves_nothing(tmp_path: Path) -> No
     play(scenario())
 
 
+def test_a_few_words_do_not_make_a_world_of_any_size(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            for count in (1_000, 200_000):  # the first has some artifacts for each agent
+                rules = {"agents": [{"id": "a{n}", "count": count}]}
+                answer = await served.ada.post("/worlds", json={"id": "w", "world": rules})
+                error = refused(answer, 422, "invalid_config")
+                assert error["expected"] == "at most 3,000 artifacts"
+            assert good(await served.ada.get("/worlds"))["items"] == []
+
+    play(scenario())
+
+
 def test_an_empty_world_and_one_of_a_file_are_made(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:

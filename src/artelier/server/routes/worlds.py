@@ -22,6 +22,9 @@ from artelier.world.listing import overview, worlds
 
 router = resource("worlds")
 
+MADE_MAX = 3_000
+"""Artifacts of a new world: it is one commit, for which the writes of all tenants wait."""
+
 
 @router.get("", operation_id="worlds_list")
 async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.WorldsPage:
@@ -39,7 +42,10 @@ async def create(
 ) -> wire.WorldShown:
     """Make a world: all that it begins with, or nothing."""
     spec = await asyncio.to_thread(_spec, body)
-    await found(desk, body.id, spec, seed=body.seed, by=actor, policies=shipped_policies())
+    await found(
+        desk, body.id, spec, seed=body.seed, by=actor, policies=shipped_policies(),
+        made_max=MADE_MAX,
+    )  # fmt: skip
     return await _shown(desk, body.id, errands_of(request.app))
 
 

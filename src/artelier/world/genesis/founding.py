@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -34,6 +35,9 @@ from artelier.world.policies import Policy
 from artelier.world.shocks import SOURCE
 from artelier.world.world import World
 
+AGREED_AT_ONCE = 50
+"""Artifacts that are looked through before everybody else in the event loop has a turn."""
+
 _FIELD: Mapping[str, str] = dict(zip(INLINE, REFERENCES, strict=False))
 """The field of an agent artifact that names what an entry holds inline: the first five, in order."""
 
@@ -46,13 +50,15 @@ async def found(
     seed: int | None = None,
     by: str = OPERATOR,
     policies: Mapping[str, Policy] | None = None,
+    made_max: int | None = None,
 ) -> World:
     """Make a world of a specification, such as `read_world_file` and `shipped` give. All of it, or nothing.
 
     Shapes: `spec` is `{world, settle, agents, artifacts}`, each of them optional; see
-    `docs/guides/worlds.md`. `seed` stands instead of that of the settings.
+    `docs/guides/worlds.md`. `seed` stands instead of that of the settings. `made_max` bounds the artifacts of
+    a specification that somebody else has written: a few words of it may ask for many agents.
     Errors: `InvalidConfig` that names the place; `Conflict` if there is a world of this id.
-    Cost: one commit.
+    Cost: one commit. What is large is made in a thread.
     """
     entry = spec if isinstance(spec, WorldEntry) else read_world(spec)
     config = entry.config.begun()
@@ -62,6 +68,36 @@ async def found(
     state = await world.host.state()
     content = canonical_json(plain_config(config))
     ref, blob = make_blob(world.host.id, state.key, content)
+    _check_size(sum(one.count for one in entry.agents) + len(entry.artifacts), made_max)
+    made, joins = await asyncio.to_thread(_made_of, entry, config)
+    _check_size(len(made), made_max)
+    if config.asks_consent:
+        made = await _agreeing(made)
+    _check_embedders(made)
+    decided = await asyncio.to_thread(decide, made, tenant=world.host.id, key=state.key)
+    beginning = Beginning(
+        [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events,
+         *((join, by) for join in joins)],
+        [blob, *decided.blobs],
+    )  # fmt: skip
+    try:
+        await append(world, beginning, tick=0, expected=0)
+    except SequenceConflict:
+        raise Conflict(f"there is a world {id} already") from None
+    return world
+
+
+def _check_size(count: int, most: int | None) -> None:
+    """Errors: `InvalidConfig` for more artifacts than a caller takes."""
+    if most is not None and count > most:
+        raise InvalidConfig(
+            "the world is too large to be made here", expected=f"at most {most:,} artifacts",
+            got=f"{count:,}", hint="`artelier world new` makes larger ones.",
+        )  # fmt: skip
+
+
+def _made_of(entry: WorldEntry, config: WorldConfig) -> tuple[list[Made], list[ev.AgentJoined]]:
+    """Return the artifacts that a world begins with, and the agents that join it. Errors: `InvalidConfig`."""
     made = shipped_artifacts(config) if entry.settle else []
     made += [
         Made(
@@ -77,20 +113,7 @@ async def found(
             made += agent_artifacts(one, place=f"agents[{number}]", settled=entry.settle)
             scrip = config.start_balance if one.scrip is None else one.scrip
             joins.append(_join(one.id, scrip, model=one.model))
-    if config.asks_consent:
-        made = await _agreeing(made)
-    _check_embedders(made)
-    decided = decide(made, tenant=world.host.id, key=state.key)
-    beginning = Beginning(
-        [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events,
-         *((join, by) for join in joins)],
-        [blob, *decided.blobs],
-    )  # fmt: skip
-    try:
-        await append(world, beginning, tick=0, expected=0)
-    except SequenceConflict:
-        raise Conflict(f"there is a world {id} already") from None
-    return world
+    return made, joins
 
 
 async def _agreeing(made: list[Made]) -> list[Made]:
@@ -113,10 +136,13 @@ async def _agreeing(made: list[Made]) -> list[Made]:
         )
         return replace(one, content=content)
 
-    return [
-        await agreeing(one) if one.kind == "agent" and isinstance(one.content, dict) else one
-        for one in made
-    ]
+    agreed = list[Made]()
+    for number, one in enumerate(made):
+        if number % AGREED_AT_ONCE == 0:
+            await asyncio.sleep(0)  # a society leaves others their turn
+        is_agent = one.kind == "agent" and isinstance(one.content, dict)
+        agreed.append(await agreeing(one) if is_agent else one)
+    return agreed
 
 
 def _check_embedders(made: Iterable[Made]) -> None:
