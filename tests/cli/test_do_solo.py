@@ -32,6 +32,16 @@ def test_do_writes_the_report_to_stdout_a_file_and_an_artifact(
     assert shell("artifacts", "show", "reports/d1").out == "# South\n\nIt sold 4.\n"
 
 
+def test_do_in_an_empty_folder_names_no_sources(shell: Shell) -> None:
+    (shell.folder / "empty").mkdir()
+
+    ran = shell("do", "What is in this folder?", "--solo", "--workspace", "empty")
+
+    assert ran.code == 0
+    assert "There are 0 tables here" in ran.out
+    assert "Sources" not in ran.out and "How this was computed" not in ran.out
+
+
 def test_do_tells_each_step_with_arguments_sizes_and_cost(
     shell: Shell, sales: str, provider: Provider
 ) -> None:

@@ -52,9 +52,8 @@ def _grid_lines(grid: Grid, rows_shown: int) -> list[str]:
 
 
 def _computed(parts: Sequence[Part], queries_shown: int | None) -> list[str]:
-    lines = ["## How this was computed", ""]
     sources = list(dict.fromkeys(source for part in parts for source in part.sources))
-    lines += [f"Sources: {listed([code(source) for source in sources])}.", ""]
+    lines = [f"Sources: {listed([code(source) for source in sources])}.", ""] if sources else []
     asked = dict.fromkeys(query for part in parts for query in part.queries)
     shown = dict.fromkeys(query for part in parts for query in part.queries[:queries_shown])
     for query in shown:
@@ -63,4 +62,4 @@ def _computed(parts: Sequence[Part], queries_shown: int | None) -> list[str]:
         noun, verb = ("query", "is") if left == 1 else ("queries", "are")
         what = " for rows and totals" if shown else ""
         lines += [f"{left} {noun}{what} {verb} left out here for length.", ""]
-    return lines
+    return ["## How this was computed", "", *lines] if lines else []
