@@ -582,16 +582,18 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         """A new run that shares this one's history up to the event `at`; its id. Opening it drives it.
 
         `at` is a seq of the run's own stream. Without one, the fork begins just before the first step that
-        used a ref which `with_` replaces, else after the newest event. `with_` says what differs: `model`
-        replaces the model of every new step; other names (refs, `steering`) are kept in `run.core.changes`.
+        used a ref which `with_` replaces, or that a completed run would take otherwise; else after the newest
+        event. `with_` says what differs: `model` replaces the model of every new step, `steering` what the
+        run's agent goes by; other names are refs. All are kept in `run.core.changes`.
         Without `new_id` it is called `<run>.fork-<n>`.
         `effects` holds for the fork and all runs below it: under `recorded` a side-effecting call that equals
         a recorded one (tool and arguments, each used once) returns its result and any other waits for a
         person's approval; under `stub` the call is an error that a model can read; under `live` it is made.
-        Errors: `NotFound`, also for a ref that a completed origin never used after `at`; `InvalidRequest`;
+        Errors: `NotFound`, also for changes that no step of a completed origin, or none after `at`, would be
+        another with, and for `steering` of a run that goes by none; `InvalidRequest`;
         `UnknownModel`; `Conflict` if a run has this id.
         """
-        await check_fork(self, run_id, at=at)
+        await check_fork(self, run_id, at=at, changes=with_)
         return await fork(
             self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id,
             effects=effects, by=by,

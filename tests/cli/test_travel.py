@@ -292,3 +292,25 @@ def test_a_fork_says_where_what_it_replaces_takes_effect_and_refuses_to_begin_be
     assert "before the first step that --with changes" in forked.out
     assert late.code == 6
     assert "is the last that changes anything" in late.err
+
+
+def test_a_finished_run_is_forked_to_another_model_from_its_first_step_or_not_at_all(
+    shell: Shell, recorded: Provider
+) -> None:
+    call = ToolCall(id="1", name="read_file", arguments={"path": "2024.csv"})
+    recorded.says(ModelReply(tool_calls=(call,)), "North.")
+
+    forked = shell("fork", "d1", "--model", "openai:gpt-5")
+    resumed = shell("resume", "d1.fork-1")
+
+    assert forked.code == 0
+    assert "before the first step that --model changes" in forked.out
+    assert (resumed.code, resumed.out) == (0, "North.\n")
+    assert [request.body["model"] for request in recorded.server.requests[-2:]] == ["gpt-5"] * 2
+    last = shell("runs", "tail", "d1", "--after", "0", "--json").json["items"][-1]["seq"]
+    late = shell("fork", "d1", "--at", str(last - 1), "--model", "openai:gpt-5")
+    assert late.code == 6
+    assert "no step of it would be another" in late.err
+    assert "--at" in late.err
+    same = shell("fork", "d1", "--model", recorded.server.requests[0].body["model"])
+    assert same.code == 6

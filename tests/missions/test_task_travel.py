@@ -178,6 +178,34 @@ def test_a_fork_with_other_steering_decides_by_it_and_writes_beside_its_origin(
     play(scenario())
 
 
+def test_a_fork_of_a_finished_task_with_other_steering_begins_with_its_first_decision(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write(), look(), write(), content=[REPORT, REPORT + " Again."])
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            await agent(desk)
+            await SteeringStore(desk).change(AGENT, {"xy": {"x": 1.0, "y": 0.5}}, by="operator")
+            await work(desk)
+            last = [one.seq for one in await events(kernel) if one.kind == "model.completed"][-1]
+            changed = {"xy": {"x": 0.0, "y": 0.5}}
+
+            name = await desk.fork(TASK, with_={"steering": changed})
+            result = await drive_task(desk, name, on_wait="return")
+
+            assert (result.status, result.iterations) == ("done", 2)
+            assert [one.params["temperature"] for one in actor.requests()] == [1.0, 1.0, 0.0, 0.0]
+            assert (await replayed(desk, name)).status == "completed"
+            with pytest.raises(NotFound, match="no step of it would be another") as told:
+                await desk.fork(TASK, at=last, with_={"steering": changed})
+            assert f"--at {last - 1}" in str(told.value.hint)
+            with pytest.raises(InvalidRequest):
+                await desk.fork(TASK, with_={"steering": {"xy": 7}})
+
+    play(scenario())
+
+
 def test_a_fork_with_another_model_asks_that_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor, other = Actor(look(), write()), Actor(write("Other"))

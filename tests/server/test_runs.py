@@ -238,6 +238,28 @@ def test_a_failed_run_is_reopened_and_a_fork_is_a_run_of_its_own(tmp_path: Path)
     asyncio.run(scenario())
 
 
+def test_a_fork_of_a_finished_run_that_would_change_nothing_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path, "hello") as home:
+            await spoken(home.kernel, "m1", "hi")
+            (step,) = await home.desk.steps("m1")
+            model = (await home.desk.manifest("m1", step["key"])).model
+            same = {"changes": {"model": model}}
+            vain = await home.client.post("/api/v1/runs/m1/fork", json=same)
+            assert_fault(vain, 404, "not_found")
+            made = await home.client.post(
+                "/api/v1/runs/m1/fork", json={"changes": {"model": "another:one"}}
+            )
+            assert made.status_code == 201
+            shown = (await home.client.get(f"/api/v1/runs/{made.json()['run_id']}")).json()
+            asked = [
+                one.seq async for one in home.kernel.events() if one.kind == "context.assembled"
+            ]
+            assert shown["origin_seq"] == asked[0] - 1
+
+    asyncio.run(scenario())
+
+
 def test_an_export_is_a_file_that_another_store_takes(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path, "hello") as home:

@@ -6,6 +6,7 @@ before it, and what people said that the origin had not taken note of yet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -31,7 +32,7 @@ from artelier.kernel.fork_effects import (
     fork_folder,
     refs_of,
 )
-from artelier.kernel.fork_refs import Uses, check_refs, composed
+from artelier.kernel.fork_refs import Uses, before_step, check_refs, composed
 from artelier.kernel.loop_limits import completed_cycles, resets_of
 from artelier.kernel.manifest import canonical
 from artelier.kernel.services import Services
@@ -45,6 +46,7 @@ from artelier.log import (
     make_blob,
     run_stream,
 )
+from artelier.tokens import canonical_name
 
 CHANGES_BYTES_MAX = 64 * 1024
 """Stored bytes of what a fork changes (guess: hundreds of refs)."""
@@ -84,7 +86,11 @@ async def fork(
     if given:
         own = {name: new for name, new in wanted.items() if name in OWN_NAMES}
         wanted = own | composed(given, refs)
-    upto = await _branch(services, origin, head, at, uses)
+    row = await run_row(services, tenant.id, run_id)
+    if row["status"] == "completed" and not OWN_NAMES.isdisjoint(wanted):
+        first = await _first_asked(services, origin, row, wanted, at)
+        uses = uses._replace(first=min(first, first if uses.first is None else uses.first))
+    upto = await _branch(services, origin, row, head, at, uses)
     blobs: list[Blob] = []
     ref, key = None, await key_of(services, places)
     if wanted:
@@ -121,7 +127,9 @@ async def fork(
     )  # fmt: skip
 
 
-async def _branch(services: Services, origin: Place, head: int, at: int | None, uses: Uses) -> int:
+async def _branch(
+    services: Services, origin: Place, row: Mapping[str, Any], head: int, at: int | None, uses: Uses
+) -> int:
     """Return the event to branch at: unless one is given, the last before a use of what is replaced.
 
     Errors: `NotFound` if the origin has completed and used some of it at no later event.
@@ -131,7 +139,6 @@ async def _branch(services: Services, origin: Place, head: int, at: int | None, 
         upto = await _newest(services, origin, head)
     if not uses.last:
         return upto
-    row = await run_row(services, origin.stream.tenant, origin.run_id)
     for ref, last in uses.last.items():
         if row["status"] == "completed" and upto > last:
             raise NotFound(
@@ -143,6 +150,60 @@ async def _branch(services: Services, origin: Place, head: int, at: int | None, 
                 else f"Only what it shares used it: fork {row['origin']!r} instead.",
             )  # fmt: skip
     return upto
+
+
+async def _first_asked(
+    services: Services, origin: Place, row: Mapping[str, Any], wanted: Mapping[str, Any],
+    at: int | None,
+) -> int:  # fmt: skip
+    """Return the event before the first model step that another model, or another steering, changes.
+
+    A completed run asks for no new step, so that a fork behind all of them would be its origin once more.
+    With `at`, all that follows is asked anew.
+    Errors: `NotFound` if no step of the run's own is changed, or none follows `at`.
+    """
+    rows = await services.store.query(
+        "SELECT s.key, s.requested, s.completed, e.data FROM steps s JOIN events e ON e.stream = s.run"
+        " AND e.seq = s.requested WHERE s.run = ? AND s.kind = 'model' AND e.kind = 'model.requested'"
+        " ORDER BY s.requested",
+        (origin.stream_id,),
+    )
+    asked = [one for one in rows if _EMBEDDING.search(one[0]) is None]
+    what, name = "another steering", None
+    if wanted.get("steering") is None and (model := wanted.get("model")) is not None:
+        what, name = f"the model {model!r}", _canonical(services, model)
+    if at is None:
+        changed = [
+            one for one in asked if decode_stored(one[3], type=ev.ModelRequested).model != name
+        ]
+    else:
+        changed = [one for one in asked if one[2] is None or one[2] > at]
+        if not changed and asked and not row["loop"]:
+            return at  # code may have been written that goes on from there
+    if changed:
+        return await before_step(services, origin, changed[0][1] - 1)
+    ends = [one[2] for one in asked]
+    hint = "A fork without it, or with another, shares all of it." if at is None else None
+    if at is not None and ends:
+        hint = f"Event {max(ends) - 1} is the last that changes anything: --at {max(ends) - 1}, or none."
+    elif row["origin"]:
+        hint = f"What it shares belongs to another run: fork {row['origin']!r}."
+    raise NotFound(
+        f"run {origin.run_id!r} has ended, and no step of it would be another with {what}",
+        expected="a model step of its own" + (f" after event {at}" if at is not None else ""),
+        got=f"{len(asked)} model steps", hint=hint,
+    )  # fmt: skip
+
+
+def _canonical(services: Services, model: str) -> str:
+    try:
+        return services.resolve(model)[0]
+    except MissingKey:
+        return canonical_name(model)
+
+
+_EMBEDDING = re.compile(r"/embed/[0-9a-f]{16}\Z")
+"""Keys of steps that ask an embedder, which keeps its model in a fork."""
 
 
 async def _newest(services: Services, origin: Place, head: int) -> int:

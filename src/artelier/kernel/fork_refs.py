@@ -77,7 +77,7 @@ async def check_refs(
         last[old] = max(1, own[-1] - 1) if own else 0
     if not firsts:
         return Uses(None, last)
-    return Uses(await _before(services, places[0], min(firsts)), last)
+    return Uses(await before_step(services, places[0], min(firsts)), last)
 
 
 def composed(given: Mapping[str, str], refs: Mapping[str, str]) -> dict[str, str]:
@@ -94,7 +94,7 @@ def composed(given: Mapping[str, str], refs: Mapping[str, str]) -> dict[str, str
     return found | {old: new for old, new in refs.items() if old not in given or old not in targets}
 
 
-async def _before(services: Services, origin: Place, seq: int) -> int:
+async def before_step(services: Services, origin: Place, seq: int) -> int:
     """Return the event to begin after: one at which no call of a tool is under way."""
     at = max(1, seq - 1)
     while True:

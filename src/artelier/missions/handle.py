@@ -164,8 +164,10 @@ class MissionsHandle:
         return await agent_object(self, agent_id)
 
 
-async def check_fork(desk: MissionsHandle, run_id: str, *, at: int | None) -> None:
-    """Errors: `Conflict` for a mission from after its launch: its tasks are runs that no fork shares."""
+async def check_fork(desk: MissionsHandle, run_id: str, *, at: int | None, changes: Any) -> None:
+    """Errors: `Conflict` for a mission from after its launch: its tasks are runs that no fork shares; those
+    of a steering that the run could not go by.
+    """
     from artelier.missions.planning import check_fork as check
 
-    await check(desk, run_id, at=at)
+    await check(desk, run_id, at=at, changes=changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from artelier.agents.launching import check_goal
 from artelier.errors import Conflict, InvalidRequest, NotFound
@@ -15,9 +15,11 @@ from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
 from artelier.missions.conduct import check_mission_id, conduct, kit, recorded_job
 from artelier.missions.definition import TEXT_CHARS_MAX
+from artelier.missions.job import LOOP as TASK_LOOP
 from artelier.missions.mission import LAUNCH
 from artelier.missions.plan import MissionJob, usable
 from artelier.missions.reading import checked_plan, mission_object
+from artelier.missions.steering import Steering
 
 
 async def plan_mission(
@@ -134,8 +136,15 @@ async def open_question(desk: Any, run: int) -> tuple[str, str]:
     return rows[0][0], rows[0][1]
 
 
-async def check_fork(desk: Any, run_id: str, *, at: int | None) -> None:
-    """Errors: `Conflict` for a fork of a mission from after its launch."""
+async def check_fork(
+    desk: Any, run_id: str, *, at: int | None, changes: Mapping[str, Any] | None
+) -> None:
+    """Errors: `Conflict` for a fork of a mission from after its launch; `NotFound` for other steering of a
+    run of a loop that goes by none, `InvalidRequest` for what is no steering of a task.
+    """
+    is_mapping = isinstance(cast(object, changes), Mapping)  # else the kernel says what it expects
+    if changes is not None and is_mapping and (given := changes.get("steering")) is not None:
+        await _check_steering(desk, run_id, given)
     rows = await desk.services.store.query(
         "SELECT e.seq FROM runs r JOIN missions m ON m.tenant = r.tenant AND m.mission = r.run"
         " JOIN events e ON e.stream = r.id AND e.kind = 'mission.launched'"
@@ -150,6 +159,18 @@ async def check_fork(desk: Any, run_id: str, *, at: int | None) -> None:
         hint="Fork one of its tasks (`artelier runs tree` names them), or the mission with --at"
         f" {rows[0][0] - 1}.",
     )  # fmt: skip
+
+
+async def _check_steering(desk: Any, run_id: str, given: Any) -> None:
+    loop = (await run_row(desk.services, desk.id, run_id))["loop"]
+    if loop == TASK_LOOP:
+        Steering.parse(given)
+    elif loop:  # code that is written by hand may read it
+        raise NotFound(
+            f"run {run_id!r} goes by no steering, so that this fork would change nothing",
+            expected="a run of a task", got=f"a run of the loop {loop!r}",
+            hint="Fork one of the mission's tasks (`artelier runs tree` names them), or another model.",
+        )  # fmt: skip
 
 
 def fresh_mission_id(goal: str) -> str:

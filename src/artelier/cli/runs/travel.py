@@ -26,7 +26,7 @@ async def fork(
         typer.Option(
             "--at",
             metavar="SEQ",
-            help="Last event that both share: else the one before --with takes"
+            help="Last event that both share: else the one before what differs takes"
             " effect, or the newest.",
         ),
     ] = None,
@@ -67,6 +67,7 @@ async def fork(
         differs["model"] = model
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
+        origin = await runs.show(run)
         name = await runs.fork(
             run, at=at, with_=differs or None, new_id=new_id, effects=effects, by=call.person
         )
@@ -75,7 +76,9 @@ async def fork(
     if call.as_json:
         call.screen.json(shown)
         return
-    why = ", before the first step that --with changes" if changes and at is None else ""
+    is_early = at is None and (changes or (model is not None and origin["status"] == "completed"))
+    what = "--with" if changes else "--model"
+    why = f", before the first step that {what} changes" if is_early else ""
     call.screen.line(
         f"{name} branches off {run} at {shown['origin_seq']}{why}; it is {shown['status']}"
     )
