@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import shutil
@@ -117,6 +118,7 @@ def _try(options: Options, seed: int) -> Verdict:
                 verdict.add(try_mission(seed, folder))
     if not (options.keep and verdict.findings):
         shutil.rmtree(folder, ignore_errors=True)
+    gc.collect()  # each simulation freezes what the one before has left behind
     return verdict
 
 
