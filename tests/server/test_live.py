@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from artelier.errors import QueueFull
 from artelier.server.events import SLICE_EVENTS, Filter
 from artelier.server.hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Client, Hub
+from artelier.server.serving import Server, address_of, bind
 from artelier.testing import ManualClock
 from tests.server.house import (
     PATIENCE_S,
@@ -52,8 +54,8 @@ class Listener:
 
     def __init__(self, address: str, home: House, **wanted: Any) -> None:
         self._address = address
-        cookies = "; ".join(f"{name}={value}" for name, value in home.client.cookies.items())
-        self._headers = {"Cookie": cookies, "Accept": "text/event-stream"}
+        self.cookie = "; ".join(f"{name}={value}" for name, value in home.client.cookies.items())
+        self._headers = {"Cookie": self.cookie, "Accept": "text/event-stream"}
         self._wanted = wanted
         self.events: list[dict[str, Any]] = []
         self.text = ""
@@ -198,6 +200,47 @@ def test_a_slow_client_is_dropped_and_resumes_where_it_was(tmp_path: Path) -> No
             assert [one["position"] for one in frames_of(taken.decode())] == await stored(home)
             for stream in (quick, rest):
                 await stream.aclose()  # type: ignore[attr-defined] - a generator
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux tells what is read")
+def test_a_stream_that_nobody_reads_is_closed_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The connection is full on both sides. Whoever opens it again gets what it has not seen."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            await results(home, count=100, size=1000)
+            bound = bind("127.0.0.1", 0)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            server = Server(home.app, unread_s=0.2)
+            task = asyncio.create_task(server.serve(sockets=[bound]))
+            await until(lambda: server.started)
+            address = address_of(bound, home.app.state.settings)
+            listener = Listener(address, home)
+            reader = socket.socket()
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            reader.connect(bound.getsockname())
+            reader.sendall(
+                b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
+                b"Cookie: %s\r\n\r\n" % listener.cookie.encode()
+            )
+            connections = server.server_state.connections
+            await until(lambda: len(connections) == 1)
+            await until(lambda: not connections)  # it has read nothing
+            seen = b""
+            with reader, suppress(ConnectionError):
+                while piece := reader.recv(65536):
+                    seen += piece
+            frames = seen.partition(b"\r\n\r\n")[2].rpartition(b"\n\n")[0]
+            listener.events = frames_of(b"\n".join(frames.split(b"\r\n")).decode())
+            last = await head(home)
+            assert all(position < last for position in listener.positions)
+            await listener.read_to(last)
+            assert listener.positions == await stored(home)
+            server.should_exit = True
+            await asyncio.wait_for(task, PATIENCE_S)
+            bound.close()
 
     asyncio.run(scenario())
 

@@ -1,8 +1,11 @@
-"""Connections whose request has not arrived: how long each may take, and how many there may be.
+"""Connections whose request has not arrived, or whose answer is not read: how long each may take, how many
+there may be.
 
 A stranger costs a file descriptor until the headers of a request are there. Where too many wait, the
 oldest is closed for the newest: somebody who sends a request at once always gets in, however many
-half-open connections another one holds. Read next: `guard.py`, for what is asked of a request.
+half-open connections another one holds. An answer or a live stream that nobody reads is closed too; a browser
+opens the stream again, after the last event that it has seen. Read next: `guard.py`, for what is asked of a
+request.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import socket
 from collections import OrderedDict
 from typing import Any, cast
 
@@ -19,6 +23,9 @@ from artelier.server.attempts import place_of
 
 HEADERS_S = 10.0
 """How long the headers of a request may take to arrive (a slow mobile network needs about one second)."""
+UNREAD_S = 60.0
+"""How long the other side may take nothing of an answer: a laptop that was closed, a client that never reads
+(a guess: longer than a mobile network is away)."""
 WAITING_PER_ADDRESS_MAX = 128
 """Connections of one address without a request. A browser opens about six."""
 WAITING_SHARE = 4
@@ -72,13 +79,15 @@ class Connection(H11Protocol):
     place = ""
     _deadline: asyncio.TimerHandle | None = None
 
-    def __init__(self, *, waiting: Waiting, **settings: Any) -> None:
+    def __init__(self, *, waiting: Waiting, unread_s: float, **settings: Any) -> None:
         super().__init__(**settings)
         self._waiting = waiting
+        self._unread_s = unread_s
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.place = place_of(self.client[0]) if self.client is not None else ""
+        close_unread(transport.get_extra_info("socket"), after_s=self._unread_s)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -112,6 +121,18 @@ class Connection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
             self._waiting.remove(self)
+
+
+def close_unread(connection: socket.socket, *, after_s: float) -> None:
+    """Have the system close a connection whose other side has taken nothing of what waits for it for so long.
+
+    The system alone knows what was taken: it keeps megabytes itself. Systems without the option, all but
+    Linux, keep such a connection.
+    """
+    if hasattr(socket, "TCP_USER_TIMEOUT") and connection.family != socket.AF_UNIX:
+        connection.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(after_s * 1000))
+        )
 
 
 def raise_file_limit() -> int:

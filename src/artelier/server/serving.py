@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from artelier.errors import InvalidConfig
 from artelier.server.connections import (
     HEADERS_S,
+    UNREAD_S,
     WAITING_SHARE,
     AcceptErrors,
     Connection,
@@ -70,13 +71,16 @@ def address_of(bound: socket.socket, settings: ServerSettings) -> str:
 class Server(uvicorn.Server):
     """Ends live streams first: they would hold the end up for ever."""
 
-    def __init__(self, app: FastAPI, *, headers_s: float = HEADERS_S) -> None:
-        """`headers_s`: how long the headers of a request may take."""
+    def __init__(
+        self, app: FastAPI, *, headers_s: float = HEADERS_S, unread_s: float = UNREAD_S
+    ) -> None:
+        """`headers_s`: how long the headers of a request may take; `unread_s`: how long nothing of an answer
+        may be read."""
         logging.getLogger("uvicorn.error").setLevel(
             logging.ERROR
         )  # not a line for each bad request
         self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
-        connection = partial(Connection, waiting=self.waiting)
+        connection = partial(Connection, waiting=self.waiting, unread_s=unread_s)
         super().__init__(
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, ws="none",

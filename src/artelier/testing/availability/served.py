@@ -2,6 +2,7 @@
 
 A line of JSON comes in, one goes out: `{"agent": {...}}` has agents of the attacker run, with a reply and a
 schema of its choice (`replies.py`); `{"figures": true}` tells how long steps and beats took since then.
+A tool that holds the interpreter says so before, unasked: `{"freezes": true}`.
 Run as `python -m ... DATABASE PLANT`.
 """
 
@@ -111,6 +112,7 @@ def given(name: str) -> Any:
 @tool(side_effect=False)
 async def freeze() -> str:
     """Hold the interpreter, as no wall around input can prevent a program of its own from doing."""
+    _tell({"freezes": True})
     re.fullmatch("(a+)+b", "a" * 64)
     return "over"
 

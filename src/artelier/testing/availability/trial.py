@@ -92,6 +92,7 @@ class House:
 
     def __init__(self, folder: Path, *, plant: str = "") -> None:
         self._folder = folder
+        self.database = folder / "state.db"
         self._plant = plant
         self.served: Process
         self._neighbour: Process
@@ -101,7 +102,7 @@ class House:
         """Start the server and the neighbour; return how long the page took to open, from the start on."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        self.served = self._process("served", str(self._folder / "state.db"), self._plant)
+        self.served = self._process("served", str(self.database), self._plant)
         self.port = (await self.served.answer(START_S_MAX))["port"]
         page = await self.client().get("/")
         opened_s = loop.time() - began_s
