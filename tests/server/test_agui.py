@@ -14,13 +14,15 @@ from artelier import AutonomousAgent, Policy, tool
 from artelier.errors import ModelRefusedCall
 from artelier.testing import ScriptedModel, tool_call
 from tests.missions.mission_stage import LINE, MISSION, Team
+from tests.missions.task_stage import THINK, look, sales_of
 from tests.operations.profiles import tavern, template
 from tests.operations.test_stream import Typing
-from tests.server.routes.goals import launched_by, stands
+from tests.server.routes.goals import a_task, an_agent, launched_by, stands
 from tests.server.routes.served import Served, at, good, play, refused, serving
 from tests.server.routes.test_streams import _reading
 
 EVENT: TypeAdapter[Any] = TypeAdapter(agui.Event)
+OWN, RUN = at("tasks", "tasks/own"), "run:tasks/own"
 
 
 def decoded(text: str) -> list[tuple[str, Any]]:
@@ -128,6 +130,65 @@ def test_the_state_of_tasks_that_patches_lead_to_is_that_of_the_server(tmp_path:
             }  # fmt: skip
             late = [event for _, event in await followed(served.ada, MISSION, after=40)]
             assert late[0].type == "STATE_SNAPSHOT" and state_of(late)["tasks"] == state
+
+    play(scenario())
+
+
+def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_everywhere(
+    tmp_path: Path,
+) -> None:
+    async def limits(served: Served) -> dict[str, dict[str, tuple[int, int]]]:
+        """Iterations that each task had and may have, by who says so."""
+        async with _reading(served, "GET", "/agui?after=9000000") as reader:
+            told = (await reader.event() or {})["snapshot"]["tasks"]
+        listed = good(await served.ada.get("/tasks"))["items"]
+        return {
+            "protocol": {
+                id_: (one["iteration"], one["last_iteration"]) for id_, one in told.items()
+            },
+            "list": {one["id"]: (one["iteration_count"], one["last_iteration"]) for one in listed},
+        }
+
+    async def tried(served: Served) -> None:
+        good(await served.ada.post(f"{OWN}/start", json={}), 202)
+        await stands(served.ada, OWN, "failed")
+
+    async def scenario() -> None:
+        failure = ModelRefusedCall("The provider fell over.")
+        team = Team(
+            scripts={"own": [THINK, THINK, THINK, look(), failure, look("Bergen"), failure]}
+        )
+        async with serving(
+            tmp_path, model=team.model, tools=[sales_of], has_worker=False
+        ) as served:
+            await an_agent(served.ada)
+            await a_task(served.ada)
+            await tried(served)  # stuck after three: a retry counts anew
+            good(await served.ada.post(f"{OWN}/retry", json={}))
+            await tried(served)  # a call failed: a retry asks it again, and counts on
+            good(await served.ada.post(f"{OWN}/retry", json={}))
+            await tried(served)
+            agent = good(await served.ada.get(at("agents", "ana")))
+            events = [one async for one in served.kernel.events() if one.stream.local == RUN]
+            cycles = [one.seq for one in events if one.kind == "cycle.completed"]
+            ends = [one.seq for one in events if one.kind == "task.ended"]
+            retries = [one.seq for one in events if one.kind == "run.reopened"]
+            forks = {cycles[1]: (2, 5), ends[0]: (3, 8), retries[0]: (3, 8), cycles[2]: (4, 8)}
+            for seq in forks:
+                asked = {"at": seq, "new_id": f"fork-{seq}"}
+                good(await served.ada.post(at("runs", "tasks/own", "fork"), json=asked), 201)
+
+            said = await limits(served)
+
+            assert said["list"] == said["protocol"]
+            assert said["list"] == {
+                "tasks/own": (6, 8), **{f"fork-{seq}": limit for seq, limit in forks.items()},
+            }  # fmt: skip
+            assert (agent["iteration"], agent["last_iteration"], agent["max_iterations"]) == (
+                6,
+                8,
+                5,
+            )
 
     play(scenario())
 

@@ -72,7 +72,8 @@ async def agents_of(desk: Any, mission: str) -> list[dict[str, Any]]:
 
 
 async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
-    """`{id, name, mission, status, task, iteration, max_iterations, model, cost_microusd, tokens}`.
+    """`{id, name, mission, status, task, iteration, max_iterations, last_iteration, model, tasks,
+    cost_microusd, tokens}`.
 
     `status`: `active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, or `idle` without
     tasks. Errors: `NotFound`.
@@ -88,7 +89,8 @@ async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
         "id": agent, "name": content.name, "mission": mission or None,
         "status": _status(tasks["items"], at), "task": at["id"] if at else None,
         "iteration": at["iteration_count"] if at else 0,
-        "max_iterations": at["max_iterations"] if at else 0, "model": model,
+        "max_iterations": at["max_iterations"] if at else 0,
+        "last_iteration": at["last_iteration"] if at else 0, "model": model,
         "tasks": [task["id"] for task in tasks["items"]], **sums,
     }  # fmt: skip
 

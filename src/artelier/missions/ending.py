@@ -18,10 +18,8 @@ from artelier.kernel.ancestry import lineage
 from artelier.kernel.failures import RecordedError, code_of, words
 from artelier.log import Blob, BlobRef
 from artelier.missions import events as ev
+from artelier.missions.limit import begins_anew, goes_on
 from artelier.missions.state import Output
-
-GOES_ON = frozenset(("max_iterations", "stuck", "decision_invalid", "missing_input"))
-"""Ends after which a reopened task has something to try; the failure of a step is tried again by itself."""
 
 _FAILURES = (External, Refused, Exhausted, OutputInvalid, UnknownModel, RecordedError)
 
@@ -47,13 +45,6 @@ class Ended(Exception):
     @property
     def is_before_work(self) -> bool:
         return begins_anew(self.reason, self.iteration)
-
-
-def begins_anew(reason: str, iteration: int) -> bool:
-    """Return True if a task that was reopened looks for its inputs first: it had ended without deciding
-    anything.
-    """
-    return reason == "missing_input" and not iteration
 
 
 def failed_by(error: ArtelierError, *, iteration: int) -> Ended | None:
@@ -82,7 +73,7 @@ class Endings:
             is_same = (told.status, told.reason) == (ended.status, ended.reason)
             if is_same and not await self._is_past():
                 return False
-            if is_same and (ended.status == "done" or ended.reason in GOES_ON):
+            if is_same and goes_on(ended.status, ended.reason):
                 return True
 
     async def passed_over(self, iteration: int) -> None:

@@ -22,9 +22,8 @@ from artelier.kernel.queries import blob_json
 from artelier.kernel.scopes import limits_of, scopes_of
 from artelier.log import decode_stored
 from artelier.missions import gathering, telling
-from artelier.missions.ending import GOES_ON, begins_anew
-from artelier.missions.events import TaskEnded
 from artelier.missions.guidance import Guidance
+from artelier.missions.limit import ends_passed, last_iteration
 from artelier.missions.loop import NOTES_MAX
 from artelier.missions.outlook import Upcoming, upcoming
 from artelier.missions.state import TaskState
@@ -135,7 +134,8 @@ async def _preview(
     listed = telling.tools(job, task, state, guidance=guided, seen=seen)
     number = state.iteration + 1
     return Preview(
-        agent=comes.agent, task=comes.task, iteration=number, last_iteration=state.base + allowed,
+        agent=comes.agent, task=comes.task, iteration=number,
+        last_iteration=last_iteration(state.base, allowed),
         model=stand.place.changes.get("model") or job.model, temperature=guided.temperature,
         budget_tokens=job.prompt_tokens_max,
         prompt=assemble(sections, budget_tokens=job.prompt_tokens_max),
@@ -215,7 +215,7 @@ async def _conversation(
         renderer = await Renderer.open(services, desk.id, comes.task)
         found += await renderer.messages(CONVERSATION, 1, state.messages)
     assert comes.run is not None
-    for ended in await _reopened(desk, comes.run):
+    for ended in await ends_passed(services, await lineage(services, desk.id, comes.task)):
         found += await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
         found.append(ChatMessage(role="user", content=template("again-1")))
         state = state.changed(
@@ -225,21 +225,6 @@ async def _conversation(
     unread = await unread_notes(services, comes.run)
     found += _notes([await blob_json(services, desk.id, ref) for _, ref in unread])
     return tuple(found), state
-
-
-async def _reopened(desk: Any, run: int) -> list[TaskEnded]:
-    """Ends since the newest iteration that a run goes on from, oldest first."""
-    rows = await desk.services.store.query(
-        "SELECT e.data FROM events e WHERE e.stream = ? AND e.kind = 'task.ended' AND e.seq > ("
-        " SELECT coalesce(max(seq), 0) FROM events WHERE stream = ? AND kind = 'cycle.completed')"
-        " AND EXISTS (SELECT 1 FROM events r WHERE r.stream = ? AND r.kind = 'run.reopened'"
-        " AND r.seq > e.seq) ORDER BY e.seq",
-        (run, run, run),
-    )
-    ends = [decode_stored(data, type=TaskEnded) for (data,) in rows]
-    return [
-        one for one in ends if one.reason in GOES_ON and not begins_anew(one.reason, one.iterations)
-    ]
 
 
 async def _taken(desk: Any, run: int, *, key: str) -> list[ChatMessage]:

@@ -17,6 +17,7 @@ from artelier.kernel.results import FINAL
 from artelier.missions.definition import checked
 from artelier.missions.goal import GOAL_STATUS, STATUS, goal_status
 from artelier.missions.judging import judgements_of
+from artelier.missions.limit import counted_from, last_iteration
 from artelier.missions.membranes import Membranes
 from artelier.missions.plan import LOOP
 from artelier.missions.report import report_of
@@ -30,7 +31,7 @@ TASKS_SHOWN = 500
 _TASKS = (
     "SELECT t.position, t.task, t.mission, t.agent, t.parent, t.inputs, t.max_iterations,"
     " t.iterations, t.ended, t.reason, t.blocked_by, t.outputs, t.created_us, t.changed_us,"
-    " r.status, r.reason, m.status, t.iterations_before + t.max_iterations FROM tasks t"
+    " r.status, r.reason, m.status, t.iterations_before > 0 OR r.origin IS NOT NULL FROM tasks t"
     " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
     " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
 )
@@ -64,22 +65,27 @@ async def _items(desk: Any, rows: Sequence[Any]) -> list[dict[str, Any]]:
     goals = await _goals(desk, [row[1] for row in rows])
     needed = await _dependencies(desk, [row[1] for row in rows])
     judged = await judgements_of(desk, [row[1] for row in rows])
-    return [_item(row, goals=goals, sums=sums, needed=needed, judged=judged) for row in rows]
+    again = [row[1] for row in rows if row[17]]
+    begun = {task: await counted_from(desk, task) for task in again}
+    return [
+        _item(row, goals=goals, sums=sums, needed=needed, judged=judged, begun=begun)
+        for row in rows
+    ]
 
 
 def _item(
     row: Sequence[Any], *, goals: dict[str, str], sums: dict[str, Any],
-    needed: dict[str, list[str]], judged: dict[str, list[dict[str, Any]]],
+    needed: dict[str, list[str]], judged: dict[str, list[dict[str, Any]]], begun: dict[str, int],
 ) -> dict[str, Any]:  # fmt: skip
     """`{id, goal, status, reason, blocked_by, mission, assigned_agent_id, parent, inputs, depends_on,
     outputs, judged, iteration_count, max_iterations, last_iteration, run_status, cost_microusd, created_us,
     changed_us}`.
 
-    `last_iteration` is the last one that the task may have; `judged` is what people have said of its
-    outputs, see `judging.judgements_of`.
+    `last_iteration` is the last one that the task may have, counted from `begun`; `judged` is what people
+    have said of its outputs, see `judging.judgements_of`.
     """
     (_, task, mission, agent, parent, inputs, most, iterations, ended, reason, blocked_by, outputs,
-     created_us, changed_us, run_status, run_reason, mission_status, last) = row  # fmt: skip
+     created_us, changed_us, run_status, run_reason, mission_status, _) = row  # fmt: skip
     status = status_of(ended, run_status)
     why = reason_of(reason, run_status, run_reason)
     if run_status is None and mission_status == "cancelled" and status in ("pending", "blocked"):
@@ -90,8 +96,8 @@ def _item(
         "parent": parent or None, "inputs": msgspec.json.decode(inputs),
         "depends_on": needed.get(task, []), "outputs": msgspec.json.decode(outputs),
         "judged": judged.get(task, []),
-        "iteration_count": iterations, "max_iterations": most, "last_iteration": last,
-        "run_status": run_status,
+        "iteration_count": iterations, "max_iterations": most,
+        "last_iteration": last_iteration(begun.get(task, 0), most), "run_status": run_status,
         "cost_microusd": sums.get(task, {}).get("total_cost_microusd", 0),
         "created_us": created_us, "changed_us": changed_us,
     }  # fmt: skip

@@ -54,6 +54,7 @@ class Fact(NamedTuple):
 
     position: int
     stream: str
+    seq: int
     kind: str
     at_us: int | None
     """None where time is counted in ticks."""
@@ -119,7 +120,9 @@ class Fold:
         if fact.kind in CUSTOM and kind_of_stream in ("run", "artifact"):
             found.append(Outline(agui.CustomEvent, _custom(fact)))
         loop = self.tracks[id_].loop if id_ in self.tracks else ""
-        if delta := self.tasks.take(kind_of_stream, id_, fact.kind, fact.data, loop=loop):
+        if delta := self.tasks.take(
+            kind_of_stream, id_, fact.kind, fact.data, loop=loop, seq=fact.seq
+        ):
             found.append(Outline(agui.StateDeltaEvent, {"delta": delta}))
         if kind_of_stream == "run":
             found += self._after(id_, fact)

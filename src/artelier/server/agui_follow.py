@@ -211,7 +211,7 @@ def _readable(content: bytes) -> str:
 
 def _fact(event: Event) -> Fact:
     at_us = event.at_us if event.stream.space == MAIN_SPACE else None
-    return Fact(event.position, event.stream.local, event.kind, at_us, event.plain(), {})
+    return Fact(event.position, event.stream.local, event.seq, event.kind, at_us, event.plain(), {})
 
 
 def _fact_of(event: WireEvent) -> Fact:
@@ -221,4 +221,7 @@ def _fact_of(event: WireEvent) -> Fact:
 def _decoded(body: bytes) -> Fact:
     wire = msgspec.json.decode(body)
     at_us = wire["at_us"] if wire["space"] == MAIN_SPACE else None
-    return Fact(wire["position"], wire["stream"], wire["kind"], at_us, wire["data"], wire["texts"])
+    return Fact(
+        wire["position"], wire["stream"], wire["seq"], wire["kind"], at_us, wire["data"],
+        wire["texts"],
+    )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from artelier.missions.job import LOOP
+from artelier.missions.limit import counts_anew, last_iteration
 from artelier.missions.view import status_of
 
 _RUN = {
@@ -17,46 +18,71 @@ _RUN = {
 """Kind of an event to the status that its run has from then on."""
 
 
+class _Mark(NamedTuple):
+    """The progress of a task's loop at an event of its run: forks begin with it."""
+
+    seq: int = 0
+    iteration: int = 0
+    before: int = 0
+    """The iteration after which the limit counts."""
+    ended: str = ""
+    reason: str = ""
+
+
 @dataclass(slots=True)
 class _Known:
     """The parts of a task's status."""
 
     ended: str = ""
     run: str | None = None
+    marks: list[_Mark] = field(default_factory=lambda: [_Mark()])
+    """Oldest first; the last is how it stands."""
     shown: dict[str, Any] = field(
         default_factory=lambda: {"iteration": 0, "reason": "", "outputs": []}
     )
 
+    def mark(self, seq: int, **changed: Any) -> None:
+        """Note what an event changed in the progress of the loop."""
+        self.marks.append(self.marks[-1]._replace(seq=seq, **changed))
+
+    def to_show(self) -> dict[str, Any]:
+        """Return it as clients see it."""
+        most = self.shown.get("max_iterations")
+        last = None if most is None else last_iteration(self.marks[-1].before, most)
+        return deepcopy(self.shown) | {"last_iteration": last}
+
 
 @dataclass(slots=True)
 class Tasks:
-    """Tasks by id, each `{status, reason, iteration, max_iterations, agent, outputs}`."""
+    """Tasks by id, each `{status, reason, iteration, max_iterations, last_iteration, agent, outputs}`."""
 
     _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
 
     def copied(self) -> dict[str, Any]:
-        return {id_: deepcopy(one.shown) for id_, one in self._known.items()}
+        return {id_: one.to_show() for id_, one in self._known.items()}
 
     def take(
-        self, stream: str, id_: str, kind: str, data: dict[str, Any], *, loop: str
+        self, stream: str, id_: str, kind: str, data: dict[str, Any], *, loop: str, seq: int
     ) -> list[dict[str, Any]]:
-        """The patch that an event makes; empty if nothing changes. `loop` is that of a run's stream."""
+        """The patch that an event makes; empty if nothing changes. `loop` is that of a run's stream,
+        `seq` the event's in its stream."""
         task = str(data.get("task", "")) if kind == "task.blocked" else id_
-        before = deepcopy(self._known[task].shown) if task in self._known else None
+        before = self._known[task].to_show() if task in self._known else None
         if stream == "artifact":
             self._of_artifact(task, kind, data)
         elif stream == "run" and kind == "task.blocked":
             self._blocked(task, data)
         elif stream == "run" and loop == LOOP:
-            self._of_run(task, kind, data)
+            self._of_run(task, kind, data, seq)
         known = self._known.get(task)
         if known is None:
             return []
         known.shown["status"] = status_of(known.ended, known.run)
-        if known.shown == before:
+        after = known.to_show()
+        if after == before:
             return []
         path = f"/tasks/{task.replace('~', '~0').replace('/', '~1')}"
-        return [{"op": "add", "path": path, "value": deepcopy(known.shown)}]
+        return [{"op": "add", "path": path, "value": after}]
 
     def _of_artifact(self, task: str, kind: str, data: dict[str, Any]) -> None:
         if kind == "task.created":
@@ -77,16 +103,16 @@ class Tasks:
         if known is not None and not known.ended:
             known.ended, known.shown["reason"] = "blocked", data.get("reason", "")
 
-    def _of_run(self, task: str, kind: str, data: dict[str, Any]) -> None:
+    def _of_run(self, task: str, kind: str, data: dict[str, Any], seq: int) -> None:
         if kind == "run.forked":
-            origin = self._known.get(str(data.get("origin", "")))
-            known = self._known[task] = _Known(run="running")
-            if origin is not None:
-                known.shown |= {
-                    name: origin.shown.get(name) for name in ("agent", "max_iterations")
-                }
+            self._forked(task, data)
             return
         known = self._known.setdefault(task, _Known())
+        at = known.marks[-1]
+        if kind == "run.reopened":
+            is_anew = counts_anew(at.ended, at.reason, at.iteration)
+            before = at.iteration if is_anew else at.before
+            known.mark(seq, before=before, ended="", reason="")
         if kind in ("task.begun", "run.reopened"):
             known.ended, known.shown["reason"] = "", ""
         if kind == "task.begun":
@@ -94,11 +120,25 @@ class Tasks:
             known.shown["max_iterations"] = data.get("max_iterations")
         elif kind in ("decision.taken", "decision.invalid"):
             known.shown["iteration"] = data["iteration"]
+            known.mark(seq, iteration=data["iteration"])
         elif kind == "task.ended":
             known.ended = data["status"]
             known.shown["reason"] = data.get("reason", "")
             known.shown["outputs"] = list(data.get("outputs", ()))
+            known.shown["iteration"] = number = data.get("iterations", 0)
+            known.mark(seq, iteration=number, ended=data["status"], reason=data.get("reason", ""))
         self._run_is(known, kind, data)
+
+    def _forked(self, task: str, data: dict[str, Any]) -> None:
+        """A fork of a task's run is a task of its own, as far on as the history that it shares."""
+        origin = self._known.get(str(data.get("origin", "")))
+        known = self._known[task] = _Known(run="running")
+        if origin is None:
+            return
+        at = [one for one in origin.marks if one.seq <= data["at"]][-1]
+        known.marks = [at._replace(seq=0)]
+        known.shown |= {name: origin.shown.get(name) for name in ("agent", "max_iterations")}
+        known.shown["iteration"] = at.iteration
 
     def _run_is(self, known: _Known, kind: str, data: dict[str, Any]) -> None:
         status = str(data.get("status", "")) if kind == "run.suspended" else _RUN.get(kind)

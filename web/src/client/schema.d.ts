@@ -3067,6 +3067,8 @@ export interface components {
             iteration?: number | null;
             /** Max Iterations */
             max_iterations?: number | null;
+            /** Last Iteration */
+            last_iteration?: number | null;
             /** Model */
             model?: string | null;
             /** Tasks */
@@ -3164,6 +3166,8 @@ export interface components {
             iteration?: number | null;
             /** Max Iterations */
             max_iterations?: number | null;
+            /** Last Iteration */
+            last_iteration?: number | null;
             /** Model */
             model?: string | null;
             /** Tasks */
@@ -5244,8 +5248,16 @@ export interface components {
             task: string | null;
             /** Iteration */
             iteration: number;
-            /** Max Iterations */
+            /**
+             * Max Iterations
+             * @description As the task's definition says.
+             */
             max_iterations: number;
+            /**
+             * Last Iteration
+             * @description The last iteration that the task may have; more than `max_iterations` once it was tried again.
+             */
+            last_iteration: number;
             /** Model */
             model: string | null;
             /** Tasks */

@@ -41,6 +41,32 @@ describe("a goal, from plan to a passed evaluation", () => {
     expect(agents.get("churn/analyst")?.iterationsMax).toBe(6);
   });
 
+  test("tried again after a step had failed, its limit counts on", () => {
+    const history = churn()
+      .add("run:churn/figures", "run.reopened")
+      .add("run:churn/figures", "decision.taken", { iteration: 2, action: "read" })
+      .add("run:churn/figures", "task.ended", { status: "failed", reason: "model_refused", iterations: 2 })
+      .add("run:churn/figures", "run.reopened");
+
+    expect(foldAll(history.events).tasks.get("churn/figures")).toMatchObject({
+      iteration: 2,
+      iterationsMax: 6,
+    });
+  });
+
+  test("a fork of a task that was tried again is as far on as the history that it shares", () => {
+    const history = churn().add("run:churn/figures", "run.reopened");
+    const seqs = history.events.filter((one) => one.stream === "run:churn/figures").map((one) => one.seq);
+    const reopened = seqs.at(-1) ?? 0;
+    const forked = history
+      .add("run:early", "run.forked", { origin: "churn/figures", at: reopened - 1 })
+      .add("run:late", "run.forked", { origin: "churn/figures", at: reopened });
+    const { tasks } = foldAll(forked.events);
+
+    expect(tasks.get("early")).toMatchObject({ iteration: 1, iterationsMax: 5 });
+    expect(tasks.get("late")).toMatchObject({ iteration: 1, iterationsMax: 6 });
+  });
+
   test("the agent shows its iteration and what it cost", () => {
     expect(graph.agents.get("churn/analyst")).toMatchObject({
       name: "analyst",

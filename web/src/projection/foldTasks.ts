@@ -2,7 +2,7 @@ import type { Draft } from "./draft";
 import { flag, idOf, integer, missionOf, parsed, splitStream, text, texts, type WireEvent } from "./event";
 import { settle } from "./foldDepending";
 import { isFinal } from "./foldRuns";
-import type { Iteration, Run, RunStatus, Task, TaskStatus } from "./graph";
+import type { Iteration, Mark, Run, RunStatus, Task, TaskStatus } from "./graph";
 
 type Fold = (draft: Draft, event: WireEvent, id: string) => void;
 
@@ -30,6 +30,7 @@ function blank(id: string): Task {
     iteration: 0,
     iterationsMax: 0,
     iterationsBefore: 0,
+    marks: [],
     dependsOn: [],
     inputs: [],
     outputs: [],
@@ -40,6 +41,26 @@ function blank(id: string): Task {
 function put(draft: Draft, id: string, fields: Partial<Task>): void {
   const task = { ...(draft.get("tasks", id) ?? blank(id)), ...fields };
   draft.put("tasks", id, { ...task, status: taskStatus(task.ended, draft.get("runs", id)?.status) });
+}
+
+const START: Mark = { seq: 0, iteration: 0, before: 0, ended: "", reason: "" };
+const GOES_ON: ReadonlySet<string> = new Set([
+  "max_iterations",
+  "stuck",
+  "decision_invalid",
+  "missing_input",
+]);
+
+function mark(draft: Draft, event: WireEvent, id: string, changed: Partial<Mark>): void {
+  const marks = draft.get("tasks", id)?.marks;
+  if (marks === undefined) return;
+  put(draft, id, { marks: [...marks, { ...(marks.at(-1) ?? START), ...changed, seq: event.seq }] });
+}
+
+/** Whether the limit counts from where a task had ended. As the server's `missions/limit.py` does it. */
+function countsAnew({ ended, reason, iteration }: Mark): boolean {
+  const goesOn = ended === "done" || GOES_ON.has(reason);
+  return goesOn && !(reason === "missing_input" && iteration === 0);
 }
 
 function defined(draft: Draft, event: WireEvent): void {
@@ -94,6 +115,7 @@ function iterate(draft: Draft, event: WireEvent, id: string, fields: Partial<Ite
   const task = draft.get("tasks", id);
   if (task === undefined) return;
   const n = integer(event, "iteration");
+  if (n > task.iteration) mark(draft, event, id, { iteration: n });
   const before = task.iterations.find((one) => one.n === n);
   const next: Iteration = {
     n,
@@ -170,6 +192,11 @@ function ended(draft: Draft, event: WireEvent, id: string): void {
     outputs: texts(event, "outputs"),
     iteration: integer(event, "iterations"),
   });
+  mark(draft, event, id, {
+    iteration: integer(event, "iterations"),
+    ended: text(event, "status"),
+    reason: text(event, "reason"),
+  });
   handOver(draft, id);
 }
 
@@ -218,7 +245,8 @@ function outputJudged(draft: Draft, event: WireEvent): void {
 }
 
 function wantedAgain(draft: Draft, event: WireEvent): void {
-  reopened(draft, event, text(event, "task"));
+  const id = text(event, "task");
+  if (draft.get("tasks", id) !== undefined) put(draft, id, { ended: "", reason: "", blockedBy: "" });
 }
 
 function planned(draft: Draft, event: WireEvent, id: string): void {
@@ -244,12 +272,15 @@ function launched(draft: Draft, event: WireEvent, id: string): void {
   });
 }
 
-/** What is there stays, and the limit counts anew. */
-function reopened(draft: Draft, _event: WireEvent, id: string): void {
+/** What is there stays, and the limit counts anew where it had been met, or the result did not do. */
+function reopened(draft: Draft, event: WireEvent, id: string): void {
   const task = draft.get("tasks", id);
   if (task === undefined) return;
-  const iterationsMax = task.iterationsMax - task.iterationsBefore + task.iteration;
-  put(draft, id, { ended: "", reason: "", blockedBy: "", iterationsBefore: task.iteration, iterationsMax });
+  const last = task.marks.at(-1) ?? START;
+  const iterationsBefore = countsAnew(last) ? last.iteration : last.before;
+  const iterationsMax = task.iterationsMax - task.iterationsBefore + iterationsBefore;
+  put(draft, id, { ended: "", reason: "", blockedBy: "", iterationsBefore, iterationsMax });
+  mark(draft, event, id, { before: iterationsBefore, ended: "", reason: "" });
   if (draft.get("agents", task.agent)?.task === id) draft.patch("agents", task.agent, { iterationsMax });
 }
 
@@ -257,7 +288,21 @@ function reopened(draft: Draft, _event: WireEvent, id: string): void {
 function forked(draft: Draft, event: WireEvent, id: string): void {
   const origin = draft.get("tasks", text(event, "origin"));
   if (origin === undefined) return;
-  put(draft, id, { ...origin, id, ended: "", reason: "", blockedBy: "", outputs: [] });
+  const at = integer(event, "at");
+  const { iteration, before, ...end } = origin.marks.findLast((one) => one.seq <= at) ?? START;
+  put(draft, id, {
+    ...origin,
+    id,
+    ended: "",
+    reason: "",
+    blockedBy: "",
+    outputs: [],
+    iteration,
+    iterations: origin.iterations.filter((one) => one.n <= iteration),
+    iterationsBefore: before,
+    iterationsMax: origin.iterationsMax - origin.iterationsBefore + before,
+    marks: [{ ...end, iteration, before, seq: 0 }],
+  });
   // It is what its agent works on now: the receipt that says so is in the history that it shares.
   if (origin.agent !== "")
     draft.put("agents", origin.agent, { ...draft.agent(origin.agent), runId: id, task: id, action: "" });

@@ -80,12 +80,24 @@ export interface Task {
   readonly iteration: number;
   /** The last that is allowed, those before it was tried again included. */
   readonly iterationsMax: number;
-  /** Iterations that had ended when it was tried again. */
+  /** The iteration after which the limit counts. */
   readonly iterationsBefore: number;
+  /** How far its loop was at events of its run, oldest first: forks begin with one of these. */
+  readonly marks: readonly Mark[];
   readonly dependsOn: readonly string[];
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly iterations: readonly Iteration[];
+}
+
+/** The progress of a task's loop. */
+export interface Mark {
+  readonly seq: number;
+  readonly iteration: number;
+  readonly before: number;
+  /** What the loop itself said at its end, whatever people have said since. */
+  readonly ended: string;
+  readonly reason: string;
 }
 
 export interface Iteration {

@@ -23,6 +23,9 @@ class MissionAgent(Told):
     """What it works on, or did last."""
     iteration: int
     max_iterations: int
+    """As the task's definition says."""
+    last_iteration: int
+    """The last iteration that the task may have; more than `max_iterations` once it was tried again."""
     model: str | None
     tasks: list[str] = Field(default_factory=list[str])
     cost_microusd: int
@@ -53,6 +56,7 @@ class AgentLine(Told):
     """What it works on, or did last."""
     iteration: int | None = None
     max_iterations: int | None = None
+    last_iteration: int | None = None
     model: str | None = None
     tasks: list[str] = Field(default_factory=list[str])
     tokens: int | None = None
