@@ -16,7 +16,7 @@ from tests.repository.sources import ROOT, sources
 from tests.repository.untrusted import Use, uses
 
 ALLOWED: dict[str, str] = {
-    "open: parsed on the loop, as large as an upload or an artifact": """
+    "large artifacts, and files of the command line that `casting` reads, in a thread": """
         artifacts/content.py:<module> msgspec.json.Decoder
         operations/writing/foreign.py:<module> msgspec.json.Decoder
         operations/writing/png.py:_decoded base64.b64decode
@@ -186,15 +186,8 @@ ALLOWED: dict[str, str] = {
         tools/skills/frontmatter.py:_check_events yaml.parse
         tools/skills/frontmatter.py:_check_events yaml.BaseLoader
     """,
-    "code of 32 KB, its braces and marks counted before": """
-        agents/minds/reflex.py:check_reflex ast.parse
-        artifacts/program.py:_signature ast.parse
-        sandbox/language.py:parse ast.parse
-        world/mind/computation.py:_words ast.parse
-    """,
-    "2,000 characters at most": """
-        agents/minds/condition.py:read_condition ast.parse
-        tools/calculator.py:calculate ast.parse
+    "code of 32 KB, its braces and marks counted before, or 2,000 characters at most": """
+        sandbox/language.py:_parsed ast.parse
     """,
     "a template of bounded length, its nodes counted": """
         operations/liquid_compiler.py:_Environment liquid.Environment
@@ -286,7 +279,7 @@ ALLOWED: dict[str, str] = {
         world/world.py:World.config msgspec.json.decode
     """,
 }
-"""By reason: each line is a place and what is used there. Those that begin with "open:" are to be cleared."""
+"""By reason: each line is a place and what is used there."""
 
 LEFT_OUT = {"testing"}
 """Packages that only read what they have made."""

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from artelier.agents.minds.condition import read_condition
+from artelier.agents.minds.reflex import check_reflex
+from artelier.artifacts.program import program_of
+from artelier.errors import ArtelierError
 from artelier.sandbox import CodeProblem, MontySandbox, SandboxError, check_code
+from artelier.sandbox.language import parse
+from artelier.tools.calculator import calculate
 
 SPOKEN = (
     "x = 1\nx",
@@ -146,3 +157,46 @@ def test_code_that_would_be_slow_to_read_is_not_read(code: str, says: str):
 )
 def test_code_at_its_bounds_is_read(code: str):
     assert check_code(code) == ()
+
+
+UNREADABLE = {
+    "brackets": "(" * 1_900,
+    "signs": "-" * 1_900 + "1",
+    "attributes": "a" + ".a" * 900,
+    "calls": "a" + "()" * 900,
+    "powers": "**".join("1" * 900),
+    "conditions": "1 if 1 else " * 160 + "1",
+    "a zero byte": "1\0",
+    "half a character": "'\ud800'",
+    "a number": "9" * 1_999 + "e",
+}
+
+
+@pytest.mark.parametrize("door", [check_reflex, program_of, read_condition, calculate])
+@pytest.mark.parametrize("code", UNREADABLE.values(), ids=UNREADABLE)
+def test_code_that_the_parser_cannot_take_is_refused_in_words(
+    code: str, door: Callable[[str], object]
+) -> None:
+    assert all(isinstance(one, CodeProblem) for one in check_code(code))
+    with pytest.raises(ArtelierError):
+        door(code)
+
+
+def test_code_that_others_read_at_the_same_time_is_not_called_too_deep() -> None:
+    code = "+".join(f"({'(' * 60}{number}{')' * 60})" for number in range(40))
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+
+    def switch(phase: str, info: dict[str, int]) -> None:
+        time.sleep(0)  # lets another thread run, in the middle of the parser
+
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(50)
+    gc.callbacks.append(switch)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            trees = list(threads.map(parse, [code] * 200))
+    finally:
+        gc.callbacks.remove(switch)
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval)
+    assert all(len(tree.body) == 1 for tree in trees)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Any, Literal, TypeAlias, cast
 
@@ -9,6 +10,7 @@ import msgspec
 
 from artelier.artifacts.shown import shown
 from artelier.errors import CorruptStore, InvalidArtifact
+from artelier.log.blobs import LARGE_BYTES
 
 Media = Literal["text", "json", "bytes"]
 
@@ -61,6 +63,13 @@ def decode_content(media: str, stored: bytes) -> Any:
         return _decode(stored) if media == "json" else stored
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CorruptStore(f"content of an artifact is not {media}: {error}") from None
+
+
+async def decoded_content(media: str, stored: bytes) -> Any:
+    """Return the content again; what is large is decoded in a thread. Errors: as of `decode_content`."""
+    if len(stored) <= LARGE_BYTES:
+        return decode_content(media, stored)
+    return await asyncio.to_thread(decode_content, media, stored)
 
 
 def is_small(content: object, *, bytes_max: int) -> bool:

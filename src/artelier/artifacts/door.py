@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from artelier.artifacts.artifact import Artifact, Provenance
-from artelier.artifacts.content import decode_content
+from artelier.artifacts.content import decode_content, decoded_content
 from artelier.artifacts.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
 from artelier.artifacts.ref import Ref
@@ -206,7 +206,7 @@ class Door(NamedTuple):
     async def _content(self, standing: Standing, ref: Ref, *, is_whole: bool = True) -> Artifact:
         """The artifact with its content. Errors: `NotFound` for a version or part that is not there."""
         at = version_at(standing, ref)
-        content = decode_content(
+        content = await decoded_content(
             at.media, await self.store.blob(self.tenant, blob_name(at.content))
         )
         if is_whole:

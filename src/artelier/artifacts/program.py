@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from artelier.artifacts.shown import shown
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.sandbox import check_code, costly
+from artelier.sandbox.language import parse
 
 CONTRACT = "contract"
 
@@ -84,8 +85,8 @@ def _signature(code: str, entry: str, positional: tuple[str, ...] | None) -> Pro
     if problem is not None:
         raise InvalidArtifact(f"this code cannot run in the sandbox: {problem}")
     try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = parse(code).body
+    except SyntaxError:
         raise InvalidArtifact("this code is not Python") from None
     found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == entry]
     wanted = f"def {entry}({', '.join(positional or ('...',))})"

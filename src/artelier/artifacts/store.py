@@ -16,7 +16,7 @@ from artelier.artifacts import search as text_search
 from artelier.artifacts.access import check_principal
 from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
 from artelier.artifacts.bill import Bill, account_of
-from artelier.artifacts.content import Content, decode_content, is_small
+from artelier.artifacts.content import Content, decoded_content, is_small
 from artelier.artifacts.contracts import Decisions, Interpreter
 from artelier.artifacts.diff import Diff, diff
 from artelier.artifacts.door import ATTEMPTS_MAX, Door, KeyOfRun, Stages, Taken, too_busy
@@ -512,9 +512,7 @@ class Artifacts:
         at_us = door.clock.now_us()
         draft = Draft(event, at_us, actor or door.actor, cause)
         stored = blobs[0].content
-        content = decode_content(event.media, stored) if len(stored) <= LARGE_BYTES else (
-            await asyncio.to_thread(decode_content, event.media, stored)
-        )  # fmt: skip
+        content = await decoded_content(event.media, stored)
         artifact = written(
             event,
             content=content,

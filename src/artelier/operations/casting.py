@@ -6,6 +6,7 @@ and for other chats. Texts are unchanged, except for the names in them.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ async def cast_character(desk: Any, source: Source, *, by: str, user: str = "Use
     Errors: `InvalidImport` naming every wrong field; `NotFound` for no such file; `AccessDenied`.
     """
     register_writing()
-    card = read_card(source)
+    card = await asyncio.to_thread(read_card, source)
     artifacts = desk.as_principal(by).artifacts
     place = f"characters/{slug(by, chars_max=40)}/{slug(card.character.called)}"
     refs: list[str] = []
@@ -96,14 +97,18 @@ async def cast_persona(desk: Any, source: Source, *, by: str) -> dict[str, Any]:
     Errors: `InvalidImport`, `NotFound`, `AccessDenied`.
     """
     register_writing()
-    content = read_json(source_bytes(source, limit_bytes=PERSONA_BYTES_MAX), what="the persona")
-    try:
-        persona = read_form(Persona, content)
-    except InvalidArtifact as error:
-        raise InvalidImport(error.message, expected='{"name": ..., "description": ...}') from None
+    persona = await asyncio.to_thread(_read_persona, source)
     place = f"personas/{slug(by, chars_max=40)}/{slug(persona.name)}"
     ref = await _kept(desk.as_principal(by).artifacts, place, "persona", persona)
     return {"name": persona.name, "description": persona.description, "ref": ref}
+
+
+def _read_persona(source: Source) -> Persona:
+    content = read_json(source_bytes(source, limit_bytes=PERSONA_BYTES_MAX), what="the persona")
+    try:
+        return read_form(Persona, content)
+    except InvalidArtifact as error:
+        raise InvalidImport(error.message, expected='{"name": ..., "description": ...}') from None
 
 
 async def keep_lorebook(
@@ -116,7 +121,7 @@ async def keep_lorebook(
     """
     register_writing()
     warnings: list[str] = []
-    book = read_world_info(source, warnings=warnings)
+    book = await asyncio.to_thread(read_world_info, source, warnings=warnings)
     called = book.name or name or (Path(source).stem if isinstance(source, str | Path) else "book")
     place = f"lorebooks/{slug(by, chars_max=40)}/{slug(called)}"
     ref = await _kept(desk.as_principal(by).artifacts, place, "lorebook", book)

@@ -10,6 +10,7 @@ import ast
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping
+from threading import Lock
 from typing import NamedTuple
 
 CODE_BYTES_MAX = 32 * 1024
@@ -70,23 +71,42 @@ def check_code(code: str, *, names: tuple[str, ...] = ()) -> tuple[CodeProblem, 
         tree = parse(code)
     except SyntaxError as error:
         return (CodeProblem(error.lineno or 1, f"not Python: {error.msg}"),)
-    except (ValueError, RecursionError, MemoryError) as error:
-        return (CodeProblem(1, f"not Python: {str(error) or 'nested too deeply'}"),)
     bound = _bound_names(tree) | set(names)
     found = {problem for node in ast.walk(tree) for problem in _problems(node, bound)}
     return tuple(sorted(found)[:PROBLEMS_MAX])
 
 
+_PARSING = Lock()
+"""CPython counts the depth of a tree for all threads together (gh-106905): two that parse at the same time
+make each other fail. So one does, and what fails then is the code's own fault."""
+
+
 def parse(code: str) -> ast.Module:
-    """The syntax tree of code that is not `costly`. Errors: those of `ast.parse`."""
-    with warnings.catch_warnings():
+    """Return the syntax tree of code that is not `costly`.
+
+    Errors: `SyntaxError`, also for code that nests too deeply or cannot be text of a program.
+    """
+    tree = _parsed(code, "exec")
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+def parse_expression(text: str) -> ast.Expression:
+    """Return the syntax tree of a short expression. Errors: as of `parse`."""
+    tree = _parsed(text, "eval")
+    assert isinstance(tree, ast.Expression)
+    return tree
+
+
+def _parsed(code: str, mode: str) -> ast.AST:
+    with _PARSING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(code)
-        except (
-            SystemError
-        ):  # CPython counts the depth of a tree for all threads together (gh-106905)
-            return ast.parse(code)
+            return ast.parse(code, mode=mode)
+        except ValueError as error:  # half a character, a zero byte, a number of 5,000 digits
+            raise SyntaxError(str(error)) from None
+        except (SystemError, RecursionError, MemoryError):  # of the parser's own stack, no more
+            raise SyntaxError("nested too deeply") from None
 
 
 def costly(code: str, *, bytes_max: int = CODE_BYTES_MAX) -> CodeProblem | None:

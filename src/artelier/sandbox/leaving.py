@@ -124,8 +124,6 @@ def leaving(code: str) -> Leaving:
         body = parse(code).body
     except SyntaxError as error:
         return Leaving(code, -1, -1, f"not Python: {error.msg}"[:300])
-    except (ValueError, RecursionError, MemoryError) as error:
-        return Leaving(code, -1, -1, f"not Python: {str(error) or 'nested too deeply'}"[:300])
     last = body[-1] if body else None
     if not isinstance(last, ast.Expr):
         return Leaving(code, -1, -1, "")

@@ -5,7 +5,6 @@ as Python, and every intermediate result has a bounded size.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
@@ -13,6 +12,7 @@ from math import isqrt
 from typing import Any
 
 from artelier.errors import ToolFailed
+from artelier.sandbox.language import parse_expression
 from artelier.tools.function import Tool, tool
 
 EXPRESSION_CHARS_MAX = 2_000
@@ -48,10 +48,8 @@ def calculate(expression: str) -> str:
             "the expression is too long", expected=f"at most {EXPRESSION_CHARS_MAX} characters"
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(expression.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_expression(expression.strip())
+    except SyntaxError:
         raise ToolFailed("not an arithmetic expression", expected=_SPEAKS) from None
     evaluation = _Evaluation(expression.strip())
     value = evaluation.value(tree.body, depth=0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import operator
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from artelier.artifacts.shown import shown
 from artelier.errors import InvalidArtifact
+from artelier.sandbox.language import parse_expression
 
 CONDITION_CHARS_MAX = 500
 NODES_MAX = 120
@@ -166,13 +166,10 @@ def read_condition(text: str) -> Condition:
             "the condition is too long", expected=f"at most {CONDITION_CHARS_MAX} characters"
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        why = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
+        tree = parse_expression(text.strip())
+    except SyntaxError as error:
         raise InvalidArtifact(
-            f"not a condition: {why}"[:200], expected=_EXPECTED, got=shown(text)
+            f"not a condition: {error.msg}"[:200], expected=_EXPECTED, got=shown(text)
         ) from None
     return Condition(text, tree.body, tuple(dict.fromkeys(_checked_paths(tree, text))))
 

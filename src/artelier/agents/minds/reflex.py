@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
@@ -16,6 +15,7 @@ from artelier.artifacts.shown import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError, check_code
+from artelier.sandbox.language import parse
 
 TIME_MS_MAX = 100
 
@@ -148,9 +148,7 @@ def check_reflex(content: object) -> None:
         raise InvalidArtifact(
             f"the reflex cannot run: {'; '.join(map(str, problems[:_PROBLEMS_SHOWN]))}"
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(code)
+    tree = parse(code)
     defined = [
         node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "reflex"
     ]

@@ -16,6 +16,7 @@ from artelier.artifacts.program import code_of, program_of
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError
+from artelier.sandbox.language import parse
 from artelier.world.mind import parts
 from artelier.world.mind.reader import Reader
 
@@ -106,7 +107,7 @@ def _shown(value: object, code: str) -> object:
 @lru_cache(maxsize=128)
 def _words(code: str) -> frozenset[str]:
     """Return the texts that stand in code as constants: the words of whoever adopted it."""
-    nodes = ast.walk(ast.parse(code))
+    nodes = ast.walk(parse(code))
     return frozenset(
         node.value
         for node in nodes
