@@ -216,7 +216,7 @@ def test_cached_tokens_beyond_the_input_are_billed_up_to_the_bound_and_marked(
     tmp_path: Path, usage: Usage
 ) -> None:
     async def scenario() -> None:
-        with open_kernel(tmp_path, Broken(ModelReply(text="x", usage=usage))) as kernel:
+        with open_kernel(tmp_path, Broken(ModelReply(usage=usage))) as kernel:
             await drive(kernel.for_tenant(ACME), lambda run: ask(run, "x", max_output_tokens=100))
             (found,) = await bills(kernel)
             assert (found["cost"], found["suspicious"]) == (10**12, True)

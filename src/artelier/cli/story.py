@@ -31,7 +31,8 @@ async def _model_requested(story: Story, data: ev.ModelRequested, event: Event) 
 @tells(ev.ModelCompleted)
 async def _model_completed(story: Story, data: ev.ModelCompleted, event: Event) -> list[Line]:
     cached = f" ({data.cached_input_tokens:,} cached)" if data.cached_input_tokens else ""
-    cost = "price unknown" if data.unpriced else f"{format_usd(data.cost)} USD"
+    about = "about " if data.estimated else ""
+    cost = "price unknown" if data.unpriced else f"{about}{format_usd(data.cost)} USD"
     told = [
         Line(
             f"{data.key}  {data.input_tokens:,} tokens in{cached}, {data.output_tokens:,} out,"

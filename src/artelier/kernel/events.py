@@ -303,7 +303,8 @@ class ModelCompleted(Sent, frozen=True, kw_only=True, omit_defaults=True):
     unpriced: bool = False
     """True if nobody knows the price and the tenant allows that; `cost` is then no amount."""
     estimated: bool = False
-    """True if the reply was cut off before its usage came: tokens and cost are an estimate."""
+    """True if its provider did not say what was used, or it was cut off before that: tokens and cost are an
+    estimate."""
     suspicious: bool = False
     """True if the provider claims more than ten times the tokens that the request allows."""
 

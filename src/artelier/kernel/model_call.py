@@ -48,6 +48,7 @@ from artelier.ports.model import (
     sending,
 )
 from artelier.ports.telemetry import ModelSpan
+from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from artelier.kernel.model_step import ModelCall
@@ -413,12 +414,37 @@ async def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelRepl
         if core.pii is not None:
             content = await core.pii.clean_aside(content, foreign=True)
         reply = decode_reply(content)
+        if (counted := _counted(ready, reply)) != usage:
+            reply = msgspec.structs.replace(reply, usage=counted)
+            content = canonical(reply)
     except (*UNENCODABLE, errors.CorruptStore) as error:
         raise errors.ModelReplyBroken(
             f"the model's reply cannot be stored as JSON: {words(error)[:200]}", usage=usage
         ) from None
     named = with_call_ids(reply, run_id=core.run_id, key=ready.key, messages=ready.request.messages)
     return named, content if named is reply else canonical(named)
+
+
+def _counted(ready: Ready, reply: ModelReply) -> Usage:
+    """Return the usage of a reply. What its provider does not say is counted here: no call is free for that,
+    and the event says so. A provider that counts the input alone has written no text for nothing.
+    """
+    usage = reply.usage
+    is_embedded = ready.call.port is not None  # writes nothing
+    is_silent = bool(reply.text or reply.tool_calls) and not is_embedded
+    if usage.output_tokens or (usage.prompt_tokens and not is_silent):
+        return usage
+    size, written = ready.assembled.size, 0
+    if not is_embedded:
+        text = reply.text or ("" if reply.output is None else canonical(reply.output))
+        written = estimate_tokens(text) + sum(
+            estimate_tokens(call.canonical()) for call in reply.tool_calls
+        )
+    ready.sent.is_counted = True
+    return msgspec.structs.replace(
+        usage, input_tokens=usage.input_tokens if usage.prompt_tokens else size.input_tokens,
+        output_tokens=min(written, size.output_max),
+    )  # fmt: skip
 
 
 def check_reply_size(core: RunCore, content: bytes, usage: Usage) -> None:
@@ -481,7 +507,7 @@ def record(
 ) -> ModelResult:
     """Note the reply and its cost; it is durable at the latest when the run's code next waits.
 
-    `estimated` says that its usage is our own count of what came.
+    `estimated` says that its usage is our own count of what came, as it is where the provider says none.
 
     Errors: `OutputInvalid`, recorded with the reply.
     """
@@ -489,6 +515,7 @@ def record(
     ref, blob = core.keep(content)
     usage = reply.usage
     settlement = settle_call(core, ready, usage=usage)
+    estimated = estimated or ready.sent.is_counted
     if settlement.estimated != estimated:
         settlement = replace(settlement, estimated=estimated)
     said, blobs = core.keep_json(words(misfit)) if misfit is not None else (None, [])

@@ -9,7 +9,7 @@ from pydantic_ai.usage import RequestUsage
 
 from artelier.models.mapping import OUTPUT_TOOL, WRAPPED, Output
 from artelier.models.output import output_text, parse_arguments, parse_output
-from artelier.ports.model import ModelReply, ModelRequest, ToolCall, Usage
+from artelier.ports.model import ModelReply, ModelRequest, ToolCall, Usage, sending
 from artelier.tokens.estimate import estimate_tokens
 
 _FINISH = {
@@ -82,6 +82,9 @@ def _usage_of(
         output_tokens = estimate_tokens(text) + sum(
             estimate_tokens(call.canonical()) for call in calls
         )
+    if (input_tokens, output_tokens) != (usage.input_tokens, usage.output_tokens):
+        if (sent := sending.get()) is not None:
+            sent.is_counted = True
     cached_tokens = min(max(0, usage.cache_read_tokens), input_tokens)
     return Usage(
         input_tokens=input_tokens,

@@ -126,7 +126,7 @@ class Delta(Value, frozen=True, kw_only=True):
 class Sending:
     """The record of one call as its adapter sent it; an adapter that records nothing leaves it empty."""
 
-    __slots__ = ("adapter", "body", "dropped", "params")
+    __slots__ = ("adapter", "body", "dropped", "is_counted", "params")
 
     def __init__(self) -> None:
         self.clear()
@@ -140,6 +140,8 @@ class Sending:
         """The newest HTTP body; None before one was sent."""
         self.dropped: tuple[str, ...] = ()
         """Parameters of the request that the body does not hold."""
+        self.is_counted = False
+        """True if the reply did not say what was used, and its usage is an estimate of ours."""
 
 
 sending: ContextVar[Sending | None] = ContextVar("sending", default=None)

@@ -36,6 +36,16 @@ describe("rows of the stream", () => {
     );
   });
 
+  test("a cost that nobody has stated is told as about so much", () => {
+    const about = new History().add("run:r", "model.completed", {
+      key: "1",
+      cost: 12_000,
+      input_tokens: 9,
+      estimated: true,
+    });
+    expect(rowsOf(about)[0]?.text).toContain("about $0.012 paid");
+  });
+
   test("what is undone, changes and is erased has words, and every other kind the words of its table", () => {
     const history = new History()
       .add(

@@ -46,7 +46,10 @@ function paid(event: WireEvent, world: RowWorld): Told {
   const tokens = `${integer(event, "input_tokens").toLocaleString("en-US")} tokens in${
     cached > 0 ? ` (${cached.toLocaleString("en-US")} cached)` : ""
   }, ${integer(event, "output_tokens").toLocaleString("en-US")} out`;
-  const cost = flag(event, "unpriced") ? "price unknown" : `${world.money(integer(event, "cost"))} paid`;
+  const about = flag(event, "estimated") ? "about " : "";
+  const cost = flag(event, "unpriced")
+    ? "price unknown"
+    : `${about}${world.money(integer(event, "cost"))} paid`;
   return ["money", "settle", said(cost, tokens, text(event, "key"))];
 }
 

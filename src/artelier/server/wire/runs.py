@@ -139,7 +139,7 @@ class StepCost(Answer):
     """Of all its attempts."""
     price_known: bool
     estimated: bool
-    """Whether the cost is that of its input by estimate, since no usage came."""
+    """Whether tokens and cost are an estimate, since the provider did not say what was used."""
     suspicious: bool
     """Whether the provider claims more than ten times the tokens that the request allows."""
 
