@@ -11,14 +11,29 @@ import pytest
 from artelier import Kernel, ModelReply, RunSuspended, Tenant, ToolContext, Usage, tool
 from artelier.errors import (
     ModelRefusedCall,
+    ModelTimeout,
     OutputInvalid,
     ProviderUnavailable,
     RateLimited,
     ToolFailed,
     TransientError,
 )
-from artelier.testing import ScriptedModel
-from tests.kernel.stage import EAGER, PRICE, GateModel, ask, billed, echo, play, user
+from artelier.testing import ManualClock, ScriptedModel
+from tests.kernel.crashes import Deaths
+from tests.kernel.stage import (
+    EAGER,
+    PRICE,
+    GateModel,
+    World,
+    all_others_are_dead,
+    ask,
+    billed,
+    drive,
+    echo,
+    events,
+    play,
+    user,
+)
 from tests.telemetry.watch import Watch, facts, failure
 
 SECRET = "sk-live-9f8e7d"
@@ -392,3 +407,65 @@ def test_a_kernel_that_is_closed_ends_the_spans_of_what_is_open(tmp_path: Path) 
     play(scenario())
 
     assert [span.name for span in watch.spans] == ["chat m", "invoke_agent"]
+
+
+def test_a_span_tells_what_each_attempt_cost_and_what_all_of_them_did(tmp_path: Path) -> None:
+    watch = Watch()
+
+    async def answered(run: Any) -> None:
+        await ask(run, "x")
+
+    async def scenario() -> list[tuple[int, int]]:
+        late, busy = ModelTimeout("late"), ProviderUnavailable("busy")
+        model = ScriptedModel([late, busy, late, billed("ok"), *[late] * 4], price=PRICE)
+        with Kernel.open(
+            tmp_path / "s.db", models=model, telemetry=watch.pair, policy=EAGER
+        ) as kernel:
+            assert await drive(kernel.for_tenant(), answered) == "completed"
+            assert (await drive(kernel.for_tenant(), answered, "s")).startswith("failed")
+            costs = [(await kernel.for_tenant().cost(name))["cost_microusd"] for name in "rs"]
+            told = [
+                [event.plain().get("cost", 0) for event in await events(kernel, name)
+                 if event.kind == "model.attempted"] for name in "rs"
+            ]  # fmt: skip
+        spans = watch.named("chat m")
+        assert [facts(span)["artelier.cost_microusd"] for span in spans] == costs
+        retried = [
+            [(event.attributes or {}).get("artelier.cost_microusd", 0) for event in span.events]
+            for span in spans
+        ]
+        assert retried == told
+        return [(len(one), sum(one)) for one in told]
+
+    (first, paid), (second, lost) = play(scenario())
+    assert (first, second) == (3, 3)
+    assert 0 < paid < lost, "what is turned away costs nothing"
+
+
+def test_a_span_tells_what_the_call_of_a_dead_process_cost(tmp_path: Path) -> None:
+    watch = Watch()
+
+    async def asks(run: Any) -> None:
+        await ask(run, "x")
+
+    async def scenario() -> int:
+        deaths = Deaths(tmp_path / "s.db", World(), skip=("commit.before", "commit.after"))
+        model = ScriptedModel(lambda _: billed("ok"), price=PRICE)
+        with Kernel.open(
+            tmp_path / "s.db", models=model, fault=deaths, clock=ManualClock(), environ={}
+        ) as kernel:
+            await drive(kernel.for_tenant(), asks)
+        dead = next(death.path for death in deaths.found if death.point == "model.requested")
+        with Kernel.open(
+            dead, models=model, telemetry=watch.pair, clock=ManualClock(), environ={}
+        ) as kernel:
+            all_others_are_dead(kernel)
+            assert await drive(kernel.for_tenant(), asks) == "completed"
+            return (await kernel.for_tenant().cost("r"))["cost_microusd"]
+
+    cost = play(scenario())
+    chat = watch.one("chat m")
+    (lost,) = [dict(event.attributes or {}) for event in chat.events]
+    assert (lost["artelier.attempt"], lost["error.type"]) == (0, "interrupted")
+    assert facts(chat)["artelier.cost_microusd"] == cost
+    assert 0 < int(str(lost["artelier.cost_microusd"])) < cost

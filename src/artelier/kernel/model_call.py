@@ -222,9 +222,10 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
     if attempt >= core.policy.attempts_max:
         await failed(core, ready, error)
     wait_s = _backoff(core, attempt, error)
+    cost = await _bill_attempt(core, ready, attempt, error, wait_s=wait_s)
     if ready.span is not None:
-        ready.span.retried(attempt=attempt, code=error.code, wait_s=wait_s)
-    if not await _bill_attempt(core, ready, attempt, error, wait_s=wait_s):
+        ready.span.retried(attempt=attempt, code=error.code, wait_s=wait_s, cost_microusd=cost or 0)
+    if cost is None:
         # The hold pays for it, and the next attempt is reserved anew: it waits for money as any other call.
         note_failure(core, ready, family="cancelled", code=error.code, usage=_usage_of(error))
         await core.rest(wait_s)
@@ -252,6 +253,8 @@ async def asked_before(core: RunCore, ready: Ready) -> Ready:
     bill = bill_attempt(ready.reservation, usage=None, capped=core.counted)
     lost = ev.ModelAttempted(key=ready.key, attempt=0, code="interrupted", wait_ms=0, **bill.facts)
     if await _note_attempt(core, ready, lost):
+        if ready.span is not None:
+            ready.span.retried(attempt=0, code=lost.code, wait_s=0.0, cost_microusd=lost.cost)
         return ready
     note_failure(core, ready, family="cancelled", code="interrupted")
     return await _ask_anew(core, ready)
@@ -259,8 +262,8 @@ async def asked_before(core: RunCore, ready: Ready) -> Ready:
 
 async def _bill_attempt(
     core: RunCore, ready: Ready, attempt: int, error: TransientError, *, wait_s: float
-) -> bool:
-    """Record an attempt that failed, with what it costs. Return False if that is more than is available."""
+) -> int | None:
+    """Record an attempt that failed. Return what it costs; None if that is more than is available."""
     facts: dict[str, Any] = {}
     if is_billed(error):
         usage = _usage_of(error)
@@ -269,7 +272,7 @@ async def _bill_attempt(
     event = ev.ModelAttempted(
         key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000), **facts
     )
-    return await _note_attempt(core, ready, event)
+    return event.cost if await _note_attempt(core, ready, event) else None
 
 
 async def _note_attempt(core: RunCore, ready: Ready, event: ev.ModelAttempted) -> bool:

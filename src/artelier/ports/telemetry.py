@@ -65,8 +65,11 @@ class CallSpan(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def retried(self, *, attempt: int, code: str, wait_s: float) -> None:
-        """An attempt failed in passing; another one follows."""
+    def retried(self, *, attempt: int, code: str, wait_s: float, cost_microusd: int = 0) -> None:
+        """An attempt failed in passing; another one follows. `attempt` 0 is that of a process that died.
+
+        `cost_microusd`: what it was billed all the same, which no later call of this span says again.
+        """
         ...
 
     def failed(self, code: str, *, usage: Usage | None = None, cost_microusd: int = 0) -> None:
@@ -136,7 +139,7 @@ class SilentSpan:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def retried(self, *, attempt: int, code: str, wait_s: float) -> None:
+    def retried(self, *, attempt: int, code: str, wait_s: float, cost_microusd: int = 0) -> None:
         return None
 
     def failed(self, code: str, *, usage: Usage | None = None, cost_microusd: int = 0) -> None:

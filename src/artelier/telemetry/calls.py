@@ -80,6 +80,7 @@ class Call:
     def _start(self) -> None:
         place = self.place
         self.is_ended = False
+        self._cost = 0  # of its attempts that another one followed, in micro-dollars
         self._began_s = time.perf_counter()
         self.span: Span = place.tracer.start_span(
             self._name, context=place.context, kind=self.kind, attributes=self._attributes
@@ -96,11 +97,14 @@ class Call:
         if token is not None:
             otel.detach(token)
 
-    def retried(self, *, attempt: int, code: str, wait_s: float) -> None:
+    def retried(self, *, attempt: int, code: str, wait_s: float, cost_microusd: int = 0) -> None:
         told: Attributes = {
             names.ATTEMPT: attempt, names.ERROR_TYPE: names.short(code),
             names.WAIT_S: wait_s,
         }  # fmt: skip
+        if cost_microusd:
+            told[names.COST] = cost_microusd
+            self._cost += cost_microusd
         self.span.add_event(names.EVENT_RETRIED, told)
 
     def failed(self, code: str, *, usage: Usage | None = None, cost_microusd: int = 0) -> None:
@@ -108,8 +112,8 @@ class Call:
             return
         if usage is not None:
             self._used(usage)
-        if cost_microusd:
-            self.span.set_attribute(names.COST, cost_microusd)
+        if cost := self._cost + cost_microusd:
+            self.span.set_attribute(names.COST, cost)
         self._end(code)
 
     def left(self, status: str) -> None:
@@ -180,7 +184,8 @@ class ModelCallSpan(Call):
             return
         self._used(reply.usage)
         reason = names.short(reply.finish_reason)
-        self.span.set_attributes({names.FINISH_REASONS: (reason,), names.COST: cost_microusd})
+        cost = self._cost + cost_microusd
+        self.span.set_attributes({names.FINISH_REASONS: (reason,), names.COST: cost})
         if self._shows_content:
             self.span.set_attribute(names.OUTPUT_MESSAGES, content.output_message(reply))
         self._end(code)

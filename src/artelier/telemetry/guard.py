@@ -93,9 +93,11 @@ class _GuardedSpan(Generic[S]):
         with self._safely:
             self._inner.__exit__(None, None, None)
 
-    def retried(self, *, attempt: int, code: str, wait_s: float) -> None:
+    def retried(self, *, attempt: int, code: str, wait_s: float, cost_microusd: int = 0) -> None:
         with self._safely:
-            self._inner.retried(attempt=attempt, code=code, wait_s=wait_s)
+            self._inner.retried(
+                attempt=attempt, code=code, wait_s=wait_s, cost_microusd=cost_microusd
+            )
 
     def failed(self, code: str, *, usage: Usage | None = None, cost_microusd: int = 0) -> None:
         with self._safely:
