@@ -119,6 +119,22 @@ WRITTEN: dict[str, dict[str, Any]] = {
             {"name": "back", "in_state": "b", "prompt": "Back.", "transition_to": "a"},
         ],
     },
+    "anew": {
+        "state_machine": {"states": ["a", "b"], "transitions": ["a -> b", "b -> a"]},
+        "steps": [
+            {"name": "first", "type": "code", "in_state": "a",
+             "code": "count = 1\nif tick % 2 == 0:\n    flag = tick % 3 == 0"},
+            {"name": "early", "in_state": "a", "run_if": "not flag", "prompt": "Early, {count}.",
+             "transition_to": "b"},
+            {"name": "then", "type": "code", "in_state": "a", "code": "flag = False\ncount = 2"},
+            {"name": "said", "in_state": "a", "prompt": "Then {count}."},
+            {"name": "more", "type": "code", "in_state": "a", "code": "count = 3"},
+            {"name": "late", "in_state": "a", "run_if": "count == 3", "prompt": "Late {count}."},
+            {"name": "go", "type": "transition", "in_state": "a", "run_if": "tick % 3 == 0",
+             "transition_to": "b"},
+            {"name": "back", "in_state": "b", "prompt": "Back.", "transition_to": "a"},
+        ],
+    },
     "by_machine": {
         "state_machine": {
             "states": ["day", "night", "feast"],

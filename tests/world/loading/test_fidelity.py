@@ -129,7 +129,7 @@ def test_migrated_agents_visit_the_states_that_the_old_rules_say(tmp_path: Path)
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("first", range(0, 120, 30))
+@pytest.mark.parametrize("first", [*range(0, 120, 30), 806_809_796])
 def test_drawn_workflows_visit_the_states_that_the_old_rules_say(
     tmp_path: Path, first: int
 ) -> None:

@@ -286,7 +286,7 @@ def test_steps_of_every_state_are_part_of_each_prompt() -> None:
     (tactical,) = [one for one in workflow.content["steps"] if one["state"] == "tactical"]
 
     assert tactical["prompts"] == [
-        {"prompt_artifact_id": "planner_learn_prompt"},
+        {"prompt_artifact_id": "planner_learn_prompt", "code_before": 0},
         {"prompt_artifact_id": "planner_tactics_prompt", "run_if": "not needs_review"},
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from artelier.agents.minds.condition import Condition, read_condition
@@ -65,6 +65,8 @@ class StepPrompt:
     run_if: Condition | None = None
     after: int = 0
     """It is shown only if none of the first so many ways out is open."""
+    code_before: int | None = None
+    """It sees what the first so many code steps have computed. None: what all have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,13 @@ class Step:
         """Return whether one of the first so many ways out is open."""
         return any(branch.holds(facts) for branch in self.branches[:first])
 
+    def with_closed(self, first: int) -> Step:
+        """Return the step with the first so many ways out closed, whatever becomes known later."""
+        closed = tuple(
+            replace(one, condition=read_condition("false")) for one in self.branches[:first]
+        )
+        return replace(self, branches=closed + self.branches[first:])
+
     def asking(self, facts: Mapping[str, Any], *, strict: bool) -> Branch | None:
         """Return the way out by which a model is asked, if that is the first that is open."""
         if self.mode == "llm":
@@ -118,6 +127,10 @@ class Workflow:
     is_decided_before_action: bool = False
     """Transitions see the facts that the prompt was made of, and the results of code; an agent without a
     valid action stays. Else they see what came of the action."""
+
+    def with_step(self, step: Step) -> Workflow:
+        """Return the workflow with another step in its state."""
+        return replace(self, steps={**self.steps, step.state: step})
 
     def step(self, state: str) -> Step:
         """Return what to do in a state; one that is gone counts as the initial one."""
@@ -259,9 +272,17 @@ class _Reader:
                         inline=self._inline(given.get("prompt_inline"), place),
                         run_if=self._condition(given.get("run_if"), f"{place}.run_if"),
                         after=self._after(given, place),
+                        code_before=self._code_before(given, place),
                     )
                 )
         return tuple(found)
+
+    def _code_before(self, given: Mapping[str, Any], path: str) -> int | None:
+        number = given.get("code_before")
+        if number is None or (type(number) is int and 0 <= number <= PARTS_MAX):
+            return number
+        self._wrong(f"{path}.code_before", f"a number of code steps, 0 to {PARTS_MAX}", number)
+        return None
 
     def _after(self, given: Mapping[str, Any], path: str) -> int:
         after = given.get("after", 0)
@@ -366,7 +387,9 @@ class _Reader:
 _NOTES = ("description", "title")
 _TOP = frozenset(("states", "initial_state", "steps", "transition_facts", *_NOTES))
 _CODE = frozenset(("artifact_id", "run_if", "on_failure", "after", "trailing", *_NOTES))
-_PROMPT = frozenset(("prompt_artifact_id", "prompt_inline", "run_if", "after", *_NOTES))
+_PROMPT = frozenset(
+    ("prompt_artifact_id", "prompt_inline", "run_if", "after", "code_before", *_NOTES)
+)
 _BRANCH = frozenset(("to", "ask", "allowed", "condition", *_NOTES))
 _STEP = frozenset(
     (

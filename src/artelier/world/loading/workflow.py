@@ -186,7 +186,9 @@ class Converter:
                 self._take_code(made, step, run_if)
             elif step.type == "llm" and (step.prompt or step.prompt_ref):
                 made.fed = len(made.code)
-                made.prompts.append({**self._prompt(step, run_if), **made.after})
+                made.prompts.append(
+                    {**self._prompt(step, run_if), **made.after, "code_before": len(made.code)}
+                )
             before = len(made.ways)
             if _asks_model(step):
                 self._take_choice(made, state, step, run_if)
@@ -419,9 +421,17 @@ class _Made:
     def parts(self) -> dict[str, Any]:
         """Return code and prompts as a workflow holds them."""
         found: dict[str, Any] = {"code": self.code} if self.code else {}
-        if len(self.prompts) == 1 and not {"run_if", "after"} & self.prompts[0].keys():
+        seen = sum("trailing" not in entry for entry in self.code)
+        for prompt in self.prompts:
+            if prompt["code_before"] >= seen:
+                del prompt["code_before"]  # no code after it that could change what it sees
+        if len(self.prompts) == 1 and not _PLACED & self.prompts[0].keys():
             return {**found, **self.prompts[0]}
         return {**found, "prompts": self.prompts}
+
+
+_PLACED = frozenset(("run_if", "after", "code_before"))
+"""Fields of a prompt that only one in a list has."""
 
 
 def _branching(ways: list[dict[str, Any]]) -> dict[str, Any]:

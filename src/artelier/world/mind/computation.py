@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from artelier.agents.minds import Reading, Step
+from artelier.agents.minds.workflow import StepPrompt
 from artelier.artifacts.program import code_of, program_of
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
@@ -35,6 +37,15 @@ class Computed(NamedTuple):
     """The same for prompts: words that do not stand in the code itself are data."""
     failed: str = ""
     """Why the agent makes no step in this tick."""
+    earlier: Mapping[int, tuple[Mapping[str, Any], Mapping[str, object]]] = MappingProxyType({})
+    """Values and what is shown of them as prompts between code steps see them, by the steps before."""
+    closed: int = 0
+    """Ways out that stand before a code step that ran: they were not open, whatever it has computed."""
+
+    def seen_by(self, prompt: StepPrompt) -> tuple[Mapping[str, Any], Mapping[str, object]]:
+        """Return the values at the place of a prompt, and what is shown of them."""
+        last = (self.values, self.shown)
+        return last if prompt.code_before is None else self.earlier.get(prompt.code_before, last)
 
 
 class _Failed(Exception):
@@ -48,10 +59,16 @@ async def compute(
     values: dict[str, Any] = {}
     shown: dict[str, object] = {}
     trailing: dict[str, Any] = {}
-    for one in step.code:
+    places = {one.code_before for one in step.shown}
+    earlier: dict[int, tuple[Mapping[str, Any], Mapping[str, object]]] = {}
+    closed = 0
+    for number, one in enumerate(step.code):
+        if number in places:
+            earlier[number] = dict(values), dict(shown)
         known = {**facts, **values, **trailing}
-        if one.after and step.is_left(known, first=one.after):
+        if one.after and step.with_closed(closed).is_left(known, first=one.after):
             continue
+        closed = max(closed, one.after) if strict else 0  # else ways are judged after the action
         if one.run_if is not None and not one.run_if.check(known, strict=strict).holds:
             continue
         try:
@@ -60,13 +77,14 @@ async def compute(
             if one.is_skipped_on_failure:
                 continue
             said = f"the code step {one.artifact_id} failed: {error}"
-            return Computed(values, shown, " ".join(said.split())[:REASON_CHARS_MAX])
+            why = " ".join(said.split())[:REASON_CHARS_MAX]
+            return Computed(values, shown, why, earlier, closed)
         if one.is_trailing:
             trailing |= found
             continue
         values |= found
         shown |= {name: _shown(value, code) for name, value in found.items()}
-    return Computed(values, shown)
+    return Computed(values, shown, "", earlier, closed)
 
 
 async def _run(reader: Reader, ref: str, known: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

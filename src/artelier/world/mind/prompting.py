@@ -128,14 +128,24 @@ class _Making:
         recalled = _Recalled() if is_silent else await self._recalled(facts, memory)
         facts["recent_memories"] = recalled.text or "none"
         computed = await self._computed(at, step, facts, memory)
-        asked = _asked(at, step, {**facts, **computed.values})
+        if computed.closed and at.workflow is not None and step is not None:
+            step = step.with_closed(computed.closed)
+            at = replace(at, workflow=at.workflow.with_step(step))
+        asked = _asked(at, step, facts, computed)
         if computed.failed or (asked == () and step is not None):
             return self._unasked(at, facts, computed)
         values = self._values(facts)
         persona = parts.say(values, persona_reading, inline=spec.system_prompt or None)
-        values |= computed.shown
+        plain = values
+        values = {**plain, **computed.shown}
         said = [
-            await self._said(one, first, values, has_step=step is not None, persona=persona.text)
+            await self._said(
+                one,
+                first,
+                {**plain, **computed.seen_by(one)[1]},
+                has_step=step is not None,
+                persona=persona.text,
+            )
             for one in asked
         ]
         shown = {*persona.uses, *(name for one in said for name in one.uses)}
@@ -279,16 +289,21 @@ class _Recalled:
         return parts.left_out(parts.MEMORIES, self.skipped)
 
 
-def _asked(at: Position, step: Step | None, facts: Mapping[str, Any]) -> tuple[StepPrompt, ...]:
-    """Return the prompts of the state that are to be shown, with these facts."""
+def _asked(
+    at: Position, step: Step | None, facts: Mapping[str, Any], computed: Computed
+) -> tuple[StepPrompt, ...]:
+    """Return the prompts of the state that are to be shown, each by what is known at its place."""
     if at.workflow is None or step is None:
         return (StepPrompt(),)
     strict = at.workflow.is_decided_before_action
-    return tuple(
-        one for one in step.shown
-        if (one.run_if is None or one.run_if.check(facts, strict=strict).holds)
-        and not (one.after and step.is_left(facts, first=one.after))
-    )  # fmt: skip
+
+    def is_shown(one: StepPrompt) -> bool:
+        known = {**facts, **computed.seen_by(one)[0]}
+        if one.run_if is not None and not one.run_if.check(known, strict=strict).holds:
+            return False
+        return not (one.after and step.is_left(known, first=one.after))
+
+    return tuple(one for one in step.shown if is_shown(one))
 
 
 def _step_sections(
