@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from artelier.app import Kernel
+from artelier.cli.do import name_of
 from artelier.server.serving import bind
 from tests.cli.conftest import Shell, shell
 from tests.processes import PATIENCE_S, killed_at_last
@@ -90,6 +91,31 @@ def _head(folder: Path) -> str:
 
     with Kernel.open(folder / ".artelier/state.db", environ={}) as kernel:
         return asyncio.run(read(kernel))
+
+
+@pytest.mark.slow
+def test_a_goal_whose_mission_has_ended_is_said_not_to_go_on(tmp_path: Path) -> None:
+    goal = "Write a report about the trip to Rome."
+
+    async def plan() -> str:
+        (tmp_path / ".artelier").mkdir()
+        with Kernel.open(tmp_path / ".artelier/state.db", environ={}) as kernel:
+            desk = kernel.for_tenant()
+            await desk.plan(
+                goal, mission_id=name_of(goal), model="offline"
+            )  # there is nothing to read
+            return (await desk.show(name_of(goal)))["status"]
+
+    assert asyncio.run(plan()) == "failed"
+    with (
+        up(tmp_path, "--goal", goal) as (process, link),
+        httpx.Client(timeout=PATIENCE_S) as client,
+    ):
+        client.get(link)  # it serves
+        said = ended(process)
+
+    assert f"mission {name_of(goal)} had this goal and is failed (" in said
+    assert "goes on" not in said
 
 
 @pytest.mark.slow

@@ -235,7 +235,7 @@ async def _at_work(
     mission, is_new = await free_mission(desk, name_of("goal" if call.settings.pii else goal), goal)
     kernel.models.resolve(settings.model)  # before anything is recorded
     if not is_new:
-        call.screen.note(f"mission {mission} has this goal already; it goes on where it stopped")
+        call.screen.note(_standing(mission, await desk.show(mission)))
         yield
         return
     call.screen.note(f"mission {mission} of tenant {desk.id}: {goal}")
@@ -248,6 +248,19 @@ async def _at_work(
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+
+
+def _standing(mission: str, run: dict[str, Any]) -> str:
+    """Return how the mission of a goal stands that was given again."""
+    from artelier.kernel.core import is_final
+
+    if not is_final(run["status"]):
+        return f"mission {mission} has this goal already; it goes on where it stopped"
+    why = f" ({run['reason']})" if run["reason"] else ""
+    return (
+        f"mission {mission} had this goal and is {run['status']}{why}; nothing begins anew."
+        " `artelier tasks retry` tries a failed task again; a goal in other words is another mission."
+    )
 
 
 async def free_mission(desk: TenantKernel, name: str, goal: str) -> tuple[str, bool]:
