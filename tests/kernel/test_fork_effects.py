@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import Kernel, Run, ToolContext, tool
+from artelier import Kernel, Run, RunSuspended, ToolContext, tool
 from artelier.errors import InvalidRequest, ToolFailed, UnknownEvent
 from artelier.kernel import events as ev
 from artelier.log.event import decode_data
@@ -268,6 +269,49 @@ def test_runs_below_a_fork_are_held_to_its_mode(tmp_path: Path) -> None:
             await assert_conserved(kernel, "default")
 
     kernel: Any = None
+    play(scenario())
+
+
+def test_two_processes_that_drive_children_of_a_fork_use_a_record_once(tmp_path: Path) -> None:
+    """The second one knows the record as it was before the first one used it."""
+    bank = Bank()
+
+    async def child(run: Run, *names: str) -> list[Any]:
+        await run.wait_for("go", key="go")
+        paid = [await run.step_tool("pay", {"to": name, "usd": 3}) for name in names]
+        return [one.value for one in paid]
+
+    async def scenario() -> None:
+        with opened(tmp_path, bank) as first, opened(tmp_path, bank) as second:
+            runs, others = first.for_tenant(), second.for_tenant()
+            await drive(runs, payroll("ana", "ben", "ben"))
+            name = await runs.fork("r", at=await before_payments(first))
+            for number in range(2):
+                with suppress(RunSuspended):
+                    async with runs.run(name, on_wait="suspend") as run:
+                        await run.step_model(
+                            model="m", messages=[{"role": "user", "content": "Go."}]
+                        )
+                        opening = runs.run(f"{name}/{number}", parent=run, on_wait="suspend")
+                        async with opening as below:
+                            await child(below)
+            for number in range(2):
+                await runs.signal(f"{name}/{number}", "go")
+
+            def pays(*names: str) -> Any:
+                return lambda run: child(run, *names)
+
+            assert await drive(others, pays("ben", "cleo"), f"{name}/1", on_wait="suspend") == (
+                "waiting_approval"
+            )
+            assert await drive(runs, pays("ben", "ana"), f"{name}/0") == "completed"
+            await others.approve(f"{name}/1", deny=True)
+            status = await drive(others, pays("ben", "cleo", "ana"), f"{name}/1", on_wait="suspend")
+            assert status == "waiting_approval"
+            (asked,) = await others.approvals(f"{name}/1")
+            assert asked["details"]["arguments"]["to"] == "ana", "the other process has used it"
+            assert bank.paid == ["ana", "ben", "ben"]
+
     play(scenario())
 
 

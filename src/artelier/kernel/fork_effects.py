@@ -8,19 +8,19 @@ crash. See docs/decisions/0029-forks.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from artelier.errors import Erased, InvalidRequest, ToolFailed
+from artelier.errors import Erased, Exhausted, InvalidRequest, ToolFailed
 from artelier.kernel import events as ev
 from artelier.kernel.ancestry import OPEN_END, Place, changes_of, lineage
 from artelier.kernel.artifact_ids import bounded_id, id_part
 from artelier.kernel.core import RunCore, run_row
 from artelier.kernel.manifest import encoded
 from artelier.kernel.services import Services
-from artelier.log import BlobRef, run_stream
+from artelier.log import BlobRef, Tx, run_stream
 from artelier.log.event import decode_data
 from artelier.ports.tool import ToolPort
 
@@ -48,6 +48,10 @@ class RecordedCall:
     is_error: bool
     artifact: str = ""
     preview: bool = False
+
+
+class TakenElsewhere(Exhausted):
+    """A recorded call was returned to another run below the fork, by another process. Nobody sees this."""
 
 
 def check_effects(effects: object) -> ev.Effects:
@@ -96,6 +100,10 @@ class ForkEffects:
         self.lock = asyncio.Lock()
         """Held from the search for a recorded call until its use is durable."""
         self._left: list[RecordedCall] | None = None
+        self._seen = 0
+        """Position in the log up to which the uses of the fork and of the runs below it are known."""
+        self._taken: set[tuple[str, str]] = set()
+        """Calls, by run and key, that they were found to have used after `_left` was read."""
 
     async def find(
         self, core: RunCore, name: str, arguments: Any, *, step: str = ""
@@ -107,10 +115,14 @@ class ForkEffects:
         if self.mode != "recorded":
             return None
         if self._left is None:
+            newest = await self._services.store.query("SELECT max(position) FROM events")
+            self._seen = newest[0][0]
             self._left = await _left(self._services, self._tenant, self.run_id)
         ref, content = core.ref_of(arguments), encoded(arguments)
         for call in self._left:
             if call.name != name or (step and call.step != step):
+                continue
+            if (call.run_id, call.key) in self._taken:
                 continue
             with suppress(Erased):  # what is gone equals nothing, and cannot be returned
                 # Runs under different data keys have different references to the same content.
@@ -119,6 +131,25 @@ class ForkEffects:
                         await core.load(call.result)
                     return call
         return None
+
+    def guard(self, call: RecordedCall) -> Callable[[Tx], None]:
+        """Return a guard that refuses to use a call which another process has used for this fork meanwhile.
+
+        Errors: `TakenElsewhere`; `find` passes over the call from then on. Cost: O(new events of the log).
+        """
+
+        def check(tx: Tx) -> None:
+            rows = tx.execute(_USES, (self._seen,)).fetchall()
+            for position, stream, version, data in rows:
+                done = decode_data(ev.ToolCompleted.KIND, version, data.encode())
+                used = done.recorded if isinstance(done, ev.ToolCompleted) else None
+                if used is not None and tx.one(_IS_BELOW, (stream, self._tenant, self.run_id)):
+                    self._taken.add((used.run, used.key))
+                self._seen = position
+            if (call.run_id, call.key) in self._taken:
+                raise TakenElsewhere(f"call {call.key} of {call.run_id} is used already")
+
+        return check
 
     def own_id(self, id_: str) -> str:
         """Return the id under which the fork keeps what its origin would call `id_`: never its origin's."""
@@ -278,3 +309,15 @@ _CALLS = (
     " AND c.kind IN ('tool.completed', 'tool.reconciled') ORDER BY q.position"
 )
 """Tool steps with an outcome, of a run and of all runs below it, with the step of that run that led there."""
+
+_USES = (
+    "SELECT position, stream, version, data FROM events WHERE position > ? AND kind = 'tool.completed'"
+    " AND instr(data, '\"recorded\"') > 0 ORDER BY position"
+)
+
+_IS_BELOW = (
+    "WITH RECURSIVE up(run, parent) AS (SELECT run, parent FROM runs WHERE id = ?1 AND tenant = ?2 UNION ALL"
+    " SELECT r.run, r.parent FROM up JOIN runs r ON r.tenant = ?2 AND r.run = up.parent)"
+    " SELECT 1 FROM up WHERE run = ?3 LIMIT 1"
+)
+"""One row if a stream is that of a run, or of one below it."""

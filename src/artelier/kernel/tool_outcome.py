@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -19,6 +19,7 @@ from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.results import ToolResult
 from artelier.ledger import Count
+from artelier.log import Tx
 from artelier.ports.tool import ToolPort
 
 PREVIEW_CHARS = 2_000
@@ -150,10 +151,11 @@ def preview(content: bytes, ref: str) -> bytes:
 
 
 async def return_recorded(
-    core: RunCore, ask: ToolAsk, key: str, call: RecordedCall, *, counts: Sequence[Count]
-) -> ToolResult:
+    core: RunCore, ask: ToolAsk, key: str, call: RecordedCall, *, counts: Sequence[Count],
+    guard: Callable[[Tx], None],
+) -> ToolResult:  # fmt: skip
     """Record a step whose outcome is that of an origin's call: asked and answered in one batch, so that it
-    is never found without an outcome. Errors: `Exhausted` if a cap has no room for it.
+    is never found without an outcome. Errors: `Exhausted` if a cap has no room for it; those of `guard`.
     """
     content = b"null" if call.result is None else await core.load(call.result)
     result, blob = core.keep(content)
@@ -165,7 +167,7 @@ async def return_recorded(
             preview=call.preview, settled_by=RECORD,
             recorded=ev.RecordedStep(run=call.run_id, key=call.key),
         ),
-        blobs=[*blobs, blob], refusable=True,
+        blobs=[*blobs, blob], refusable=True, guard=guard,
     )  # fmt: skip
     return ToolResult(
         value=msgspec.json.decode(content), ref=call.artifact or None, is_error=call.is_error,

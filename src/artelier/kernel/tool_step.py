@@ -27,7 +27,7 @@ from artelier.kernel.delivery import at_step
 from artelier.kernel.dispatches import ProcessId
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, is_own, words
-from artelier.kernel.fork_effects import acts_outside, stubbed
+from artelier.kernel.fork_effects import TakenElsewhere, acts_outside, stubbed
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.personal import wants_values
@@ -193,16 +193,19 @@ async def _from_record(
     if core.pii is not None:
         ask = replace(ask, arguments=core.pii.passed(ask.arguments))
     async with effects.lock:
-        call = await effects.find(core, ask.name, ask.arguments, step=step)
-        if call is None:
-            return None
-        try:
-            done = await return_recorded(core, ask, key, call, counts=_step_counts(core))
+        while call := await effects.find(core, ask.name, ask.arguments, step=step):
+            try:
+                done = await return_recorded(
+                    core, ask, key, call, counts=_step_counts(core), guard=effects.guard(call)
+                )
+            except TakenElsewhere:
+                continue  # there may be another equal one
+            except Exhausted as error:
+                await core.refused(error)
+                raise
             effects.use(call)
             return done
-        except Exhausted as error:
-            await core.refused(error)
-            raise
+        return None
 
 
 def _step_counts(core: RunCore) -> tuple[Count, ...]:
