@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from artelier.server.errands import errands_of
 from artelier.testing import ScriptedModel
 from tests.missions.mission_stage import FORK, GOAL, LINE, MISSION, Team, planned
 from tests.missions.task_stage import look, write
@@ -46,6 +48,24 @@ def test_planning_is_answered_at_once_and_goes_on_beside_the_answer(tmp_path: Pa
                 == good(await served.ada.post("/god-mode/plan?wait=60", json=asked))["plan"]
             )
         assert team.count("Plan") == 1
+
+    play(scenario())
+
+
+def test_who_sees_that_planning_has_stopped_is_answered_though_its_drive_has_not_let_go(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, model=Team(LINE).model, has_worker=False) as served:
+            asked = {"goal": GOAL, "model": "m", "mission_id": MISSION}
+            good(await served.ada.post("/god-mode/plan?wait=60", json=asked))
+            errands, key = errands_of(served.app), ("mission", "default", MISSION)
+            while (drive := errands.at_work(key)) is not None:
+                await asyncio.wait({drive.task})
+            ending = asyncio.Event()
+            errands.start(key, ending.wait())
+            asyncio.get_running_loop().call_later(0.05, ending.set)
+            good(await served.ada.post("/god-mode/plan?wait=60", json=asked))
 
     play(scenario())
 

@@ -14,6 +14,9 @@ from artelier.missions.definition import slug_of
 from artelier.server.errands import Errand, Errands, Key
 from artelier.server.identity import Identity
 
+LET_GO_S = 5.0
+"""How long a request waits for a drive whose run has stopped (guess: it ends within milliseconds)."""
+
 
 def key_of(kind: str, desk: Any, id: str) -> Key:
     return (kind, desk.id, id)
@@ -26,6 +29,11 @@ async def sent(
 
     Errors: what the work refused before that; `Conflict` if the same is on its way, `QueueFull`.
     """
+    try:
+        await let_go(errands, key, desk, run_id)
+    except BaseException:
+        work.close()
+        raise
     errand = errands.start(key, work)
     loop, came = asyncio.get_running_loop(), asyncio.Event()
 
@@ -43,6 +51,15 @@ async def sent(
         unlisten()
     check(errands, key, errand)
     return errand
+
+
+async def let_go(errands: Errands, key: Key, desk: Any, run_id: str) -> None:
+    """Wait for the errand of a run that has stopped: its status is seen a moment before its drive ends."""
+    going = errands.at_work(key)
+    if going is not None and await has_begun(desk, run_id):
+        row = await run_row(desk.services, desk.id, run_id)
+        if row["status"] not in ("pending", "running"):
+            await asyncio.wait({going.task}, timeout=LET_GO_S)
 
 
 def check(errands: Errands, key: Key, errand: Errand) -> None:

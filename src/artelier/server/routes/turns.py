@@ -21,6 +21,7 @@ from artelier.server.deps import Actor, Desk, Live
 from artelier.server.errands import errands_of
 from artelier.server.hub import Hub
 from artelier.server.routes import resource
+from artelier.server.routes.goals import let_go
 from artelier.server.routes.talk import drive_turn, session_of, start_turn, turn_number
 from artelier.server.stream import TYPE, EventStream
 from artelier.server.wire import sessions as wire
@@ -111,8 +112,9 @@ async def resume(
 ) -> wire.TurnStarted:
     """Go on with the branch's newest run: after a restart, an approval, a raised budget."""
     session = await session_of(desk, id, body.branch, by=actor)
-    run_id = await _newest(session)
-    drive_turn(session, errands_of(request.app), run_id)
+    run_id, errands = await _newest(session), errands_of(request.app)
+    await let_go(errands, ("turn", session.desk.id, run_id), desk, run_id)
+    drive_turn(session, errands, run_id)
     return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
 
 
