@@ -31,6 +31,7 @@ from artelier.memory.beside import keep_beside
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
 from artelier.operations.needing import check_tools as check_tools_of_turn
+from artelier.operations.unbegun import drive_unbegun
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 from artelier.tools.http import NAME as OUTSIDE
@@ -188,8 +189,8 @@ async def resume_run(
 
 
 async def _begun(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
-    """The result of what a schedule has fired, or a registered loop can begin, under this id; None if the
-    run exists."""
+    """The result of what a schedule has fired, a chat was asked, or a registered loop can begin, under this
+    id; None if the run exists."""
     from artelier.agents.schedules import starting
 
     runs = kernel.for_tenant(tenant)
@@ -198,6 +199,8 @@ async def _begun(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Age
     except NotFound:
         if (result := await starting.begin(kernel, tenant, run_id, on_wait)) is not None:
             return result
+        if await drive_unbegun(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait):
+            return await agent_result(runs.services, runs.id, run_id)
         for loop in _LOOPS.values():
             if loop.begin is not None and (
                 result := await loop.begin(kernel, tenant, run_id, on_wait)

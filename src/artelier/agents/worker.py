@@ -14,6 +14,7 @@ from artelier.kernel import AgentResult
 from artelier.kernel.leftovers import Leftovers
 from artelier.kernel.services import Services
 from artelier.kernel.watchdog import left_behind
+from artelier.operations.unbegun import left_unbegun
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""
@@ -73,6 +74,8 @@ class Worker:
         """Until then none of them is."""
         self._found: set[tuple[str, str]] | None = None
         """Runs that waited when the worker began; those that come later are taken up at once."""
+        self._unbegun: list[tuple[str, str]] | None = None
+        """Turns of chats that a process which is gone had asked for; they are looked for once."""
         self._alone: tuple[tuple[str, str], int] | None = None
         """The run that is driven alone among those that have stalled, and until when."""
 
@@ -144,11 +147,16 @@ class Worker:
             return
         await self._leftovers.clear()
         await fire_due(self._services, tenant=self._tenant, until_us=until_us)
-        for key in await self._let_in(await self.due()):
+        if self._unbegun is None:
+            left = await left_unbegun(self._services, tenant=self._tenant)
+            self._unbegun = [(one.tenant, one.run_id) for one in left]
+        for key in await self._let_in([*self._unbegun, *await self.due()]):
             if key in self._busy or len(self._busy) >= AT_ONCE_MAX or draining.has_begun:
                 continue
             if self._refused.get(key, 0) > self._services.clock.now_us():
                 continue
+            if key in self._unbegun:
+                self._unbegun.remove(key)
             task = asyncio.get_running_loop().create_task(self._drive(*key))
             self._busy[key] = task
             task.add_done_callback(lambda _, key=key: self._busy.pop(key, None))

@@ -54,6 +54,10 @@ class Dispatches:
             if not self._parts[name]:
                 del self._parts[name]
 
+    def has_ended(self, process: ProcessId) -> bool:
+        """Return whether a process is known to have ended."""
+        return bool(process) and not self._is_own(process) and self._has_ended(process)
+
     def is_over(self, process: ProcessId, key: str) -> bool:
         """Return whether it is known that nothing of a call acts any more."""
         if not process:

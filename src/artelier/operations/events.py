@@ -214,6 +214,8 @@ class TurnAsked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     text: BlobRef | None = None
     """JSON text: what the person said, of a new turn."""
     tokens: int = 0
+    process: tuple[int, ...] = ()
+    """As in `tool.requested`: the process that is about to begin the run; empty in older histories."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -33,6 +33,7 @@ from artelier.operations.lore import read_book
 from artelier.operations.nodes import Node
 from artelier.operations.reader import Reader
 from artelier.operations.tree import chat_key
+from artelier.operations.unbegun import drive_unbegun
 from artelier.pii.placeholder import disarmed
 from artelier.tokens import estimate_tokens
 
@@ -329,6 +330,7 @@ class Session(Reader):
         self.desk.services.model(settings.model)
         profile, ref = await cs.profile_of(self.desk, settings)
         is_plain = profile is None or not profile.enabled
+        await self._begin_left()
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()
             chat, branch = await self.row(), await self.branch_row()
@@ -352,6 +354,12 @@ class Session(Reader):
             return run_id, job
         raise self._crowded()
 
+    async def _begin_left(self) -> None:
+        """Reply first to what the branch was asked by a process that was killed before its run began."""
+        run_id = (await self.branch_row()).run
+        if run_id and not await has_ended(self.desk, run_id):
+            await drive_unbegun(self.desk, run_id, on_wait="suspend")
+
     async def _append_asked(self, job: TurnJob, run_id: str, *, seq: int) -> None:
         blobs: list[Blob] = []
         is_new = job.trigger == "generate"
@@ -360,6 +368,7 @@ class Session(Reader):
             settings=await self._keep_json(job.settings(), blobs),
             text=await self._keep_json(job.text, blobs) if is_new else None,
             tokens=estimate_tokens(job.text) if is_new else 0,
+            process=self.desk.services.process,
         )  # fmt: skip
         await self._append(asked, blobs=blobs, seq=seq)
 
