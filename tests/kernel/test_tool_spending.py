@@ -19,6 +19,7 @@ from tests.kernel.stage import (
     ACME,
     World,
     all_others_are_dead,
+    ask,
     assert_conserved,
     drive,
     events,
@@ -202,5 +203,27 @@ def test_a_fork_pays_for_a_call_that_it_makes_itself(tmp_path: Path) -> None:
             assert await drive(runs, _buys, name) == "completed"
             assert await _charges(kernel, name) == [("1", 250_000)]
             assert await _spent(kernel) == 500_000
+
+    play(scenario())
+
+
+def test_a_call_that_changed_code_leaves_behind_is_charged_once_too(tmp_path: Path) -> None:
+    async def old(run: Run) -> Any:
+        await ask(run, "a")
+        return await _buys(run)
+
+    async def new(run: Run) -> Any:
+        return await ask(run, "A")
+
+    async def scenario() -> None:
+        lost = _buyer(World(), once=True, fails=True, probed=False)
+        with open_kernel(tmp_path, tools=[lost]) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, old) == "unknown_outcome"
+            await runs.reconcile("r", "2", retry=True)
+            assert await drive(runs, new, replay="fork_on_drift") == "unknown_outcome"
+            kinds = [event.kind for event in await events(kernel, tenant="acme")]
+            assert kinds.count("tool.retried") == 1
+            assert await _charges(kernel) == [("2", 250_000)]
 
     play(scenario())

@@ -199,6 +199,9 @@ async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
     core.owners[key] = await dispatcher_of(core.services, core.tenant.id, core.run_id, key)
     if not own:  # the origin has dispatched it, and here it can be settled
         core.writer.note(msgspec.structs.replace(request, counts=()))
+    for step in await core.history.left():
+        if step.key == key:
+            core.charged[key] |= step.charged
     await settle_left(core, key, request, again=bool(own) and own[0][0] == "retry")
 
 
