@@ -51,6 +51,26 @@ function overlapping(layout: Layout): readonly string[] {
   );
 }
 
+test("goals stand in the order in which they came, also on a page that is loaded anew", () => {
+  const history = new History();
+  const launch = (goal: string) => {
+    for (const name of ["b", "a"])
+      history.add(`artifact:${goal}/${name}`, "artifact.written", {
+        id: `${goal}/${name}`,
+        kind: "agent",
+        version: 1,
+      });
+    return sceneOf(foldAll(history.events));
+  };
+  let open = NOTHING_PLACED;
+  for (const goal of ["zebra", "apple", "mango"]) open = place(open, launch(goal), NOBODY_MOVED);
+
+  const anew = place(NOTHING_PLACED, sceneOf(foldAll(history.events)), NOBODY_MOVED);
+
+  expect(anew.lanes.map((one) => one.key.trim())).toEqual(["zebra", "apple", "mango"]);
+  expect(anew.boxes).toEqual(open.boxes);
+});
+
 test("a scene holds what the canvas shows, with memberships that are on their way", () => {
   const graph = foldAll(churn().events);
   const pending = new Map([[membershipKey("churn/writer", "churn/study"), true]]);

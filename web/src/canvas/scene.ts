@@ -70,9 +70,11 @@ export function sceneOf(graph: Graph, { mission = "", pending = NOTHING_PENDING 
     for (const member of members) memberships.set(member, [...(memberships.get(member) ?? []), id]);
   }
   const shown = new Set(membranes.map((one) => one.id));
+  const goals = goalsAsTheyCame(graph);
   const things: Thing[] = [
     ...liveAgents(graph)
       .filter((one) => wanted(one.mission, one.id))
+      .toSorted((a, b) => (goals.get(a.mission) ?? 0) - (goals.get(b.mission) ?? 0))
       .map((one) => ({
         node: nodeOf("agent", one.id),
         kind: "agent" as const,
@@ -104,6 +106,13 @@ export function sceneOf(graph: Graph, { mission = "", pending = NOTHING_PENDING 
       })),
   ];
   return { things, links: linksOf(graph, new Set(things.map((one) => one.node))), membranes };
+}
+
+/** Missions by the order of their first agents: a page that is loaded anew places them as one that was open. */
+function goalsAsTheyCame(graph: Graph): ReadonlyMap<string, number> {
+  const goals = new Map<string, number>();
+  for (const one of graph.agents.values()) if (!goals.has(one.mission)) goals.set(one.mission, goals.size);
+  return goals;
 }
 
 function linksOf(graph: Graph, there: ReadonlySet<string>): readonly Link[] {
