@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from artelier.testing.availability.client import Answer
 from artelier.testing.availability.inputs.builders import counted, many
@@ -75,6 +76,23 @@ async def _world(scene: Scene, number: int) -> Answer:
     return await scene.attacker.post(f"/worlds/{world}/tick", {"count": 10})
 
 
+async def _society(scene: Scene, agents: int) -> str:
+    """Make a world of so many agents, and pass a few ticks."""
+    rules = {"agents": [{"id": "idle_{n}", "count": agents, "policy": "nobody"}], "settle": False}
+    made = await scene.attacker.post("/worlds", {"id": scene.name, "world": rules})
+    passed = await scene.attacker.post(f"/worlds/{scene.name}/tick", {"count": 3})
+    return counted([made, passed])
+
+
+async def _large_society(scene: Scene) -> str:
+    refused = await _society(replace(scene, name=f"{scene.name}-larger"), 200_000)
+    return f"{refused}; {await _society(scene, 2_900)}"
+
+
+async def _small_society(scene: Scene) -> bool:
+    return await _society(scene, 3) == "200 x 1, 201 x 1"
+
+
 async def _ticks(scene: Scene, count: int) -> Answer:
     await scene.attacker.post("/worlds", {"id": scene.name, "template": "market", "seed": 3})
     answer = await scene.attacker.post(f"/worlds/{scene.name}/run", {"ticks": count})
@@ -137,6 +155,7 @@ INPUTS = (
     _flood("lists-flood", 60, _list),
     _flood("errors-flood", 600, _nothing, at_once=50),
     _flood("worlds-flood", 8, _world, at_once=4),
+    Input(name="worlds-large", attack=_large_society, twin=_small_society),
     Input(name="ticks-flood", attack=_many_ticks, twin=_few_ticks),
     Input(name="streams-flood", attack=_many_streams, twin=_one_stream),
     Input(name="streams-unread", attack=_unread_streams, twin=_one_stream),
