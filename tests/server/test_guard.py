@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,6 +139,43 @@ def test_a_chunked_body_is_cut_off_at_the_limit(tmp_path: Path) -> None:
             assert b'"code":"too_large"' in answer
 
     asyncio.run(scenario())
+
+
+def test_a_client_that_goes_away_in_its_request_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = [
+        {"type": "http.request", "body": b'{"goal": "Wri', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return parts.pop(0)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            cookies = "; ".join(f"{name}={value}" for name, value in home.client.cookies.items())
+            headers = {
+                "host": "localhost:8321", "content-length": "90", "cookie": cookies,
+                "x-csrf-token": home.client.headers["X-CSRF-Token"],
+            }  # fmt: skip
+            scope = {
+                "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST",
+                "scheme": "http", "path": "/api/v1/tasks", "raw_path": b"/api/v1/tasks",
+                "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1),
+                "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+                "server": ("127.0.0.1", 8321),
+            }  # fmt: skip
+            await home.app(scope, receive, send)
+
+    asyncio.run(scenario())
+
+    assert (parts, sent) == ([], [])
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 def test_uploads_have_a_limit_of_their_own(tmp_path: Path) -> None:

@@ -113,6 +113,26 @@ def test_call_gives_typed_values_and_returns_json():
     assert recorder.spent == [12_500_000]
 
 
+@pytest.mark.parametrize(("count", "is_aside"), [(3, False), (200_000, True)])
+def test_a_large_result_is_made_json_data_beside_the_event_loop(count: int, is_aside: bool):
+    threads: list[int] = []
+
+    class Watched(dict[str, int]):
+        def items(self):
+            threads.append(threading.get_ident())
+            return super().items()
+
+    @tool(side_effect=False)
+    async def find() -> dict[str, int]:
+        """Find."""
+        return Watched({f"key{number}": number for number in range(count)})
+
+    found = asyncio.run(find.call({}, Recorder().context()))
+
+    assert type(found) is dict and len(found) == count
+    assert [one != threading.get_ident() for one in threads] == [is_aside]
+
+
 def test_validate_returns_what_was_sent_as_json_data():
     assert send_payment.validate('{"to": "bob", "amount_usd": 3}') == {"to": "bob", "amount_usd": 3}
     assert send_payment.validate({"to": "bob", "amount_usd": Decimal("1.10")}) == {

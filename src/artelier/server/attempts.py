@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections import OrderedDict
 
@@ -15,6 +16,8 @@ ADDRESS_MAX = 100
 everybody else out with it."""
 WINDOW_S = 300
 KEYS_MAX = 10_000
+CHECKED_AT_ONCE = 2
+"""Passwords. Each takes a processor for a tenth of a second, by intention: more at once would leave none."""
 
 
 class Attempts:
@@ -24,6 +27,8 @@ class Attempts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
+        self.checking = asyncio.Semaphore(CHECKED_AT_ONCE)
+        """Held while a password is checked."""
 
     def begin(self, name: str, address: str) -> None:
         """Count a try before it is made, so that many at once are no way around.

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artelier.errors import AccessDenied, ArtelierError
@@ -113,6 +114,8 @@ class Guard:
             await self._app(scope, exchange.receive, exchange.send)
         except ArtelierError as error:
             await exchange.answer(scope, answer_of(error))
+        except ClientDisconnect:
+            return  # whoever asked is gone: no fault of ours, and nothing to tell anybody
         except Exception:  # the boundary of a request: logged, and answered without a word of it
             if exchange.refused is not None:
                 await exchange.answer(scope, answer_of(exchange.refused))

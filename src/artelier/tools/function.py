@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import math
@@ -24,6 +25,8 @@ Trust = Literal["trusted", "untrusted"]
 Hook = Callable[..., Any]
 """`probe(idempotency_key, arguments)` or `compensate(arguments, result, context)`; async or plain."""
 
+AT_ONCE_BYTES_MAX = 128 * 1024
+"""Of a result that is made plain in the event loop; that takes some ten milliseconds."""
 DESCRIPTION_CHARS_MAX = 1_024
 """The shortest limit among providers for a function's description (OpenAI's)."""
 
@@ -122,11 +125,17 @@ class Tool(Generic[P, R]):
         Errors: `InvalidArguments` before the function is entered, `ToolResultInvalid` after it has
         returned, and whatever it raises itself.
         """
+        from artelier.artifacts.content import is_small
+
         values: dict[str, Any] = self._parameters.convert(arguments, tool=self.name)
         if self._parameters.context is not None:
             values[self._parameters.context] = context
         result = await _invoke(functools.partial(cast(Hook, self.function), **values), context)
-        return self._json(result)
+        if is_small(result, bytes_max=AT_ONCE_BYTES_MAX):
+            return self._json(result)
+        return await asyncio.to_thread(
+            self._json, result
+        )  # what it has found is as large as it likes
 
     @property
     def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:

@@ -53,9 +53,12 @@ async def login(asked: Login, response: Response, request: Request, door: Door) 
     address = request.client.host if request.client is not None else ""
     attempts.begin(asked.user, address)
     users = door.users
-    user = (
-        await asyncio.to_thread(users.with_password, asked.user, asked.password) if users else None
-    )
+    async with attempts.checking:
+        user = (
+            await asyncio.to_thread(users.with_password, asked.user, asked.password)
+            if users
+            else None
+        )
     if user is None:
         raise NotSignedIn(
             "name or password is wrong" if users else "this server has no users",
