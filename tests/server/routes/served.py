@@ -94,6 +94,7 @@ async def serving(
     policy: Policy | None = None,
     workspace: str = "",
     workspaces: Workspaces | None = None,
+    users: Iterable[tuple[str, str, str]] = USERS,
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """A server whose model `m` answers by a function, or is `model`. It ends before its kernel.
@@ -105,7 +106,7 @@ async def serving(
         folder / "state.db", models={"m": model}, tools=tools, policy=policy, environ={},
         workspaces=Workspaces(roots={"default": workspace}) if workspace else workspaces,
     )  # fmt: skip
-    app = create_app(kernel, settings=ServerSettings(users=_users(), **settings))
+    app = create_app(kernel, settings=ServerSettings(users=_users(users), **settings))
     served = Served(kernel, app)
     try:
         async with app.router.lifespan_context(app):
@@ -115,13 +116,13 @@ async def serving(
         await kernel.aclose()
 
 
-def _users() -> Users:
+def _users(listed: Iterable[tuple[str, str, str]]) -> Users:
     def token(name: str) -> str:
         return f"sha256:{hashlib.sha256(f'{name}-token'.encode()).hexdigest()}"
 
     rows = [
         {"name": name, "role": role, "tenants": [tenant], "tokens": [token(name)]}
-        for name, role, tenant in USERS
+        for name, role, tenant in listed
     ]
     return Users.parse({"users": rows})
 

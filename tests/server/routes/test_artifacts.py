@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from tests.server.routes.served import at, good, play, refused, serving
+from artelier import AutonomousAgent
+from tests.server.routes.served import USERS, at, good, play, refused, serving
 
 
 async def _write(client: httpx.AsyncClient, id: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -178,6 +179,38 @@ def test_a_program_is_invoked_with_arguments_by_name(tmp_path: Path) -> None:
             refused(await served.ada.post("/artifacts/add/invoke", json={"args": {"a": 2}}), 422)
             reserved = {"args": {"a": 1, "b": 1, "price_max": 9}}
             refused(await served.ada.post("/artifacts/add/invoke", json=reserved), 422)
+
+    play(scenario())
+
+
+def test_what_a_fork_has_written_is_brought_home_where_people_may_write(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        users = (*USERS, ("amy", "admin", "default"))
+        async with serving(tmp_path, users=users, has_worker=False) as served:
+            agent = AutonomousAgent(kernel=served.kernel, identity="You report.")
+            told: dict[str, Any] = {"model": "m", "prompt": "x", "artifact": "reports/q3"}
+            await agent.run(run_id="r", **told)
+            body = {"at": 1, "new_id": "again"}
+            good(await served.ada.post(at("runs", "r", "fork"), json=body), 201)
+            made = await agent.run(run_id="again", **told)
+            assert made.artifact == "forks/again/reports/q3@1"
+            home, fork = at("artifacts", "reports/q3"), at("artifacts", "forks/again/reports/q3")
+            before = good(await served.ada.get(home))
+
+            as_owner = {"principal": before["owner"]}
+            refused(await served.ada.post(f"{fork}/adopt", json=as_owner), 403, "access_denied")
+            refused(await served.vic.post(f"{fork}/adopt", json={}), 403, "access_denied")
+            refused(await served.eve.post(f"{fork}/adopt", json={}), 404, "not_found")
+            refused(await served.ada.post(f"{home}/adopt", json={}), 422, "invalid_request")
+            assert good(await served.ada.get(home)) == before
+            beside = good(await served.ada.post(f"{fork}/adopt", json={"to": "reports/mine"}), 201)
+            assert (beside["id"], beside["version"], beside["creator"]) == (
+                "reports/mine", 1, "operator",
+            )  # fmt: skip
+            adopted = good(await served.client("amy").post(f"{fork}/adopt", json=as_owner), 201)
+            assert (adopted["id"], adopted["version"]) == ("reports/q3", 2)
+            lineage = good(await served.ada.get(f"{home}/lineage"))
+            assert "forks/again/reports/q3@1" in lineage["sources"]
 
     play(scenario())
 

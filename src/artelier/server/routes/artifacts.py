@@ -11,14 +11,16 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Query, Response
 
+from artelier.agents.adoption import adopt as bring_home
 from artelier.artifacts import Access, Artifacts, Prices, Provenance
 from artelier.artifacts.content import encode_content
 from artelier.artifacts.kinds import known_kinds
-from artelier.errors import InvalidRequest
+from artelier.errors import AccessDenied, InvalidRequest
+from artelier.ids import OPERATOR
 from artelier.server.deps import Actor, Desk, Who
 from artelier.server.personal import sought
 from artelier.server.routes import resource
-from artelier.server.routes.hand import artifacts_of
+from artelier.server.routes.hand import Signed, artifacts_of
 from artelier.server.wire import artifacts as wire
 from artelier.server.wire.forms import After, AfterNumber, Limit, Page
 from artelier.server.wire.words import in_words
@@ -135,6 +137,21 @@ async def change(
         id, content=content, expected_version=body.expected_version, **wished
     )
     return wire.shown(artifact)
+
+
+@router.post("/{id}/adopt", status_code=201, operation_id="artifacts_adopt")
+async def adopt(
+    desk: Desk, who: Who, actor: Actor, id: str, body: wire.Adoption
+) -> wire.ArtifactShown:
+    """Bring home what a fork has written: the newest version of what the fork's origin wrote."""
+    if body.principal != OPERATOR and not who.may("admin"):
+        raise AccessDenied(
+            "only admins write in the name of others", expected=OPERATOR, got=body.principal,
+            hint="Name with `to` where people may write.",
+        )  # fmt: skip
+    artifacts = Signed(desk, actor).as_principal(body.principal).artifacts
+    ref = _ref(id, body.version)
+    return wire.shown(await bring_home(desk.services, desk.id, artifacts, ref, to=body.to))
 
 
 @router.delete("/{id}", status_code=204, operation_id="artifacts_delete")

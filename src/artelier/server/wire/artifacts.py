@@ -13,6 +13,7 @@ from pydantic import Field
 from artelier.artifacts import Artifact
 from artelier.artifacts.content import encode_content, media_of
 from artelier.errors import InvalidRequest
+from artelier.ids import OPERATOR
 from artelier.server.wire.forms import Asked, Id, Page, Told
 
 INLINE_BYTES_MAX = 2 * 1024 * 1024
@@ -212,6 +213,17 @@ class ArtifactAccess(Told):
     """A sentence for each rule."""
     people: list[Allowed]
     """What people of this tenant may do, who act as `operator`."""
+
+
+class Adoption(Asked):
+    """What a fork has written is brought home."""
+
+    version: int | None = Field(default=None, ge=1, le=2**53)
+    """The newest unless given."""
+    to: Id | None = None
+    """Where to: else its id without the fork's folder."""
+    principal: Id = OPERATOR
+    """In whose name it is written, such as the owner of what it replaces; only admins may name another."""
 
 
 class Invocation(Asked):
