@@ -77,12 +77,15 @@ async def stretch_of(
     base: Base | None = None
     for place in places:
         rows = await services.store.query(
-            "SELECT n, form, ref, call FROM messages WHERE run = ?1 AND conversation = ?2"
-            " AND n BETWEEN ?3 AND ?4 AND seq <= ?5 AND form <> 'b'"
+            "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
+            " AND n BETWEEN ? AND ? AND seq <= ? AND form <> 'b'"
             " UNION ALL SELECT n, form, ref, call FROM (SELECT n, form, ref, call FROM messages"
-            " WHERE run = ?1 AND conversation = ?2 AND seq <= ?5 ORDER BY n LIMIT 1)"
+            " WHERE run = ? AND conversation = ? AND seq <= ? ORDER BY n LIMIT 1)"
             " WHERE form = 'b'",
-            (place.stream_id, conversation, start, end, place.upto),
+            (
+                *(place.stream_id, conversation, start, end, place.upto),
+                *(place.stream_id, conversation, place.upto),
+            ),
         )
         for row in map(MessageRow._make, rows):
             if row.form != "b":

@@ -328,9 +328,9 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
 async def undone_since_end(services: Services, run: int) -> bool:
     """Return True if a person had something undone since the run ended, which its own code knows not of."""
     rows = await services.store.query(
-        "SELECT 1 FROM steps WHERE run = ?1 AND kind = 'undo' AND requested >"
-        " (SELECT max(seq) FROM events WHERE stream = ?1 AND kind = 'run.failed') LIMIT 1",
-        (run,),
+        "SELECT 1 FROM steps WHERE run = ? AND kind = 'undo' AND requested >"
+        " (SELECT max(seq) FROM events WHERE stream = ? AND kind = 'run.failed') LIMIT 1",
+        (run, run),
     )
     return bool(rows)
 

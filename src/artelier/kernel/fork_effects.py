@@ -143,7 +143,9 @@ class ForkEffects:
             for position, stream, version, data in rows:
                 done = decode_data(ev.ToolCompleted.KIND, version, data.encode())
                 used = done.recorded if isinstance(done, ev.ToolCompleted) else None
-                if used is not None and tx.one(_IS_BELOW, (stream, self._tenant, self.run_id)):
+                if used is not None and tx.one(
+                    _IS_BELOW, (stream, self._tenant, self._tenant, self.run_id)
+                ):
                     self._taken.add((used.run, used.key))
                 self._seen = position
             if (call.run_id, call.key) in self._taken:
@@ -298,9 +300,9 @@ async def _is_shared(services: Services, place: Place, step: str) -> bool:
 
 
 _CALLS = (
-    "WITH RECURSIVE tree(id, run, step) AS (SELECT id, run, NULL FROM runs WHERE id = ?1"
+    "WITH RECURSIVE tree(id, run, step) AS (SELECT id, run, NULL FROM runs WHERE id = ?"
     " UNION ALL SELECT r.id, r.run, coalesce(t.step, r.parent_step, '') FROM tree t"
-    " JOIN runs r ON r.tenant = ?2 AND r.parent = t.run)"
+    " JOIN runs r ON r.tenant = ? AND r.parent = t.run)"
     " SELECT t.run, t.step, s.completed, c.position, q.kind, q.version, q.data, c.kind, c.version,"
     " c.data FROM tree t JOIN steps s ON s.run = t.id"
     " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
@@ -316,8 +318,8 @@ _USES = (
 )
 
 _IS_BELOW = (
-    "WITH RECURSIVE up(run, parent) AS (SELECT run, parent FROM runs WHERE id = ?1 AND tenant = ?2 UNION ALL"
-    " SELECT r.run, r.parent FROM up JOIN runs r ON r.tenant = ?2 AND r.run = up.parent)"
-    " SELECT 1 FROM up WHERE run = ?3 LIMIT 1"
+    "WITH RECURSIVE up(run, parent) AS (SELECT run, parent FROM runs WHERE id = ? AND tenant = ? UNION ALL"
+    " SELECT r.run, r.parent FROM up JOIN runs r ON r.tenant = ? AND r.run = up.parent)"
+    " SELECT 1 FROM up WHERE run = ? LIMIT 1"
 )
 """One row if a stream is that of a run, or of one below it."""

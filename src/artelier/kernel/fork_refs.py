@@ -99,9 +99,9 @@ async def before_step(services: Services, origin: Place, seq: int) -> int:
     at = max(1, seq - 1)
     while True:
         rows = await services.store.query(
-            "SELECT min(requested) FROM steps WHERE run = ?1 AND kind = 'tool' AND requested <= ?2"
-            " AND requested > 1 AND completed > ?2",
-            (origin.stream_id, at),
+            "SELECT min(requested) FROM steps WHERE run = ? AND kind = 'tool' AND requested <= ?"
+            " AND requested > 1 AND completed > ?",
+            (origin.stream_id, at, at),
         )
         if rows[0][0] is None:
             return at
@@ -260,9 +260,9 @@ async def _check_kind(services: Services, tenant: str, old: str) -> None:
 
 
 _TREE = (
-    "WITH RECURSIVE tree(id, run, step, depth) AS (SELECT id, run, NULL, 0 FROM runs WHERE id = ?1 UNION ALL"
+    "WITH RECURSIVE tree(id, run, step, depth) AS (SELECT id, run, NULL, 0 FROM runs WHERE id = ? UNION ALL"
     " SELECT r.id, r.run, coalesce(t.step, r.parent_step, ''), t.depth + 1 FROM tree t"
-    " JOIN runs r ON r.tenant = ?2 AND r.parent = t.run)"
+    " JOIN runs r ON r.tenant = ? AND r.parent = t.run)"
     " SELECT id, run, step FROM tree ORDER BY depth, id"
 )
 """A run and all runs below it, with the step of that run that led there."""

@@ -129,28 +129,28 @@ def patterns_changed(patterns: object) -> PatternsChanged:
 
 
 _KNOWN = (
-    "WITH RECURSIVE family(run) AS (SELECT ?1 UNION"
+    "WITH RECURSIVE family(run) AS (SELECT ? UNION"
     " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
-    " WHERE r.tenant = ?2 AND coalesce(r.parent, r.origin) IS NOT NULL)"
-    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?2"
-    " JOIN received p ON p.run = r.id WHERE p.placeholder = ?3"
+    " WHERE r.tenant = ? AND coalesce(r.parent, r.origin) IS NOT NULL)"
+    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
+    " JOIN received p ON p.run = r.id WHERE p.placeholder = ?"
     " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run) LIMIT 1"
 )
 """What a file says that an imported run has received proves nothing here."""
 
 
 _SAID = (
-    "WITH RECURSIVE family(run) AS (SELECT ?1 UNION"
+    "WITH RECURSIVE family(run) AS (SELECT ? UNION"
     " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
-    " WHERE r.tenant = ?2 AND coalesce(r.parent, r.origin) IS NOT NULL)"
-    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?2"
-    " JOIN events e ON e.stream = r.id WHERE instr(e.data, ?3) > 0 LIMIT 1"
+    " WHERE r.tenant = ? AND coalesce(r.parent, r.origin) IS NOT NULL)"
+    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
+    " JOIN events e ON e.stream = r.id WHERE instr(e.data, ?) > 0 LIMIT 1"
 )
 
 
 def is_known(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
     """Return True if a run received a placeholder, or one that it comes from: its parents, its origins."""
-    return bool(store.look(_KNOWN, (run_id, tenant, placeholder)))
+    return bool(store.look(_KNOWN, (run_id, tenant, tenant, placeholder)))
 
 
 class Personal:
@@ -229,7 +229,8 @@ class Personal:
         """Return True if the run, or one that it comes from, has said this. Cost: a scan of their events."""
         said = msgspec.json.encode(name).decode()
         core = self._core
-        return bool(core.store.look(_SAID, (core.run_id, core.tenant.id, said)))
+        tenant = core.tenant.id
+        return bool(core.store.look(_SAID, (core.run_id, tenant, tenant, said)))
 
     def named(self, name: str) -> str:
         """A name that was made up, with placeholders for what it tells of a person."""

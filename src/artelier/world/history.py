@@ -23,9 +23,9 @@ PAGE = 1000
 _REACHES = """
 WITH RECURSIVE halved(stream, low, high) AS (
   SELECT s.id, 0, (SELECT max(e.seq) FROM events e WHERE e.stream = s.id) FROM streams s
-   WHERE s.tenant = ?1 AND s.space = ?2
+   WHERE s.tenant = ? AND s.space = ?
   UNION ALL
-  SELECT h.stream, iif(e.at_us <= ?3, e.seq, h.low), iif(e.at_us <= ?3, h.high, e.seq - 1)
+  SELECT h.stream, iif(e.at_us <= ?, e.seq, h.low), iif(e.at_us <= ?, h.high, e.seq - 1)
     FROM halved h JOIN events e ON e.stream = h.stream AND e.seq = (h.low + h.high + 1) / 2
    WHERE h.low < h.high)
 SELECT s.name, h.low, e.position FROM halved h JOIN streams s ON s.id = h.stream
@@ -68,7 +68,7 @@ async def reaches(store: Store, tenant: str, world: str, *, tick: int) -> list[R
     Cost: O(streams * log events): ticks never go back within a stream, so that they are halved.
     """
     space = world_space(world)
-    rows = await store.query(_REACHES, (tenant, space, tick))
+    rows = await store.query(_REACHES, (tenant, space, tick, tick))
     return [Reach(Stream(tenant, space, name), seq, position) for name, seq, position in rows]
 
 
