@@ -29,17 +29,18 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
     () => forkPoints(events, events.length - 1).find((point) => point.runId === run.id)?.seq ?? 1,
     [events, run.id],
   );
-  const [at, setAt] = useState(String(newest));
+  const [at, setAt] = useState("");
   const [model, setModel] = useState("");
   const [name, setName] = useState("");
   const [effects, setEffects] = useState<Effects>("recorded");
   const may = useMayAct();
+  const isOpen = at.trim() === "";
   const seq = Number(at);
-  const isSeq = Number.isSafeInteger(seq) && seq >= 1 && seq <= newest;
+  const isSeq = isOpen || (Number.isSafeInteger(seq) && seq >= 1 && seq <= newest);
   const fork = useMutation({
     mutationFn: () =>
       forkRun(run.id, {
-        at: seq,
+        ...(!isOpen && { at: seq }),
         effects,
         ...(model.trim() !== "" && { changes: { model: model.trim() } }),
         ...(name.trim() !== "" && { new_id: name.trim() }),
@@ -68,12 +69,14 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
       }
     >
       <p className="mb-3 text-ink-2">
-        The new run shares events 1 to {isSeq ? seq : "…"} without paying for them again, and goes its own way
-        from there. This run stays as it is.
+        {isOpen
+          ? "The new run shares what this one has done up to the first step that the change reaches, or to its end"
+          : `The new run shares events 1 to ${isSeq ? seq : "…"}`}
+        , without paying for it again, and goes its own way from there. This run stays as it is.
       </p>
       <div className="flex flex-col gap-3">
         <TextField
-          label={`After event (1 to ${newest})`}
+          label={`After event (1 to ${newest}, optional)`}
           inputMode="numeric"
           value={at}
           error={isSeq ? undefined : `Expected a number from 1 to ${newest}.`}

@@ -210,6 +210,20 @@ describe("one run", () => {
     ]);
   });
 
+  test("a fork without an event begins where its change takes effect", async () => {
+    const user = open("churn/figures");
+    await user.click(screen.getByRole("button", { name: "Fork" }));
+    const dialog = within(screen.getByRole("dialog"));
+    await user.type(dialog.getByRole("textbox", { name: /Another model/ }), "big");
+    await user.click(dialog.getByRole("button", { name: "Fork" }));
+
+    await waitFor(() =>
+      expect(posts()).toEqual([
+        ["/api/v1/runs/churn%2Ffigures/fork", { effects: "recorded", changes: { model: "big" } }],
+      ]),
+    );
+  });
+
   test("an unknown outcome is settled with a result that is JSON", async () => {
     const stuck = churn().add("run:churn", "tool.unresolved", { key: "c1/tool/0", code: "lost" });
     const user = open("churn", stuck);
