@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from artelier.agents.minds.condition import read_condition, read_valued
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, StoreUnavailable
 from artelier.world import World
-from artelier.world.collect import collect, columns_of
+from artelier.world.collect import collect
+from artelier.world.columns import columns_of
 from artelier.world.listing import agents
 from artelier.world.tabling import FORMULA, cell, write_rows
 from tests.world.flows import auto, worker

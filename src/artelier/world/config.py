@@ -208,7 +208,7 @@ def _check_cases(mint: Mint) -> None:
 def _check_columns(config: WorldConfig) -> None:
     if not config.collect:
         return
-    from artelier.world.collect import columns_of  # it reads worlds, which read settings
+    from artelier.world.columns import columns_of  # with the language of conditions
 
     try:
         columns_of(config.collect)

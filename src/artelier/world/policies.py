@@ -1,17 +1,20 @@
-"""Rule agents of the host: trusted functions that decide without a model."""
+"""The deciders of a world: rule agents of the host, trusted functions all, and runs that ask models."""
 
 from __future__ import annotations
 
 import inspect
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from artelier.actions import Action, Noop, Rejected, action_from
 from artelier.errors import ArtelierError, InvalidConfig
 from artelier.world.agent import AgentRow
 from artelier.world.examples.rules import POLICIES as SHIPPED
+from artelier.world.host import Runs
 from artelier.world.sight import Sight
+from artelier.world.specs import Specs
 from artelier.world.thought import Thought
 
 Policy = Callable[[dict[str, Any]], Any]
@@ -67,6 +70,15 @@ class Policies:
         except Exception as error:
             raise PolicyFailed(name, row.id, sight.scene.tick, error) from error
         return Thought(agent=row.id, action=action, source="policy", key=self._names[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """The deciders of a world: rule agents of the host, artifacts read once, runs for models."""
+
+    policies: Policies
+    specs: Specs
+    runs: Runs
 
 
 def _action(wanted: object) -> Action | Rejected:

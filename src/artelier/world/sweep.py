@@ -18,7 +18,8 @@ from msgspec import inspect
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, VERSION
 from artelier.money import USD
-from artelier.world.collect import FIXED, Columns, collect
+from artelier.world.collect import collect
+from artelier.world.columns import FIXED, Columns
 from artelier.world.config import WorldConfig
 from artelier.world.genesis import found, read_world
 from artelier.world.metrics import tick_metrics

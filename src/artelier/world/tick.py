@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from artelier.actions import Action
@@ -20,12 +19,10 @@ from artelier.world import mind, shocks
 from artelier.world.agent import AgentRow
 from artelier.world.deciding import perform
 from artelier.world.events import TickPassed, world_stream
-from artelier.world.host import Runs
 from artelier.world.market import minting
-from artelier.world.policies import Policies
+from artelier.world.policies import Cast
 from artelier.world.scene import Scene
 from artelier.world.sight import Sight, in_order
-from artelier.world.specs import Specs
 from artelier.world.thought import Thought
 
 WORLD = "world"
@@ -46,15 +43,6 @@ class Passed(NamedTuple):
     tick: int
     acted: int
     rejected: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """The deciders of a world: rule agents of the host, artifacts read once, runs for models."""
-
-    policies: Policies
-    specs: Specs
-    runs: Runs
 
 
 async def pass_tick(scene: Scene, cast: Cast, store: Store, *, head: int) -> tuple[Passed, int]:

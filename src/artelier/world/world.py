@@ -37,14 +37,14 @@ from artelier.world.fork import fork_world
 from artelier.world.hashing import hash_world
 from artelier.world.host import Runs, host_of, scope_of
 from artelier.world.models import WorldPayer, check_askable
-from artelier.world.policies import Policies, Policy
+from artelier.world.policies import Cast, Policies, Policy
 from artelier.world.scene import Scene
 from artelier.world.services import search_memory, shipped_services
 from artelier.world.shocks import SOURCE
 from artelier.world.specs import Specs
 from artelier.world.stage import WorldStage
 from artelier.world.stores import register_stores
-from artelier.world.tick import Cast, Passed, pass_tick
+from artelier.world.tick import Passed, pass_tick
 from artelier.world.transfer import CarriedWorld, export_world, import_world
 
 

@@ -160,7 +160,8 @@ async def collect_(
     owns, current_state, ticks_in_state, failure_count, last_action.type, last_action.success. Expressions
     are those of conditions: comparisons, and, or, not, in, + - * / %. Facts are those at the end of the tick.
     """
-    from artelier.world.collect import collect, columns_of
+    from artelier.world.collect import collect
+    from artelier.world.columns import columns_of
     from artelier.world.tabling import check_table, write_rows
 
     check_table(out)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -32,12 +32,10 @@ from artelier.world.mind.asking import all_of
 from artelier.world.mind.choosing import Asked, choose, question
 from artelier.world.mind.purse import Purse
 from artelier.world.mind.reader import Reader
+from artelier.world.policies import Cast
 from artelier.world.scene import Scene
 from artelier.world.sight import decoded
 from artelier.world.thought import Thought
-
-if TYPE_CHECKING:
-    from artelier.world.tick import Cast
 
 MEMORY = "working_memory_artifact_id"
 

@@ -6,7 +6,7 @@ A reflex that gives no action is an event, and the model is asked instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from artelier.agents.minds import Reading, ReflexJob, ReflexOutcome, facts_of, run_reflexes
 from artelier.artifacts import Ref
@@ -17,12 +17,10 @@ from artelier.world.events import ReflexFell
 from artelier.world.mind.asking import pay_alone
 from artelier.world.mind.purse import Purse
 from artelier.world.mind.reader import Reader
+from artelier.world.policies import Cast
 from artelier.world.scene import Scene
 from artelier.world.sight import Sight
 from artelier.world.thought import Note, Thought
-
-if TYPE_CHECKING:
-    from artelier.world.tick import Cast
 
 REFERENCE = "reflex_artifact_id"
 

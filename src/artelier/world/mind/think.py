@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from artelier.actions import Noop, Rejected
 from artelier.agents.minds import with_position
@@ -16,13 +15,11 @@ from artelier.world.mind.purse import Purse
 from artelier.world.mind.reader import Reader
 from artelier.world.mind.reflexing import reflexes
 from artelier.world.models import allows, not_allowed
+from artelier.world.policies import Cast
 from artelier.world.resources import refused_calls
 from artelier.world.scene import Scene
 from artelier.world.sight import Sight
 from artelier.world.thought import Note, Thought
-
-if TYPE_CHECKING:
-    from artelier.world.tick import Cast
 
 
 async def think(
