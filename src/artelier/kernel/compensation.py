@@ -24,7 +24,7 @@ from artelier.kernel.personal import wants_values
 from artelier.kernel.queries import blob_json
 from artelier.kernel.results import DRIFTED, Compensated, ToolResult
 from artelier.kernel.services import Services
-from artelier.kernel.tool_outcome import ToolAsk, Undo
+from artelier.kernel.tool_request import ToolAsk, Undo
 from artelier.kernel.tool_step import undo_step
 from artelier.log import decode_stored
 from artelier.log.event import decode_data

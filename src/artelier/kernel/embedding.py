@@ -15,7 +15,8 @@ import msgspec
 
 from artelier.kernel.core import RunCore
 from artelier.kernel.manifest import canonical, decode_messages
-from artelier.kernel.model_step import ModelCall, exact_model_step
+from artelier.kernel.model_call import ModelCall
+from artelier.kernel.model_step import exact_model_step
 from artelier.kernel.prompts import FixedPart, Prompt
 from artelier.ports.embedder import Ask
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Usage

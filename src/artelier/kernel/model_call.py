@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -34,7 +34,7 @@ from artelier.kernel.core import OutOfTime, RunCore
 from artelier.kernel.failures import code_of, family_of, words
 from artelier.kernel.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.outputs import Fitted, fitted
-from artelier.kernel.prompts import Assembled, request_hash
+from artelier.kernel.prompts import Assembled, Messages, request_hash
 from artelier.kernel.results import ModelResult
 from artelier.kernel.turns import claims_for, end_turn, take_turn
 from artelier.log import Blob, EventData, StreamAppend, Tx
@@ -44,14 +44,12 @@ from artelier.ports.model import (
     ModelRequest,
     Price,
     Sending,
+    ToolSchema,
     Usage,
     sending,
 )
 from artelier.ports.telemetry import ModelSpan
 from artelier.tokens import estimate_tokens
-
-if TYPE_CHECKING:
-    from artelier.kernel.model_step import ModelCall
 
 BACKOFF_MAX_S = 30.0
 RETRY_AFTER_MAX_S = 120.0
@@ -598,3 +596,23 @@ def note_failure(
     note_end(core, settlement, event)
     core.writer.flush()
     return settlement.cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """The arguments of a model step."""
+
+    model: str
+    messages: Messages
+    output: Any = None
+    tools: Sequence[str] | Sequence[ToolSchema] = ()
+    visible_tools: bool = False
+    """Offer the tools that the run sees; on replay those that it saw then."""
+    params: dict[str, Any]
+    timeout_s: float | None = None
+    aside: tuple[StreamAppend, ...] = ()
+    """Events of other streams for the batch of the request."""
+    is_streamed: bool = False
+    """Its reader takes pieces."""
+    port: ModelPort | None = None
+    """Who answers, for a call that no registered model does, such as that of an embedder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from artelier.errors import (
@@ -29,13 +29,20 @@ from artelier.kernel.manifest import (
     decode_tools,
     encoded,
 )
-from artelier.kernel.model_call import TOKENS_MAX, Ready, answered, ask, asked_before, result
+from artelier.kernel.model_call import (
+    TOKENS_MAX,
+    ModelCall,
+    Ready,
+    answered,
+    ask,
+    asked_before,
+    result,
+)
 from artelier.kernel.model_stream import streamed
 from artelier.kernel.outputs import fitted, schema_of
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompts import (
     Assembled,
-    Messages,
     Renderer,
     assemble,
     differing_part,
@@ -46,30 +53,9 @@ from artelier.kernel.request_diff import Shape, joined_tag, with_joined
 from artelier.kernel.results import ModelResult
 from artelier.kernel.tool_list import note_tools
 from artelier.kernel.turns import claims_for, take_turn
-from artelier.log import StreamAppend
 from artelier.ports.model import Delta, ModelPort, ModelRequest, StreamingModelPort, ToolSchema
 from artelier.ports.telemetry import ModelFacts
 from artelier.tokens.names import canonical_name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCall:
-    """The arguments of a model step."""
-
-    model: str
-    messages: Messages
-    output: Any = None
-    tools: Sequence[str] | Sequence[ToolSchema] = ()
-    visible_tools: bool = False
-    """Offer the tools that the run sees; on replay those that it saw then."""
-    params: dict[str, Any]
-    timeout_s: float | None = None
-    aside: tuple[StreamAppend, ...] = ()
-    """Events of other streams for the batch of the request."""
-    is_streamed: bool = False
-    """Its reader takes pieces."""
-    port: ModelPort | None = None
-    """Who answers, for a call that no registered model does, such as that of an embedder."""
 
 
 async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:

@@ -27,14 +27,14 @@ from artelier.kernel.delivery import at_step
 from artelier.kernel.drift import go_on_in_fork
 from artelier.kernel.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.manifest import UNENCODABLE, canonical, comparable, encoded
-from artelier.kernel.model_step import ModelCall
+from artelier.kernel.model_call import ModelCall
 from artelier.kernel.outputs import schema_of
 from artelier.kernel.personal import told_json
 from artelier.kernel.prompts import Messages, continue_conversation
 from artelier.kernel.races import RunTimeout, first_of
 from artelier.kernel.results import Approval, Compensated, ModelResult, ToolResult
 from artelier.kernel.stream_reader import ModelStream
-from artelier.kernel.tool_outcome import ToolAsk
+from artelier.kernel.tool_request import ToolAsk
 from artelier.log import Blob, EventData, StreamAppend
 from artelier.ports.model import ToolCall, ToolSchema
 

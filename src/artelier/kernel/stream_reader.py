@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager, suppress
 from artelier.kernel.core import RunCore
 from artelier.kernel.delivery import AtWork
 from artelier.kernel.manifest import canonical
-from artelier.kernel.model_step import ModelCall, stream_step
+from artelier.kernel.model_call import ModelCall
+from artelier.kernel.model_step import stream_step
 from artelier.kernel.results import ModelResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import Delta

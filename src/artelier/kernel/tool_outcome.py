@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -18,9 +17,9 @@ from artelier.kernel.fork_effects import RECORD, RecordedCall
 from artelier.kernel.history import Recorded
 from artelier.kernel.manifest import UNENCODABLE, canonical
 from artelier.kernel.results import ToolResult
+from artelier.kernel.tool_request import ToolAsk
 from artelier.ledger import Count
 from artelier.log import Tx
-from artelier.ports.tool import ToolPort
 
 PREVIEW_CHARS = 2_000
 """Characters of a large result that a model is shown, half from its head and half from its tail."""
@@ -28,29 +27,6 @@ PREVIEW_CHARS = 2_000
 
 NAME_CHARS = 200
 """Of the name of a refused call, which may be anything."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undo:
-    """The facts that make a tool step the undoing of another one."""
-
-    step: str
-    port: ToolPort | None
-    """Undoes it when it is called; None if the tool cannot be undone here any more."""
-    run_id: str = ""
-    """The run that has the step, if it is another one."""
-    gone: tuple[str, ...] = ()
-    """Placeholders of what the call was given or gave, whose values were erased since."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolAsk:
-    """The arguments of a tool step."""
-
-    name: str
-    arguments: Any
-    call_id: str = ""
-    undo: Undo | None = None
 
 
 def error_value(error: ArtelierError) -> dict[str, Any]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from artelier.errors import RunStopped, RunSuspended
 from artelier.kernel.core import RunCore
 from artelier.kernel.failures import code_of
 from artelier.kernel.results import ToolResult
+from artelier.kernel.tool_request import ToolAsk
 from artelier.ports.telemetry import Telemetry, ToolFacts, ToolSpan
-
-if TYPE_CHECKING:
-    from artelier.kernel.tool_outcome import ToolAsk
 
 _current: ContextVar[ToolSpan | None] = ContextVar("tool_span", default=None)
 """The call that the current task is in."""

@@ -36,14 +36,13 @@ from artelier.kernel.probe import MAY_LAND, NOT_OURS, REDISPATCHES_MAX, TOO_OFTE
 from artelier.kernel.results import Approval, ToolResult
 from artelier.kernel.tool_entry import enter, idempotency_key, is_untouched
 from artelier.kernel.tool_outcome import (
-    ToolAsk,
-    Undo,
     check_arguments,
     complete,
     refuse,
     replayed,
     return_recorded,
 )
+from artelier.kernel.tool_request import ToolAsk, Undo
 from artelier.kernel.waits import approve
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef
