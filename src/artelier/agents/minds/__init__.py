@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from artelier.agents.minds.template import MissingVariable
     from artelier.agents.minds.transition import (
-        MindState,
         Reply,
         Transition,
         asks_model,
@@ -38,13 +37,19 @@ if TYPE_CHECKING:
         parse_choice,
         way_asked,
     )
-    from artelier.agents.minds.workflow import InvalidWorkflow, Step, Workflow, read_workflow
+    from artelier.agents.minds.workflow import (
+        InvalidWorkflow,
+        MindState,
+        Step,
+        Workflow,
+        read_workflow,
+    )
     from artelier.agents.minds.working_memory import memory_facts, memory_text
 
 _HOMES = {
     "ChosenPrompt": "choice",
     "InvalidWorkflow": "workflow",
-    "MindState": "transition",
+    "MindState": "workflow",
     "MissingVariable": "template",
     "PromptArtifact": "prompt",
     "Reading": "reading",

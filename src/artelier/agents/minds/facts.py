@@ -10,8 +10,7 @@ from artelier.agents.minds.prompt import BUILT_IN
 from artelier.agents.minds.template import as_text
 
 if TYPE_CHECKING:
-    from artelier.agents.minds.transition import MindState
-    from artelier.agents.minds.workflow import Workflow
+    from artelier.agents.minds.workflow import MindState, Workflow
 
 STUCK_TICKS = 5
 """Ticks in one state from which on an agent counts as stuck."""

@@ -9,20 +9,10 @@ import msgspec
 
 from artelier.actions import NoObject, one_object
 from artelier.agents.minds.facts import with_position
-from artelier.agents.minds.workflow import Branch, Step, Workflow
+from artelier.agents.minds.workflow import Branch, MindState, Step, Workflow
 from artelier.artifacts.shown import shown
 
 REASON_CHARS_MAX = 300
-
-
-class MindState(msgspec.Struct, frozen=True, kw_only=True):
-    """The position of an agent in its workflow. It is stored between ticks."""
-
-    state: str
-    ticks_in_state: int = 0
-    """Ticks that ended in this state."""
-    failure_count: int = 0
-    """Failed or rejected actions in a row."""
 
 
 How = Literal["auto", "condition", "llm", "none", "state_gone", "begun"]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
+import msgspec
+
 from artelier.agents.minds.condition import Condition, read_condition
 from artelier.agents.minds.prompt import read_plain_prompt
 from artelier.artifacts import Ref
@@ -402,3 +404,13 @@ _STEP = frozenset(
 
 def _is_name(name: str) -> bool:
     return 0 < len(name) <= STATE_CHARS_MAX and name.isprintable() and name == name.strip()
+
+
+class MindState(msgspec.Struct, frozen=True, kw_only=True):
+    """The position of an agent in its workflow. It is stored between ticks."""
+
+    state: str
+    ticks_in_state: int = 0
+    """Ticks that ended in this state."""
+    failure_count: int = 0
+    """Failed or rejected actions in a row."""
