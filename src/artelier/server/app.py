@@ -18,7 +18,7 @@ from artelier.app import Kernel
 from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
 from artelier.kernel.workspaces import Workspaces
-from artelier.server import errors, openapi, pages
+from artelier.server import errors, openapi_corrections, pages
 from artelier.server.attempts import Attempts
 from artelier.server.driver import Driver
 from artelier.server.errands import errands_of
@@ -64,7 +64,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     errors.install(app)
     pages.install(app)
     state.late = LateRoutes(app)
-    openapi.install(app)
+    openapi_corrections.install(app)
     app.add_middleware(IncludeLate, late=state.late)
     app.add_middleware(Guard, settings=settings, gate=state.gate)
     return app
