@@ -6,7 +6,7 @@ entered again goes on with the same child.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +17,22 @@ from artelier.ids import OPERATOR
 from artelier.kernel import Run, RunCore
 from artelier.log import Batch
 from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, checked
-from artelier.missions.job import TaskJob
+from artelier.missions.job import TaskJob, TaskResult
 from artelier.missions.wording import template
 from artelier.ports.tool import ToolContext
 from artelier.tools import Tool
 
 DELEGATE = "delegate_task"
 
+Drive = Callable[..., Awaitable[TaskResult]]
+"""As `driving.drive_task`, which this module must not import: a task's run has this tool."""
+
 TEXT_CHARS = 4_000
 """Of the child's newest output that the answer holds; the whole of it becomes an input."""
 
 
-def delegate_tool(desk: Any, job: TaskJob) -> Tool[..., Any]:
-    """`delegate_task(goal, success_criteria)` for the run of one task."""
+def delegate_tool(desk: Any, job: TaskJob, *, drive: Drive) -> Tool[..., Any]:
+    """`delegate_task(goal, success_criteria)` for a task's run; `drive` ends the child."""
 
     async def delegate(goal: str, success_criteria: str, ctx: ToolContext) -> dict[str, Any]:
         core = desk.services.driver(ctx.tenant_id, ctx.run_id)
@@ -41,7 +44,7 @@ def delegate_tool(desk: Any, job: TaskJob) -> Tool[..., Any]:
         number = step.partition("/")[0].removeprefix("c")
         child = _child_of(job, f"{ctx.run_id}/{number}", goal, success_criteria)
         await _made(desk, child)
-        return await _driven(desk, child, core, step)
+        return await _driven(desk, child, core, step, drive=drive)
 
     # It may be entered again: the child's own log says what is done already.
     return Tool(
@@ -78,17 +81,18 @@ async def _made(desk: Any, child: TaskJob) -> None:
         await desk.services.store.append(Batch(appends=(append,), blobs=blobs))
 
 
-async def _driven(desk: Any, child: TaskJob, core: RunCore, step: str) -> dict[str, Any]:
+async def _driven(
+    desk: Any, child: TaskJob, core: RunCore, step: str, *, drive: Drive
+) -> dict[str, Any]:
     """Return what came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
-    from artelier.missions.driving import TaskResult, drive_task
 
-    def drive() -> Awaitable[TaskResult]:
-        return drive_task(
+    def begin() -> Awaitable[TaskResult]:
+        return drive(
             desk, child.task, child, on_wait=core.on_wait, parent=Run(core), parent_step=step
         )
 
     try:
-        result = await go_below(core, child.task, drive)
+        result = await go_below(core, child.task, begin)
     except RunStopped:
         await core.boundary()  # the task itself was cancelled, or only this part of it
         raise ToolFailed("the task was cancelled by a person") from None

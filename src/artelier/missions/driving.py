@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 from artelier.agents.loops import kit_of
@@ -21,29 +20,13 @@ from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
 from artelier.kernel.queries import shown_json
 from artelier.missions.delegating import DELEGATE, delegate_tool
-from artelier.missions.job import LOOP, TaskJob
+from artelier.missions.job import LOOP, TaskJob, TaskResult
 from artelier.missions.loop import TaskLoop
 from artelier.missions.view import status_of
 from artelier.ports.tool import ToolPort
 
 OWN_TOOLS = frozenset(("read_artifact", DELEGATE))
 """Tools that the loop brings itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskResult:
-    """The state of a task after a drive."""
-
-    task: str
-    status: str
-    """Of the task: `done`, `failed`, `blocked`, `cancelled`, or `active` if its run can be resumed."""
-    reason: str = ""
-    run_status: str = ""
-    outputs: tuple[str, ...] = ()
-    """Refs with versions."""
-    iterations: int = 0
-    text: str = ""
-    """Content of the newest output; of a task that failed without one, why."""
 
 
 async def drive_task(
@@ -106,7 +89,10 @@ def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
 
     Errors: `NotFound` if the workspace is gone.
     """
-    own = read_artifact_tool(desk.services, principal=job.agent), delegate_tool(desk, job)
+    own = (
+        read_artifact_tool(desk.services, principal=job.agent),
+        delegate_tool(desk, job, drive=drive_task),
+    )
     return kit_of(desk.services, desk.id, job.workspace, *own)
 
 

@@ -81,14 +81,14 @@ class MissionsHandle:
         self, *, status: str | None = None, after: int = 0, limit: int = 100
     ) -> dict[str, Any]:
         """`{items, next}` in the order of their start; see `reading.mission_page`."""
-        from artelier.missions.reading import mission_page
+        from artelier.missions.mission_queries import mission_page
 
         return await mission_page(self, status=status, after=after, limit=limit)
 
     async def mission(self, mission_id: str) -> dict[str, Any]:
         """A mission with its plan, agents, tasks, membranes and what it came to; see
         `reading.mission_object`. Errors: `NotFound`."""
-        from artelier.missions.reading import mission_object
+        from artelier.missions.mission_queries import mission_object
 
         return await mission_object(self, mission_id)
 

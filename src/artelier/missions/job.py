@@ -98,3 +98,19 @@ class TaskJob:
     def input_tokens_max(self) -> int:
         """The most tokens of all inputs shown in one prompt: a quarter of the window."""
         return max(200, self.window_tokens // 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """The state of a task after a drive."""
+
+    task: str
+    status: str
+    """Of the task: `done`, `failed`, `blocked`, `cancelled`, or `active` if its run can be resumed."""
+    reason: str = ""
+    run_status: str = ""
+    outputs: tuple[str, ...] = ()
+    """Refs with versions."""
+    iterations: int = 0
+    text: str = ""
+    """Content of the newest output; of a task that failed without one, why."""

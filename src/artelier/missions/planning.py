@@ -17,8 +17,8 @@ from artelier.missions.conduct import check_mission_id, conduct, kit, recorded_j
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.job import LOOP as TASK_LOOP
 from artelier.missions.mission import LAUNCH
+from artelier.missions.mission_queries import checked_plan, mission_object
 from artelier.missions.plan import MissionJob, usable
-from artelier.missions.reading import checked_plan, mission_object
 from artelier.missions.steering import Steering
 
 
