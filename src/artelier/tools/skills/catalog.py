@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +23,7 @@ from artelier.tools.skills.meta import meta_tools
 from artelier.tools.skills.naming import Names
 from artelier.tools.skills.pins import Candidate, Verdict, settle
 from artelier.tools.skills.place import Place
-from artelier.tools.skills.skill import Skill
+from artelier.tools.skills.skill import Shelf, Skill
 from artelier.tools.skills.source import Found, Functions, Served, SkillSource, ToolSource
 from artelier.tools.skills.suspicion import suspicions
 
@@ -44,18 +43,6 @@ Source = (
     | Path
     | Callable[..., Any]
 )
-
-
-@dataclass(slots=True)
-class Shelf:
-    """The skills of one tenant, as of its last listing."""
-
-    skills: dict[str, Skill]
-    """By the name that models use, refused ones included."""
-    names: Names
-    """Of skills that only this tenant has."""
-    heard: dict[str, tuple[Found, ...]] = field(default_factory=dict[str, "tuple[Found, ...]"])
-    """What each source said last."""
 
 
 class SkillCatalog:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from artelier.artifacts.substitution import substituted
 from artelier.errors import ToolFailed
@@ -13,12 +14,9 @@ from artelier.tools.function import Tool, tool
 from artelier.tools.skills.code import run_code
 from artelier.tools.skills.pins import pin_of
 from artelier.tools.skills.ranking import best
-from artelier.tools.skills.skill import Skill
+from artelier.tools.skills.skill import Shelf, Skill
 from artelier.tools.skills.template import render
 from artelier.tools.skills.usable import usable_tools
-
-if TYPE_CHECKING:
-    from artelier.tools.skills.catalog import SkillCatalog
 
 META_NAMES = frozenset(
     ("load_skill", "use_skill", "unload_skill", "search_skills", "read_skill_file")
@@ -27,8 +25,16 @@ FOUND_MAX = 10
 NO_ARGUMENTS: dict[str, Any] = {}
 
 
+class Catalog(Protocol):
+    """The catalogue, as far as its tools need it."""
+
+    async def shelf(self, services: Services, tenant: str) -> Shelf: ...
+
+    def ports(self) -> Mapping[str, ToolPort]: ...
+
+
 def meta_tools(
-    catalog: SkillCatalog, services: Services, *, with_files: bool, with_search: bool
+    catalog: Catalog, services: Services, *, with_files: bool, with_search: bool
 ) -> list[ToolPort]:
     """The tools of one catalogue, in a fixed order."""
     desk = _Desk(catalog, services)
@@ -43,7 +49,7 @@ def meta_tools(
 class _Desk:
     """Finds skills for the tenant of a call."""
 
-    def __init__(self, catalog: SkillCatalog, services: Services) -> None:
+    def __init__(self, catalog: Catalog, services: Services) -> None:
         self.catalog = catalog
         self.services = services
 

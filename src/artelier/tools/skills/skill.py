@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from artelier.ports.tool import ToolPort
 from artelier.tools.skills.definition import SKILL_FILE, Definition
 from artelier.tools.skills.example import example_of, worked_example
 from artelier.tools.skills.loaded import CALL_WITH
+from artelier.tools.skills.naming import Names
 from artelier.tools.skills.source import Found
 
 
@@ -59,3 +60,15 @@ class Skill:
             return worked_example(self.tool)
         parameters = self.definition.parameters
         return None if parameters is None else example_of(parameters)
+
+
+@dataclass(slots=True)
+class Shelf:
+    """The skills of one tenant, as of its last listing."""
+
+    skills: dict[str, Skill]
+    """By the name that models use, refused ones included."""
+    names: Names
+    """Of skills that only this tenant has."""
+    heard: dict[str, tuple[Found, ...]] = field(default_factory=dict[str, "tuple[Found, ...]"])
+    """What each source said last."""
