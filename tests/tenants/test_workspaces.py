@@ -12,7 +12,7 @@ import pytest
 
 from artelier import Kernel, ModelRequest, Policy
 from artelier.agents import Worker, resume_run, workspace_agent
-from artelier.cli.settings import load_settings
+from artelier.cli.settings_file import load_settings
 from artelier.cli.up import free_mission, workspaces_of
 from artelier.cycle.driving import WORKSPACE_DENIED
 from artelier.errors import AccessDenied, Conflict, InvalidConfig, NotFound

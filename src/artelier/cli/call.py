@@ -44,7 +44,7 @@ class Call:
     @cached_property
     def settings(self) -> Settings:
         """Errors: `InvalidConfig` naming file and line, `NotFound` for a file that is not there."""
-        from artelier.cli.settings import load_settings
+        from artelier.cli.settings_file import load_settings
 
         found = load_settings(self._config, environ=os.environ)
         if found.confinement != "auto":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-import secrets
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from artelier.cli.call import Call
 from artelier.cli.command import ModelName, Subject, alone, command
+from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.pii.marking import marked
 
@@ -268,20 +267,3 @@ async def _exists(kernel: Kernel, tenant: str, run_id: str, asked: dict[str, Any
                 hint="Give the same one to go on with it, or another --run-id to start anew.",
             )  # fmt: skip
     return True
-
-
-def name_of(text: str) -> str:
-    """A readable id: the first words of a goal."""
-    words = re.findall(r"[a-z0-9]+", text.lower())
-    name = ""
-    for word in words:
-        if len(name) + len(word) > 28:
-            break
-        name = f"{name}-{word}" if name else word
-    return name or "run"
-
-
-def fresh_id(text: str) -> str:
-    """A readable id for a new run: the first words of its goal and four random characters."""
-    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"  # none that are mistaken for another
-    return f"{name_of(text)}-{''.join(secrets.choice(alphabet) for _ in range(4))}"

@@ -10,7 +10,7 @@ import typer
 from artelier.cli.call import Call
 from artelier.cli.command import command, group
 from artelier.cli.world.app import Name
-from artelier.cli.world.passing import world_of
+from artelier.cli.world.opening import world_of
 from artelier.cli.world.seeing import Limit, bounds_of, checked
 
 app = group("market", help="See what is for sale in a world, and what was paid.")

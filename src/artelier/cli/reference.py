@@ -62,7 +62,7 @@ def _verbs(root: Any, context: Any) -> set[str]:
 
 def settings_page() -> str:
     """Markdown table of every key of `artelier.toml`."""
-    from artelier.cli.settings import documented
+    from artelier.cli.settings_file import documented
 
     lines = [
         "# Settings",

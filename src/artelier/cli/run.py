@@ -68,8 +68,8 @@ async def run(
     Tools made with @tool in the file are there for its steps. What the function returns, or gives to
     run.finish, is the result.
     """
-    from artelier.cli.do import fresh_id
     from artelier.cli.interrupts import end_on_sigterm
+    from artelier.cli.run_ids import fresh_id
     from artelier.kernel.results import FINAL
 
     usd = call.dollars(budget_usd)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from artelier.cli.settings import FILE, documented, load_settings
+from artelier.cli.settings import FILE
+from artelier.cli.settings_file import documented, load_settings
 from artelier.cli.toml_lines import key_lines, line_of
 
 

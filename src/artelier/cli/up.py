@@ -229,7 +229,7 @@ async def _at_work(
     if goal is None:
         yield
         return
-    from artelier.cli.do import name_of
+    from artelier.cli.run_ids import name_of
 
     desk = kernel.for_tenant(settings.tenant)
     mission, is_new = await free_mission(desk, name_of("goal" if call.settings.pii else goal), goal)

@@ -121,7 +121,7 @@ async def chat(
         return await list_chats(call)
     from artelier.cli.chat.talk import Talk
     from artelier.cli.chat.typed import Lines
-    from artelier.cli.do import fresh_id
+    from artelier.cli.run_ids import fresh_id
 
     lines = Lines(message or ())
     wish = Wish(

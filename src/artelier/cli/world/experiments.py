@@ -15,7 +15,8 @@ from artelier.cli.command import command
 from artelier.cli.faults import report
 from artelier.cli.world.app import Name, app
 from artelier.cli.world.making import with_model
-from artelier.cli.world.passing import PolicyFile, WorldModel, policies_of, world_of
+from artelier.cli.world.opening import PolicyFile, policies_of, world_of
+from artelier.cli.world.passing import WorldModel
 from artelier.errors import InvalidRequest, LimitReached, NotFound, StoreUnavailable
 from artelier.money import format_usd, parse_usd
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import sys
-import traceback
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,18 +14,12 @@ from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.completing import model_names
 from artelier.cli.world.app import Name, app
-from artelier.errors import InvalidConfig, InvalidRequest, LimitReached, RunSuspended
+from artelier.cli.world.opening import PolicyFile, world_of
+from artelier.errors import InvalidRequest, LimitReached, RunSuspended
 
 if TYPE_CHECKING:
-    from artelier.app import Kernel
     from artelier.world import Passed, World
 
-PolicyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--policies", metavar="FILE.py", help="Python file with POLICIES: name to rule agent."
-    ),
-]
 
 WorldModel = Annotated[
     str | None,
@@ -41,39 +32,6 @@ MostUsd = Annotated[
     str | None,
     typer.Option("--max-usd", metavar="AMOUNT", help="Most that models may cost in this call."),
 ]
-
-
-def policies_of(path: Path | None) -> dict[str, Any]:
-    """Rule agents of the shipped examples, and those of a file. Errors: `InvalidConfig`."""
-    from artelier.world.genesis import shipped_policies
-
-    found: dict[str, Any] = dict(shipped_policies())
-    if path is None:
-        return found
-    spec = importlib.util.spec_from_file_location("artelier_policies", path)
-    if spec is None or spec.loader is None or not path.exists():
-        raise InvalidConfig("no Python file of policies", expected="FILE.py", got=str(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # somebody's own code: whatever it raises is theirs to see
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        raise InvalidConfig(
-            f"{path} cannot be loaded: {type(error).__name__}: {error}",
-            expected="Python with POLICIES, a mapping of names to functions",
-            got=f"{at.filename}:{at.lineno}",
-        ) from error
-    given: object = getattr(module, "POLICIES", None)
-    if not isinstance(given, Mapping):
-        raise InvalidConfig(f"{path} has no POLICIES", expected="a mapping of names to functions")
-    return found | dict(given)  # pyright: ignore[reportUnknownArgumentType] - checked by World
-
-
-def world_of(call: Call, kernel: Kernel, name: str, policies: Path | None = None) -> World:
-    from artelier.world import World
-
-    return World.open(kernel.for_tenant(call.tenant), name, policies=policies_of(policies))
 
 
 @command(app, name="run", example="artelier world run market --ticks 100")

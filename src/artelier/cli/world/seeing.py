@@ -11,7 +11,7 @@ from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.world.app import Name, app
-from artelier.cli.world.passing import world_of
+from artelier.cli.world.opening import world_of
 from artelier.errors import InvalidRequest
 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Rows at most.")]

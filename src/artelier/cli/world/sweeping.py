@@ -156,7 +156,7 @@ def _failed(error: Exception, committed: int) -> Answer:
 
 
 def _policies(path: str | None) -> dict[str, Any]:
-    from artelier.cli.world.passing import policies_of
+    from artelier.cli.world.opening import policies_of
 
     return policies_of(None if path is None else Path(path))
 
