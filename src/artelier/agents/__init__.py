@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from artelier.agents.autonomous import AutonomousAgent
     from artelier.agents.chat import Chat
     from artelier.agents.finish import agent_result
-    from artelier.agents.loops import replay_run, resume_run, workspace_agent
+    from artelier.agents.loops import replay_run, resume_run
     from artelier.agents.stream_events import (
         ApprovalAnswered,
         ApprovalAsked,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from artelier.agents.sub_agents import SubAgentFactory
     from artelier.agents.worker import Worker
+    from artelier.agents.workspace import workspace_agent
 
 __all__ = [
     "ApprovalAnswered",
@@ -52,7 +53,7 @@ _HOMES = {
     "agent_result": "finish",
     "replay_run": "loops",
     "resume_run": "loops",
-    "workspace_agent": "loops",
+    "workspace_agent": "workspace",
 }
 
 

@@ -104,7 +104,7 @@ async def _start_agent(
     kernel: Kernels, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
     on_wait: str, key_id: int | None,
 ) -> AgentResult:  # fmt: skip
-    from artelier.agents.loops import workspace_agent
+    from artelier.agents.workspace import workspace_agent
 
     workspace = cast(str, settings.get("workspace", ""))
     agent = workspace_agent(

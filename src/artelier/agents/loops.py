@@ -17,6 +17,7 @@ from artelier.agents.autonomous import (
 from artelier.agents.finish import agent_result
 from artelier.agents.job import Job
 from artelier.agents.loop import AgentLoop
+from artelier.agents.workspace import tools_of
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.cycle.driving import check_origin, check_tools, check_workspace
 from artelier.errors import InvalidRequest, NotFound, RunSuspended
@@ -34,8 +35,6 @@ from artelier.operations.needing import check_tools as check_tools_of_turn
 from artelier.operations.unbegun import drive_unbegun
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
-from artelier.tools.http import NAME as OUTSIDE
-from artelier.tools.workspace import workspace_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,20 +65,6 @@ def registered_loops() -> Mapping[str, BuiltIn]:
     return _LOOPS
 
 
-def tools_of(services: Services, tenant: str, workspace: str) -> list[ToolPort] | None:
-    """Return the shipped tools over a workspace; None if the run brings tools of its own code.
-
-    Here, and nowhere else, a run gets the tools that touch files. Errors: `AccessDenied` for a folder that is
-    not the tenant's; `NotFound` if it is gone.
-    """
-    if not workspace:
-        return None
-    root = services.workspaces.check(tenant, workspace)
-    outside = [services.tools[OUTSIDE]] if OUTSIDE in services.tools else []
-    shared = services.workspaces.is_confined
-    return [*workspace_tools(root, is_confined=shared), *outside]
-
-
 def kit_of(services: Services, tenant: str, workspace: str, *own: ToolPort) -> dict[str, ToolPort]:
     """Return the tools of a run by name: the workspace's, else the kernel's, and `own` of its loop.
 
@@ -87,19 +72,6 @@ def kit_of(services: Services, tenant: str, workspace: str, *own: ToolPort) -> d
     """
     given = tools_of(services, tenant, workspace)
     return by_name([*(services.tools.values() if given is None else given), *own])
-
-
-def workspace_agent(
-    kernel: Kernels, workspace: str, *, tenant: Any = None, max_iterations: int | None = None
-) -> AutonomousAgent:
-    """Return the agent of `artelier do`: the shipped tools over one folder."""
-    runs = kernel.for_tenant(tenant)
-    return AutonomousAgent(
-        kernel=kernel,
-        tools=tools_of(runs.services, runs.id, workspace),
-        max_iterations=max_iterations,
-        agent_id="analyst",
-    )
 
 
 async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, Any]:

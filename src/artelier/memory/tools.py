@@ -6,9 +6,9 @@ a `ToolFailed` that says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,25 +21,58 @@ from artelier.errors import (
     ToolFailed,
 )
 from artelier.log import Store
-from artelier.ports.memory import Block
+from artelier.memory.history import AgentHistory
+from artelier.ports.memory import Block, Entry, Found, Recalled
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import tool
-
-if TYPE_CHECKING:
-    from artelier.memory.store import LogMemory
 
 ANSWERS_MAX = 50
 """Hits that one call may ask for."""
 
 
+class SeenMemory(Protocol):
+    """A memory as one run sees it, as far as its tools need it; see `LogMemory`."""
+
+    async def append(
+        self, content: str, block: str | None = None, *, key: str, run_id: str | None = None
+    ) -> Block: ...
+
+    async def replace(
+        self, old: str, new: str, block: str | None = None, *, key: str, run_id: str | None = None
+    ) -> Block: ...
+
+    async def replace_all(
+        self, content: str, block: str | None = None, *, key: str, run_id: str | None = None
+    ) -> Block: ...
+
+    async def remember(
+        self, text: str, *, tags: Sequence[str] = (), importance: float = 0.5, trust: str = "trusted",
+        key: str, run_id: str | None = None,
+    ) -> Entry: ...  # fmt: skip
+
+    async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]: ...
+
+    async def forget(self, id: str, *, key: str, run_id: str | None = None) -> Entry: ...
+
+    async def search(self, query: str, limit: int = 10) -> list[Found]: ...
+
+    def history(self, runs: Store | None = None) -> AgentHistory: ...
+
+
+class ToolMemory(Protocol):
+    """A memory that runs see through tools."""
+
+    async def seen_in(self, run_id: str) -> SeenMemory: ...
+
+
 def memory_tools(
-    memory: LogMemory, *, trust: str | Callable[[], str], runs: Store | None
+    memory: ToolMemory, *, trust: str | Callable[[], str], runs: Store | None
 ) -> list[ToolPort]:
     """See `LogMemory.tools`."""
     return [*_core_tools(memory), *_long_term_tools(memory, trust), *_looking(memory, runs)]
 
 
-def _core_tools(memory: LogMemory) -> list[ToolPort]:
+def _core_tools(memory: ToolMemory) -> list[ToolPort]:
     @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def core_memory_append(
         content: str, ctx: ToolContext, block: str | None = None
@@ -75,7 +108,7 @@ def _core_tools(memory: LogMemory) -> list[ToolPort]:
     return [core_memory_append, core_memory_replace]
 
 
-def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[ToolPort]:
+def _long_term_tools(memory: ToolMemory, trust: str | Callable[[], str]) -> list[ToolPort]:
     @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def remember(
         text: str, ctx: ToolContext, tags: list[str] | None = None, importance: float = 0.5
@@ -120,7 +153,7 @@ def _long_term_tools(memory: LogMemory, trust: str | Callable[[], str]) -> list[
     return [remember, recall, forget]
 
 
-def _looking(memory: LogMemory, runs: Store | None) -> list[ToolPort]:
+def _looking(memory: ToolMemory, runs: Store | None) -> list[ToolPort]:
     @tool(side_effect=False, reads_store=True)
     async def core_memory_search(
         query: str, ctx: ToolContext, limit: int = 10

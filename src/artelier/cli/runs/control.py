@@ -416,7 +416,8 @@ async def _probed(call: Call, kernel: Kernel, run: str, step: str, *, has_tools:
     """Settle by the probe of a tool: of the file that was named, or of the workspace that the run names."""
     import dataclasses
 
-    from artelier.agents.loops import settings_of, tools_of
+    from artelier.agents.loops import settings_of
+    from artelier.agents.workspace import tools_of
     from artelier.kernel import reconcile
 
     services = kernel.services

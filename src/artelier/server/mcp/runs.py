@@ -12,7 +12,8 @@ from pydantic import Field
 
 from artelier.agents import AutonomousAgent
 from artelier.agents.launching import GOAL_CHARS_MAX
-from artelier.agents.loops import resume_run, settings_of, workspace_agent
+from artelier.agents.loops import resume_run, settings_of
+from artelier.agents.workspace import workspace_agent
 from artelier.app import Kernel, TenantKernel
 from artelier.errors import (
     AccessDenied,
