@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from artelier.agents.finish import agent_result
-from artelier.agents.job import Earlier, Job, with_verbatim_task
+from artelier.agents.job import Job, with_verbatim_task
 from artelier.agents.loop import AgentLoop, Sink
 from artelier.agents.reading import READ_ON, read_artifact_tool
+from artelier.agents.run_request import Kernels, TenantRuns, Wanted
 from artelier.agents.state import STUCK_AFTER
 from artelier.agents.steps import saved
-from artelier.agents.waiting_turns import NONE_WAITING, WaitingTurns
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.cycle.driving import go, has_ended
@@ -26,13 +26,12 @@ from artelier.errors import (
     RunStopped,
     RunSuspended,
 )
-from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState, run_row
+from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
 from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
 from artelier.kernel.policy import granted
 from artelier.kernel.queries import blob_json
 from artelier.kernel.services import Services
-from artelier.log import EventData
 from artelier.memory.beside import keep_beside
 from artelier.ports.tool import ToolPort
 
@@ -48,37 +47,6 @@ LOOP = "agent"
 ITERATIONS, ITERATIONS_BOUNDED = 20, 1_000
 """Cycles of a run for which nobody says how many: alone what bounds it, or beside a limit of money or
 time."""
-
-
-class TenantRuns(Protocol):
-    """The kernel bound to one tenant, as this package needs it."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def services(self) -> Services: ...
-
-    def run(self, run_id: str, **opening: Any) -> OpenRun: ...
-
-    async def state(self) -> TenantState: ...
-
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        note: str = "",
-        limits: Limits | None = None,
-        max_iterations: int | None = None,
-        stuck_after: int | None = None,
-        by: str = "operator",
-    ) -> EventData: ...
-
-
-class Kernels(Protocol):
-    """Something that gives kernels bound to a tenant."""
-
-    def for_tenant(self, tenant: Any = None) -> TenantRuns: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,33 +357,6 @@ class AutonomousAgent:
         if key not in self._catalogs:
             self._catalogs[key] = SkillCatalog([*given, *self.builder.skills])
         return self._catalogs[key]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """One call of `run`, `stream` or a chat's `send`."""
-
-    run_id: str
-    model: str
-    prompt: str
-    tenant: Any = None
-    output_schema: Any = None
-    on_wait: str = "await"
-    limits: Limits | None = None
-    artifact: str = ""
-    workspace: str = ""
-    parent: Run | None = None
-    parent_step: str | None = None
-    grants: Iterable[str] | None = None
-    is_chat: bool = False
-    earlier: Earlier | None = None
-    waiting: WaitingTurns = NONE_WAITING
-    replay: str = "strict"
-    subject: str = ""
-    key_id: int | None = None
-    """The subject's key of the turn before, or of the schedule."""
-    must_be_new: bool = False
-    """A turn of a chat: a run of that name that another process made is not ours."""
 
 
 def _check_arguments(builder: object, compaction: object, acceptance: object) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from artelier.agents.earlier import earlier_of, last_turn, oldest_open_turn
+from artelier.agents.run_request import Starter, Wanted
 from artelier.agents.waiting_turns import NONE_WAITING, WAITS, waiting_turns_after
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel import AgentResult
@@ -14,7 +15,6 @@ from artelier.kernel.ancestry import subject_key
 from artelier.kernel.core import is_final
 
 if TYPE_CHECKING:
-    from artelier.agents.autonomous import AutonomousAgent, Wanted
     from artelier.agents.stream import AgentEvent
 
 _SESSION = re.compile(r"[A-Za-z0-9._:-]{1,120}")
@@ -25,7 +25,7 @@ class Chat:
     """One session of an agent. Its runs are called `<session>/000001` and so on; any process may go on."""
 
     def __init__(
-        self, agent: AutonomousAgent, session: str, *, model: str, tenant: Any = None, **more: Any
+        self, agent: Starter, session: str, *, model: str, tenant: Any = None, **more: Any
     ) -> None:
         if not _SESSION.fullmatch(session):
             raise InvalidRequest(
@@ -82,8 +82,6 @@ class Chat:
             )  # fmt: skip
 
     async def _turn(self, text: str, more: dict[str, Any]) -> Wanted:
-        from artelier.agents.autonomous import Wanted
-
         if not text.strip():
             raise InvalidRequest("a turn needs words", expected="text", got="none")
         runs = self._agent.kernel.for_tenant(self._tenant)

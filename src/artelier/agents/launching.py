@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.agents.autonomous import LOOP, Kernels, TenantRuns, Wanted
+from artelier.agents.autonomous import LOOP
+from artelier.agents.run_request import Kernels, TenantRuns, Wanted
 from artelier.errors import InvalidRequest
 from artelier.kernel import AgentResult, Limits
 

@@ -15,6 +15,7 @@ import msgspec
 
 from artelier.agents.finish import finish
 from artelier.agents.job import Job
+from artelier.agents.run_request import Sink
 from artelier.agents.state import SKILLS_MAX, AgentState, LoadedSkill
 from artelier.agents.steps import steps_of
 from artelier.agents.window import ContextWindow
@@ -29,7 +30,7 @@ from artelier.kernel.loop_limits import reopenings
 from artelier.kernel.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.operations.failures import StepFailed
-from artelier.ports.model import Delta, ToolCall
+from artelier.ports.model import ToolCall
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ MISFIT = "(does not fit)"
 
 READS_MAX = 256
 """Different readings that a run's prompts may depend on."""
-
-Sink = Callable[[Delta], Awaitable[None]]
 
 
 class AgentLoop:

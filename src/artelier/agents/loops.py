@@ -6,17 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from artelier.agents.autonomous import (
-    LOOP,
-    AutonomousAgent,
-    Kernels,
-    TenantRuns,
-    by_name,
-    slug,
-)
+from artelier.agents.autonomous import LOOP, AutonomousAgent, by_name, slug
 from artelier.agents.finish import agent_result
 from artelier.agents.job import Job
 from artelier.agents.loop import AgentLoop
+from artelier.agents.run_request import Kernels, TenantRuns
 from artelier.agents.workspace import tools_of
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.cycle.driving import check_origin, check_tools, check_workspace

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
+from artelier.agents.run_request import Starter, Wanted
 from artelier.agents.stream_events import EventReader
 from artelier.errors import ArtelierError
 from artelier.kernel import AgentResult, run_row
 from artelier.log import Event, run_stream
 from artelier.ports.model import Delta
-
-if TYPE_CHECKING:
-    from artelier.agents.autonomous import AutonomousAgent, Wanted
 
 AgentEvent = Delta | Event | AgentResult
 
@@ -26,7 +23,7 @@ QUEUE_MAX = 10_000
 PAGE = 200
 
 
-async def stream_of(agent: AutonomousAgent, wanted: Wanted) -> AsyncIterator[AgentEvent]:
+async def stream_of(agent: Starter, wanted: Wanted) -> AsyncIterator[AgentEvent]:
     """Return what `AutonomousAgent.stream` yields. Who leaves early cancels the drive; the run stays
     resumable.
     """
@@ -73,7 +70,7 @@ def _wake(news: asyncio.Queue[Delta | None]) -> None:
         news.put_nowait(None)
 
 
-async def _head(agent: AutonomousAgent, wanted: Wanted) -> int:
+async def _head(agent: Starter, wanted: Wanted) -> int:
     """Seq of the newest event of a run that exists already: what is old is no news."""
     runs = agent.kernel.for_tenant(wanted.tenant)
     try:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from artelier.agents.autonomous import AutonomousAgent, Kernels, Wanted, check_tools
+from artelier.agents.autonomous import AutonomousAgent, check_tools
+from artelier.agents.run_request import Kernels, Wanted
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.cycle.driving import go_below

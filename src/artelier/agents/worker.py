@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from artelier.agents.autonomous import Kernels
 from artelier.agents.loops import registered_loops, resume_run
+from artelier.agents.run_request import Kernels
 from artelier.agents.schedules.firing import fire_due, waiting
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult

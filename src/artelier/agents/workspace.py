@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.agents.autonomous import AutonomousAgent, Kernels
+from artelier.agents.autonomous import AutonomousAgent
+from artelier.agents.run_request import Kernels
 from artelier.kernel.services import Services
 from artelier.ports.tool import ToolPort
 from artelier.tools.http import NAME as OUTSIDE

@@ -9,8 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from artelier.agents.autonomous import Kernels
 from artelier.agents.launching import Launch, launch_of
+from artelier.agents.run_request import Kernels
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.deciding import ELSEWHERE_US
 from artelier.errors import (
