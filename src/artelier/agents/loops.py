@@ -26,7 +26,6 @@ from artelier.memory.beside import keep_beside
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
 from artelier.operations.needing import check_tools as check_tools_of_turn
-from artelier.operations.unbegun import drive_unbegun
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 
@@ -165,6 +164,8 @@ async def _begun(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Age
     except NotFound:
         if (result := await starting.begin(kernel, tenant, run_id, on_wait)) is not None:
             return result
+        from artelier.operations.session import drive_unbegun  # with the forms of profiles
+
         if await drive_unbegun(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait):
             return await agent_result(runs.services, runs.id, run_id)
         for loop in _LOOPS.values():

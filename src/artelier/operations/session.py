@@ -28,12 +28,12 @@ from artelier.operations.branching import MAIN, run_name
 from artelier.operations.chat_settings import UNSET, ChatSettings
 from artelier.operations.commits import session_stream
 from artelier.operations.driving import TurnResult, drive, has_ended, recorded_job
-from artelier.operations.job import TurnJob
+from artelier.operations.job import TurnJob, chat_of
 from artelier.operations.lore import read_book
 from artelier.operations.nodes import Node
 from artelier.operations.reader import Reader
 from artelier.operations.tree import chat_key
-from artelier.operations.unbegun import drive_unbegun
+from artelier.operations.unbegun import left_unbegun
 from artelier.pii.placeholder import disarmed
 from artelier.tokens import estimate_tokens
 
@@ -581,3 +581,14 @@ def _hangs_on(head: Node | None, trigger: str) -> int:
     if head is None:
         return 0
     return head.parent if trigger == "regenerate" else head.node
+
+
+async def drive_unbegun(desk: Any, run_id: str, *, on_wait: str) -> bool:
+    """Drive a turn that was left unbegun until it ends or waits. False if there is none of this id.
+
+    Errors: those of `Session.resume`.
+    """
+    for one in await left_unbegun(desk.services, tenant=desk.id, chat=chat_of(run_id), run=run_id):
+        await Session(desk, one.chat, branch=one.branch).resume(on_wait=on_wait)
+        return True
+    return False

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from artelier.kernel.services import Services
 from artelier.log import decode_stored
 from artelier.operations.events import TurnAsked
-from artelier.operations.job import chat_of
 
 RECENT_US = 60_000_000
 """For so long a turn counts as about to begin of which nobody recorded who asked for it (guess)."""
@@ -65,16 +64,3 @@ async def _is_left(services: Services, stream: int, run_id: str, *, is_named: bo
     if not process:  # an older history, or a file from elsewhere: begun only by who names it
         return is_named and services.clock.now_us() - rows[0][1] >= RECENT_US
     return services.dispatches.has_ended(process)
-
-
-async def drive_unbegun(desk: Any, run_id: str, *, on_wait: str) -> bool:
-    """Drive a turn that was left unbegun until it ends or waits. False if there is none of this id.
-
-    Errors: those of `Session.resume`.
-    """
-    from artelier.operations.session import Session
-
-    for one in await left_unbegun(desk.services, tenant=desk.id, chat=chat_of(run_id), run=run_id):
-        await Session(desk, one.chat, branch=one.branch).resume(on_wait=on_wait)
-        return True
-    return False
