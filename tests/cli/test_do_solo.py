@@ -32,14 +32,14 @@ def test_do_writes_the_report_to_stdout_a_file_and_an_artifact(
     assert shell("artifacts", "show", "reports/d1").out == "# South\n\nIt sold 4.\n"
 
 
-def test_do_in_an_empty_folder_names_no_sources(shell: Shell) -> None:
+def test_do_in_an_empty_folder_names_the_listing_as_its_source(shell: Shell) -> None:
     (shell.folder / "empty").mkdir()
 
     ran = shell("do", "What is in this folder?", "--solo", "--workspace", "empty")
 
     assert ran.code == 0
     assert "There are 0 tables here" in ran.out
-    assert "Sources" not in ran.out and "How this was computed" not in ran.out
+    assert "Sources: `list_dir`." in ran.out
 
 
 def test_do_tells_each_step_with_arguments_sizes_and_cost(

@@ -178,7 +178,7 @@ async def _first_asked(
         ]
     else:
         changed = [one for one in asked if one[2] is None or one[2] > at]
-        if not changed and asked and not row["loop"]:
+        if not changed and not row["loop"]:
             return at  # code may have been written that goes on from there
     if changed:
         return await before_step(services, origin, changed[0][1] - 1)

@@ -80,7 +80,9 @@ def overview_part(
         sentences=tuple(sentences),
         grids=(Grid(headings=headings, rows=tuple(shown)),) if shown else (),
         notes=tuple(skipped_notes(skipped)),
-        sources=tuple(dict.fromkeys([*(table.source for table in tables), *texts])),
+        # That a folder holds nothing is known from its listing alone.
+        sources=tuple(dict.fromkeys([*(table.source for table in tables), *texts]))
+        or ("list_dir",),
         scalars=(("tables", len(tables)),),
     )
 
