@@ -1,6 +1,6 @@
 """The public `Kernel`: wires every package and holds no logic of its own.
 
-Read next: `kernel/run.py` for what a run can do, `docs/architecture.md` for where everything is.
+Read next: `kernel/run/handle.py` for what a run can do, `docs/architecture.md` for where everything is.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ from artelier.kernel import (
     run_row,
 )
 from artelier.kernel import replay as replay_run
-from artelier.kernel.archive import SIZE_BYTES_MAX
-from artelier.kernel.detached import DetachedRuns
-from artelier.kernel.dispatches import Dispatches
-from artelier.kernel.erasure import Erasure, Preview, collect, erase, erasure_view
-from artelier.kernel.personal import RESTORE, personal_view
+from artelier.kernel.export.archive import SIZE_BYTES_MAX
+from artelier.kernel.limits.quotas import Quotas
 from artelier.kernel.policy import granted
-from artelier.kernel.quotas import Quotas
-from artelier.kernel.subjects import writing_key
-from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
+from artelier.kernel.privacy.data_subjects import writing_key
+from artelier.kernel.privacy.erasure import Erasure, Preview, collect, erase, erasure_view
+from artelier.kernel.privacy.pii_scrubber import RESTORE, personal_view
+from artelier.kernel.run.detached_runs import DetachedRuns
+from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
+from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Collected, Event, Report, SqliteStore, View, run_stream, verify_store
 from artelier.memory.store import LogMemoryStore

@@ -20,7 +20,7 @@ from artelier.errors import (
     RunEnded,
 )
 from artelier.kernel.events import RunsImported
-from artelier.kernel.selection import streams_of
+from artelier.kernel.export.scope import streams_of
 from artelier.log import tenant_stream
 from artelier.memory import SQLiteMemoryStore
 from artelier.memory.consolidation import consolidate

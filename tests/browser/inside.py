@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from artelier import Kernel
-from artelier.kernel.workspaces import Workspaces
+from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.models.offline import OfflineModel
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings

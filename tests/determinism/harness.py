@@ -15,7 +15,7 @@ import artelier.log.sqlite
 from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Run, Tenant, tool
 from artelier.app import TenantKernel
 from artelier.kernel import events as ev
-from artelier.kernel.history import ends_step
+from artelier.kernel.history.step_history import ends_step
 from artelier.log.writer import Writer
 from artelier.ports.model import Delta, Usage
 from artelier.testing.torture.virtual import VirtualClock, VirtualLoop

@@ -110,7 +110,7 @@ def test_a_cancellation_is_an_outcome_as_soon_as_the_code_goes_on(tmp_path: Path
 def test_code_that_does_not_cancel_what_it_cancelled_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("artelier.kernel.delivery.CANCEL_PATIENCE_S", 0.0)
+    monkeypatch.setattr("artelier.kernel.run.delivery.CANCEL_PATIENCE_S", 0.0)
 
     async def cancels(run: Run) -> str:
         async for _ in run.stream_model(model="m", messages=[user("x")], key="a"):

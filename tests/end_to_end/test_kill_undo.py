@@ -13,7 +13,7 @@ import pytest
 from artelier import Kernel, Run
 from artelier.app import TenantKernel
 from artelier.errors import Flow
-from artelier.kernel.compensation import CompensationFailed
+from artelier.kernel.tool_calls.compensation import CompensationFailed
 from tests.end_to_end.lives import EVERY, STORE, Life, instants, lived, outside, shop
 from tests.kernel.stage import EAGER, Code, drive, echo, kinds, play, result_of
 

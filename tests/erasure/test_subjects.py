@@ -11,7 +11,7 @@ import pytest
 from artelier import Kernel, Run, RunSuspended, tool
 from artelier.app import TenantKernel
 from artelier.errors import Conflict, Erased, InvalidRequest, LeaseHeld, NotFound
-from artelier.kernel.compare import compare
+from artelier.kernel.history.comparison import compare
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import play, user
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.kernel.archive import (
+from artelier.kernel.export.archive import (
     FORMAT,
     SEAL_BYTES,
     VERSION,

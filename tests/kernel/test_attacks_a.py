@@ -10,7 +10,7 @@ import pytest
 
 from artelier import Kernel, Run, RunSuspended, tool
 from artelier.errors import Conflict, NotFound, StepConflict
-from artelier.kernel.failures import RecordedError
+from artelier.kernel.steps.failures import RecordedError
 from artelier.testing import ManualClock
 from tests.kernel.stage import ACME, PRICE, ask, echo, play
 

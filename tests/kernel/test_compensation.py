@@ -11,7 +11,7 @@ import pytest
 from artelier import Kernel, Limits, Run, RunSuspended, ToolContext, tool
 from artelier.errors import Conflict, NotFound, ToolFailed
 from artelier.kernel import Policy
-from artelier.kernel.compensation import CompensationFailed
+from artelier.kernel.tool_calls.compensation import CompensationFailed
 from artelier.ports.tool import ToolPort
 from artelier.testing import ManualClock
 from tests.kernel.crashes import Death, Deaths

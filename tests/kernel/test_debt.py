@@ -24,7 +24,7 @@ from artelier import (
 from artelier.app import TenantKernel
 from artelier.errors import InsufficientFunds, InvalidConfig, LimitReached
 from artelier.kernel import Limits
-from artelier.kernel.scopes import set_cap
+from artelier.kernel.limits.scopes import set_cap
 from artelier.ports.model import Usage
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import (

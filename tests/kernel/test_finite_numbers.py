@@ -12,7 +12,7 @@ import pytest
 
 from artelier import ModelReply, Run
 from artelier.errors import ArtelierError, InvalidRequest, ModelReplyBroken
-from artelier.kernel import manifest
+from artelier.kernel.prompt import manifest
 from artelier.ports.tool import ToolContext
 from tests.kernel.stage import PRICE, ask, drive, kinds, open_kernel, play, result_of, user
 from tests.kernel.test_tools import tool

@@ -12,7 +12,7 @@ import pytest
 
 from artelier import Kernel, ModelReply, ModelRequest, Price, Run
 from artelier.errors import ArtelierError, InvalidRequest, OutputInvalid
-from artelier.kernel.outputs import check_json, schema_of
+from artelier.kernel.steps.structured_output import check_json, schema_of
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import open_kernel, play, user
 

@@ -23,7 +23,7 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel import import_run
-from artelier.kernel.archive import LINE_BYTES_MAX, SEAL_BYTES, ArchiveWriter, EventLine
+from artelier.kernel.export.archive import LINE_BYTES_MAX, SEAL_BYTES, ArchiveWriter, EventLine
 from artelier.ledger import Count, MoneyTransferred, Posting
 from artelier.log import Batch, BlobRef, DataKey, Draft, StreamAppend, tenant_stream
 from tests.kernel.files import exported, forged, resealed, rewritten

@@ -16,8 +16,8 @@ from artelier.app import TenantKernel
 from artelier.context import Section, assemble
 from artelier.errors import InvalidRequest, ReplayMismatch
 from artelier.kernel import Conversation, FixedPart, Prompt, shared_prefix
-from artelier.kernel.manifest import Joint, compose
-from artelier.kernel.request_diff import Shape, difference
+from artelier.kernel.prompt.manifest import Joint, compose
+from artelier.kernel.prompt.request_diff import Shape, difference
 from artelier.log import Blob, BlobRef
 from artelier.pii.placeholder import placeholders_in
 from artelier.ports.model import ChatMessage, ModelRequest, Part, messages_from

@@ -11,7 +11,7 @@ import pytest
 
 from artelier import Kernel
 from artelier.errors import LeaseHeld
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.process import holder, is_dead, retire, uptime_us
 from tests.kernel.stage import open_kernel, play
 

@@ -13,7 +13,7 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel, ModelReply, Run
 from artelier.errors import InvalidRequest, OutputInvalid
-from artelier.kernel.outputs import check_json, schema_of
+from artelier.kernel.steps.structured_output import check_json, schema_of
 from artelier.patterns import compile_pattern
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import EAGER, open_kernel, play, user

@@ -17,7 +17,7 @@ from artelier.errors import (
     ReplayMismatch,
     RunEnded,
 )
-from artelier.kernel.failures import RecordedError
+from artelier.kernel.steps.failures import RecordedError
 from artelier.ports.model import ToolSchema
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.crashes import Deaths

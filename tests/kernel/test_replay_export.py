@@ -9,7 +9,7 @@ import pytest
 
 from artelier import Kernel, Run, tool
 from artelier.errors import ModelRefusedCall, NotFound, ReplayMismatch, RunEnded
-from artelier.kernel.replay import RecordedTool
+from artelier.kernel.history.replay import RecordedTool
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
 from artelier.testing import ScriptedModel

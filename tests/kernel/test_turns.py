@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from artelier.kernel.turns import RANKS_MAX, Crowd, FairOrder, Place
+from artelier.kernel.limits.provider_queue import RANKS_MAX, Crowd, FairOrder, Place
 
 
 class Line:

@@ -10,7 +10,7 @@ import pytest
 from artelier import Limits, Run, Tenant, ToolContext, tool
 from artelier.errors import Erased
 from artelier.kernel import Policy
-from artelier.kernel.compensation import CompensationFailed
+from artelier.kernel.tool_calls.compensation import CompensationFailed
 from artelier.ports.tool import ToolPort
 from tests.kernel.stage import World, drive, open_kernel, play, result_of
 

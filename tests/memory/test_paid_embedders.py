@@ -13,7 +13,7 @@ import pytest
 from artelier import Kernel, Policy, Price, Rate, RunSuspended, Tenant
 from artelier.errors import InsufficientFunds, RunStopped
 from artelier.kernel import Limits
-from artelier.kernel.bookkeeping import spending
+from artelier.kernel.limits.ledger_queries import spending
 from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.embedders.hashing import HashingEmbedder
 from artelier.memory.embedders.provider import ProviderEmbedder

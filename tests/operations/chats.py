@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from artelier import Kernel, ModelRequest
 from artelier.kernel import events as kev
-from artelier.kernel.manifest import encoded
+from artelier.kernel.prompt.manifest import encoded
 from artelier.log import (
     Batch,
     Blob,

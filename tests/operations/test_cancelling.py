@@ -11,7 +11,7 @@ import pytest
 
 from artelier import Kernel, ModelRequest, OperationProfile, Session
 from artelier.errors import Conflict
-from artelier.kernel.commands import give
+from artelier.kernel.commands.control_stream import give
 from artelier.operations.driving import TurnResult
 from artelier.ports.model import FREE, Delta, ModelReply
 from tests.operations.chats import play

@@ -132,7 +132,7 @@ def test_a_run_keeps_the_rules_that_it_was_started_under(
             await kernel.aclose()
         return said
 
-    monkeypatch.setattr("artelier.kernel.lifecycle.RULES", began_under)  # as an older version
+    monkeypatch.setattr("artelier.kernel.run.lifecycle.RULES", began_under)  # as an older version
     assert asyncio.run(drive()) == "ok"
     monkeypatch.undo()
     assert asyncio.run(drive()) == "ok"  # the same request, which the log has

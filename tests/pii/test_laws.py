@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artelier.kernel.manifest import canonical
+from artelier.kernel.prompt.manifest import canonical
 from artelier.log import DataKey
 from artelier.pii.detectors import shipped
 from artelier.pii.placeholder import placeholder, placeholders_in

@@ -28,8 +28,8 @@ ALLOWED: dict[str, str] = {
         server/wire/artifacts.py:content_of base64.b64decode
     """,
     "scrubbed: large texts beside the loop, but messages that a program appends": """
-        kernel/personal.py:Personal._escaped msgspec.json.decode
-        kernel/personal.py:Personal.passed msgspec.json.decode
+        kernel/privacy/pii_scrubber.py:Personal._escaped msgspec.json.decode
+        kernel/privacy/pii_scrubber.py:Personal.passed msgspec.json.decode
         pii/placeholder.py:is_json msgspec.json.decode
         pii/scrubber.py:Scrubber._fitted msgspec.json.decode
         pii/walking.py:loses_fields msgspec.json.decode
@@ -96,7 +96,7 @@ ALLOWED: dict[str, str] = {
     "`fnmatch` gives nothing back since 3.9: text times pattern": """
         kernel/policy.py:granted fnmatch.fnmatchcase
         kernel/policy.py:covers fnmatch.fnmatchcase
-        kernel/rates.py:claims_of fnmatch.fnmatchcase
+        kernel/limits/rates.py:claims_of fnmatch.fnmatchcase
     """,
     "a tool of the operator: `artelier migrate`": """
         world/loading/code_step.py:read_code ast.parse
@@ -141,8 +141,8 @@ ALLOWED: dict[str, str] = {
     """,
     "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
         actions/reply.py:<module> json.JSONDecoder
-        kernel/outputs.py:_value_of msgspec.json.decode
-        kernel/outputs.py:_text_of msgspec.json.decode
+        kernel/steps/structured_output.py:_value_of msgspec.json.decode
+        kernel/steps/structured_output.py:_text_of msgspec.json.decode
         missions/content.py:checked msgspec.json.decode
         missions/decide.py:json_of msgspec.json.decode
         missions/faults.py:json_in msgspec.json.decode
@@ -162,7 +162,7 @@ ALLOWED: dict[str, str] = {
         models/offline/world.py:_read_offers json.loads
     """,
     "inflated piece by piece, up to a bound": """
-        kernel/archive.py:ArchiveReader._chunks zlib.decompressobj
+        kernel/export/archive.py:ArchiveReader._chunks zlib.decompressobj
         log/blobs.py:unpack zlib.decompressobj
         models/http_client.py:_Inflate.__init__ zlib.decompressobj
         tools/http_exchange.py:Line._reply zlib.decompressobj
@@ -199,13 +199,13 @@ ALLOWED: dict[str, str] = {
         operations/describing.py:_docstrings_of ast.parse
     """,
     "lines of an export, each within its bound": """
-        kernel/archive.py:<module> msgspec.json.Decoder
-        kernel/archive.py:ArchiveWriter.__init__ gzip.GzipFile
-        kernel/archive.py:ArchiveReader._header msgspec.json.decode
+        kernel/export/archive.py:<module> msgspec.json.Decoder
+        kernel/export/archive.py:ArchiveWriter.__init__ gzip.GzipFile
+        kernel/export/archive.py:ArchiveReader._header msgspec.json.decode
     """,
     "what this process has just encoded": """
-        kernel/embedding.py:_Port.complete msgspec.json.decode
-        kernel/prompts.py:assemble msgspec.json.decode
+        kernel/steps/embedding_step.py:_Port.complete msgspec.json.decode
+        kernel/prompt/assembly.py:assemble msgspec.json.decode
         models/params.py:dropped_of json.loads
         operations/transforming.py:_data msgspec.json.decode
         operations/writing/forms.py:Form.to_content msgspec.json.decode
@@ -220,17 +220,17 @@ ALLOWED: dict[str, str] = {
     "stored by us, within the bounds of what stored it": """
         agents/baggage.py:_json msgspec.json.decode
         artifacts/access.py:Access.read msgspec.json.decode
-        kernel/failures.py:raise_recorded msgspec.json.decode
-        kernel/manifest.py:<module> msgspec.json.Decoder
-        kernel/manifest.py:message_of_result msgspec.json.decode
+        kernel/steps/failures.py:raise_recorded msgspec.json.decode
+        kernel/prompt/manifest.py:<module> msgspec.json.Decoder
+        kernel/prompt/manifest.py:message_of_result msgspec.json.decode
         kernel/queries.py:content msgspec.json.decode
-        kernel/run.py:Run._computed msgspec.json.decode
-        kernel/run.py:Run.reading msgspec.json.decode
-        kernel/tool_outcome.py:refuse msgspec.json.decode
-        kernel/tool_outcome.py:complete msgspec.json.decode
-        kernel/tool_outcome.py:return_recorded msgspec.json.decode
-        kernel/tool_outcome.py:replayed msgspec.json.decode
-        kernel/tool_step.py:_live msgspec.json.decode
+        kernel/run/handle.py:Run._computed msgspec.json.decode
+        kernel/run/handle.py:Run.reading msgspec.json.decode
+        kernel/tool_calls/tool_outcome.py:refuse msgspec.json.decode
+        kernel/tool_calls/tool_outcome.py:complete msgspec.json.decode
+        kernel/tool_calls/tool_outcome.py:return_recorded msgspec.json.decode
+        kernel/tool_calls/tool_outcome.py:replayed msgspec.json.decode
+        kernel/tool_calls/tool_step.py:_live msgspec.json.decode
         log/blobs.py:blob_name base64.b64decode
         log/collecting.py:refs_in base64.urlsafe_b64decode
         log/erasing.py:reaches msgspec.json.decode

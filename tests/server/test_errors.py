@@ -12,7 +12,7 @@ import pytest
 
 from artelier import errors
 from artelier.errors import ArtelierError, Corrupt, CorruptStore, StoreFull
-from artelier.kernel.failures import RecordedError
+from artelier.kernel.steps.failures import RecordedError
 from artelier.server.errors import STATUSES, status_of, wire_of
 from artelier.server.settings import ServerSettings
 from artelier.testing import ManualClock

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from artelier.kernel.workspaces import Workspaces
+from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.server import deps
 from artelier.tools import tool, workspace_tools
 from tests.missions.mission_stage import MISSION

@@ -10,7 +10,7 @@ import pytest
 
 from artelier.cli.settings_file import load_settings
 from artelier.errors import InvalidConfig, TooManyAtOnce
-from artelier.kernel.quotas import Quota, Quotas
+from artelier.kernel.limits.quotas import Quota, Quotas
 from artelier.server.events import Filter
 from artelier.server.hub import Hub
 from tests.cli.conftest import Shell, shell

@@ -16,7 +16,7 @@ from artelier.cli.settings_file import load_settings
 from artelier.cli.up import free_mission, workspaces_of
 from artelier.cycle.driving import WORKSPACE_DENIED
 from artelier.errors import AccessDenied, Conflict, InvalidConfig, NotFound
-from artelier.kernel.workspaces import Workspaces
+from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.missions.conduct import conduct, recorded_job
 from artelier.ports.model import ModelReply, ToolCall
 from artelier.server.app import create_app

@@ -12,7 +12,7 @@ import pytest
 from artelier.agents.minds import read_prompt, shipped_prompt
 from artelier.context import assemble
 from artelier.errors import InvalidConfig, OfflineCannot
-from artelier.kernel.manifest import compose, part_content
+from artelier.kernel.prompt.manifest import compose, part_content
 from artelier.models.offline import OfflineModel
 from artelier.ports.model import ChatMessage, ModelRequest
 from artelier.world import read_config

@@ -6,8 +6,8 @@ from typing import Any
 
 from artelier.artifacts import Artifact, Artifacts, Provenance
 from artelier.errors import InvalidRequest, NotFound
-from artelier.kernel.fork_effects import effects_of
-from artelier.kernel.services import Services
+from artelier.kernel.history.fork_effects import effects_of
+from artelier.kernel.run.services import Services
 
 
 async def adopt(

@@ -27,11 +27,11 @@ from artelier.errors import (
     RunSuspended,
 )
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
-from artelier.kernel.ancestry import subject_key
-from artelier.kernel.core import is_final
+from artelier.kernel.history.fork_lineage import subject_key
 from artelier.kernel.policy import granted
 from artelier.kernel.queries import blob_json
-from artelier.kernel.services import Services
+from artelier.kernel.run.context import is_final
+from artelier.kernel.run.services import Services
 from artelier.memory.beside import keep_beside
 from artelier.ports.tool import ToolPort
 

@@ -19,8 +19,8 @@ from artelier.artifacts import ArtifactWritten
 from artelier.errors import InvalidExport, InvalidRequest
 from artelier.ids import check_artifact_id
 from artelier.kernel import Services
-from artelier.kernel.archive import Header
-from artelier.kernel.belongings import Arrival, Belongings
+from artelier.kernel.export.archive import Header
+from artelier.kernel.export.extension import Arrival, Belongings
 from artelier.log import EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label

@@ -1,8 +1,8 @@
 """Carrying an agent: all that it is in one verifiable file, and from there into another store.
 
-The file is an export of runs (`kernel/transfer.py`) that also holds the artifacts of the agent's memory, its
-card and the definitions of its skills. There its runs are records; its memory is alive and its skills are
-parked. See docs/decisions/0007-exports.md.
+The file is an export of runs (`kernel/export/transfer.py`) that also holds the artifacts of the agent's
+memory, its card and the definitions of its skills. There its runs are records; its memory is alive and its
+skills are parked. See docs/decisions/0007-exports.md.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from artelier.artifacts import ArtifactWritten, artifact_stream
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.kernel.archive import AGENT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
-from artelier.kernel.selection import streams_of
-from artelier.kernel.transfer import Keys, Part, import_file, write_file
+from artelier.kernel.export.archive import AGENT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
+from artelier.kernel.export.scope import streams_of
+from artelier.kernel.export.transfer import Keys, Part, import_file, write_file
 from artelier.log import Store, Stream
 from artelier.memory.beside import keep_beside
 from artelier.memory.scope import check_agent

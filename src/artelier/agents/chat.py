@@ -11,8 +11,8 @@ from artelier.agents.run_request import Starter, Wanted
 from artelier.agents.waiting_turns import NONE_WAITING, WAITS, waiting_turns_after
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel import AgentResult
-from artelier.kernel.ancestry import subject_key
-from artelier.kernel.core import is_final
+from artelier.kernel.history.fork_lineage import subject_key
+from artelier.kernel.run.context import is_final
 
 if TYPE_CHECKING:
     from artelier.agents.stream import AgentEvent

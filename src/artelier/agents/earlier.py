@@ -9,9 +9,9 @@ from artelier.agents.job import Earlier
 from artelier.errors import NotFound
 from artelier.kernel import Renderer, Run, run_row
 from artelier.kernel.events import ContextAssembled
-from artelier.kernel.manifest import message_of_reply
+from artelier.kernel.prompt.manifest import message_of_reply
 from artelier.kernel.queries import blob_json
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.ports.model import ChatMessage
 
 _OWN = re.compile(r"c\d+/model(/again)?")

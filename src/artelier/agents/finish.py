@@ -12,10 +12,10 @@ from artelier.artifacts import Artifacts, Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, Refused
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import AgentResult, ModelResult, Run, run_row
-from artelier.kernel.erasure import ERASED, LOCKED
-from artelier.kernel.family import totals
+from artelier.kernel.privacy.erasure import ERASED, LOCKED
 from artelier.kernel.queries import shown_json
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
+from artelier.kernel.run.tree import totals
 from artelier.ports.model import Usage
 
 

@@ -10,7 +10,7 @@ import msgspec
 from artelier.agents.wish import ASKED, checked_wish
 from artelier.errors import NotFound
 from artelier.kernel import receipts_of
-from artelier.kernel.archive import SIZE_BYTES_MAX
+from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.queries import shown_json
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from artelier.agents.schedules.door import Schedules
     from artelier.context import CompactionStrategy
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.transfer import Keys
+    from artelier.kernel.export.transfer import Keys
     from artelier.log import EventData
 
 

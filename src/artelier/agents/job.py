@@ -70,7 +70,7 @@ class Job:
 
     def settings(self) -> dict[str, Any]:
         """JSON data for `run.started`."""
-        from artelier.kernel.outputs import schema_of
+        from artelier.kernel.steps.structured_output import schema_of
 
         stored: dict[str, Any] = {
             "prompt": self.prompt,

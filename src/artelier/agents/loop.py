@@ -24,10 +24,10 @@ from artelier.context import Context, ContextBuilder, Section, cut
 from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
-from artelier.kernel.ancestry import lineage
 from artelier.kernel.events import RunReopened
-from artelier.kernel.loop_limits import reopenings
-from artelier.kernel.tool_list import listed_polls
+from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.limits.loop_limits import reopenings
+from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.operations.failures import StepFailed
 from artelier.ports.model import ToolCall

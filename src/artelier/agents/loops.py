@@ -16,12 +16,12 @@ from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.cycle.driving import check_origin, check_tools, check_workspace
 from artelier.errors import InvalidRequest, NotFound, RunSuspended
 from artelier.kernel import AgentResult, Run, run_row
-from artelier.kernel.ancestry import changes_of, lineage
-from artelier.kernel.core import is_final
-from artelier.kernel.drift import FORK_ON_DRIFT, newest_drift
-from artelier.kernel.fork_effects import effects_of
+from artelier.kernel.history.drift import FORK_ON_DRIFT, newest_drift
+from artelier.kernel.history.fork_effects import effects_of
+from artelier.kernel.history.fork_lineage import changes_of, lineage
 from artelier.kernel.queries import blob_json
-from artelier.kernel.services import Services
+from artelier.kernel.run.context import is_final
+from artelier.kernel.run.services import Services
 from artelier.memory.beside import keep_beside
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of

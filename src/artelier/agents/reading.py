@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from artelier.artifacts import Artifact, Artifacts
 from artelier.errors import ArtelierError, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.ports.tool import ToolContext
 from artelier.tools import Tool, tool
 
 if TYPE_CHECKING:
-    from artelier.kernel.fork_effects import ForkEffects
+    from artelier.kernel.history.fork_effects import ForkEffects
 
 READ_ON = "read_artifact"
 """Name of the tool."""

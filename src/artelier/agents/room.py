@@ -11,8 +11,8 @@ from artelier.agents.kindred import KIN, card_id, kin_of, memory_folder, skills_
 from artelier.errors import Conflict
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.kernel.archive import Header
-from artelier.kernel.belongings import Arrival
+from artelier.kernel.export.archive import Header
+from artelier.kernel.export.extension import Arrival
 from artelier.log import Blob, EventData, Tx, make_blob
 from artelier.tools.skills.definition import definition_from
 from artelier.tools.skills.events import SkillParked

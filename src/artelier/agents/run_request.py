@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from artelier.agents.job import Earlier
 from artelier.agents.waiting_turns import NONE_WAITING, WaitingTurns
 from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.log import EventData
 from artelier.ports.model import Delta
 

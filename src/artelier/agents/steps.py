@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from artelier.agents.job import Job
 from artelier.context import Section
 from artelier.kernel import Run
-from artelier.kernel.conversation import Conversation
+from artelier.kernel.prompt.conversation import Conversation
 
 if TYPE_CHECKING:
     from artelier.operations.definition import OperationProfile

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from artelier.kernel import events as ev
-from artelier.kernel.core import run_row
 from artelier.kernel.queries import shown_fields, shown_json
-from artelier.kernel.services import Services
+from artelier.kernel.run.context import run_row
+from artelier.kernel.run.services import Services
 from artelier.log import Event
 from artelier.log.event import decode_data
 

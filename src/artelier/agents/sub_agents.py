@@ -24,7 +24,7 @@ from artelier.cycle.driving import go_below
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunSuspended, ToolFailed
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
-from artelier.kernel.core import is_final
+from artelier.kernel.run.context import is_final
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import Tool

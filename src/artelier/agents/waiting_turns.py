@@ -13,11 +13,11 @@ from typing import Any, cast
 from artelier.agents.wording import template
 from artelier.errors import Conflict
 from artelier.kernel import run_row
-from artelier.kernel.core import is_final
-from artelier.kernel.fence import fenced
-from artelier.kernel.manifest import canonical
+from artelier.kernel.prompt.delimiters import fenced
+from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.queries import approvals, blob_json, shown_json
-from artelier.kernel.services import Services
+from artelier.kernel.run.context import is_final
+from artelier.kernel.run.services import Services
 
 WAITS = frozenset(("waiting_approval", "unknown_outcome", "waiting"))
 """Statuses of a turn that somebody else has to bring on: the conversation need not wait for that."""

@@ -22,7 +22,7 @@ from artelier.context import (
 from artelier.errors import ArtelierError, NotFound
 from artelier.kernel import Conversation, ModelResult, Prompt, Run, message_tokens
 from artelier.kernel.events import ContextCompacted, ContextRestored
-from artelier.kernel.manifest import canonical
+from artelier.kernel.prompt.manifest import canonical
 from artelier.log import Blob, BlobRef
 from artelier.tokens import estimate_tokens
 

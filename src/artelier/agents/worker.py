@@ -11,9 +11,9 @@ from artelier.agents.run_request import Kernels
 from artelier.agents.schedules.firing import fire_due, waiting
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
-from artelier.kernel.leftovers import Leftovers
-from artelier.kernel.services import Services
-from artelier.kernel.watchdog import left_behind
+from artelier.kernel.run.crash_recovery import Leftovers
+from artelier.kernel.run.services import Services
+from artelier.kernel.run.watchdog import left_behind
 from artelier.operations.unbegun import left_unbegun
 
 LOOK_S = 0.5

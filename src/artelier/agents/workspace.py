@@ -6,7 +6,7 @@ from typing import Any
 
 from artelier.agents.autonomous import AutonomousAgent
 from artelier.agents.run_request import Kernels
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.ports.tool import ToolPort
 from artelier.tools.http import NAME as OUTSIDE
 from artelier.tools.workspace import workspace_tools

@@ -10,11 +10,11 @@ import msgspec
 from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.errors import Erased, PriceUnknown
-from artelier.kernel.commands import undone_since_end
-from artelier.kernel.core import run_row
+from artelier.kernel.commands.control_stream import undone_since_end
 from artelier.kernel.events import RunExhausted
-from artelier.kernel.loop_limits import RESETS
-from artelier.kernel.watchdog import STALLED
+from artelier.kernel.limits.loop_limits import RESETS
+from artelier.kernel.run.context import run_row
+from artelier.kernel.run.watchdog import STALLED
 from artelier.log import run_stream
 from artelier.money import format_usd
 from artelier.operations.job import LOOP as TURN

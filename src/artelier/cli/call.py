@@ -19,7 +19,7 @@ from artelier.money import parse_usd
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.settings import Settings
-    from artelier.kernel.workspaces import Workspaces
+    from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.telemetry import Telemetry
     from artelier.ports.tool import ToolPort
 

@@ -160,7 +160,7 @@ async def _planned(
 async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: Any) -> AgentResult:
     """A run that is there, with its launch answered by an edited plan if one is given."""
     from artelier.cli.runs.control import resumed
-    from artelier.kernel.subjects import check_about
+    from artelier.kernel.privacy.data_subjects import check_about
 
     if wish.subject:
         await check_about(kernel.store, call.tenant, run_id, wish.subject)

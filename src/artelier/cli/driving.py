@@ -20,7 +20,7 @@ from artelier.cli.desk import Desk
 from artelier.cli.interrupts import end_on_sigterm
 from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
-from artelier.kernel.fork_effects import effects_of
+from artelier.kernel.history.fork_effects import effects_of
 from artelier.money import format_usd
 from artelier.operations.job import LOOP as TURN
 from artelier.tools.folder import OUT_FOLDER

@@ -140,7 +140,7 @@ async def render(call: Call, step: Step) -> None:
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
         request, erased = await runs.shown(*await _located(runs, step))
-    from artelier.kernel.erasure import LOCKED
+    from artelier.kernel.privacy.erasure import LOCKED
 
     for what in erased:
         locked = what.removesuffix(f" {LOCKED}")

@@ -70,7 +70,7 @@ async def run(
     """
     from artelier.cli.interrupts import end_on_sigterm
     from artelier.cli.run_ids import fresh_id
-    from artelier.kernel.results import FINAL
+    from artelier.kernel.run.results import FINAL
 
     usd = call.dollars(budget_usd)
     module, function, label = load(target)

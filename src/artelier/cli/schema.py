@@ -20,8 +20,8 @@ from artelier.money import format_usd, parse_usd
 from artelier.ports.model import Price
 
 if TYPE_CHECKING:
-    from artelier.kernel import rates as speeds
-    from artelier.kernel.quotas import Quota, Quotas
+    from artelier.kernel.limits import rates as speeds
+    from artelier.kernel.limits.quotas import Quota, Quotas
     from artelier.tools.http_rules import HttpRule
 
 
@@ -267,7 +267,7 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
 
 def _quotas(table: QuotasTable) -> Quotas | None:
     """Return the quotas of a file; None if it says nothing of them."""
-    from artelier.kernel.quotas import Quota, Quotas
+    from artelier.kernel.limits.quotas import Quota, Quotas
 
     if not table.model_fields_set:
         return None
@@ -279,7 +279,7 @@ def _governing(
     found: SettingsFile, raw: str, file: Path
 ) -> tuple[tuple[str, ...] | None, dict[str, speeds.Rate], tuple[HttpRule, ...]]:
     """Return who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
-    from artelier.kernel import rates as speeds
+    from artelier.kernel.limits import rates as speeds
     from artelier.kernel.policy import check_models
     from artelier.tools.http_rules import rules_from
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.kernel import Limits, Policy, Rate
-    from artelier.kernel.quotas import Quotas
-    from artelier.kernel.workspaces import Workspaces
+    from artelier.kernel.limits.quotas import Quotas
+    from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort
     from artelier.tools.http_rules import HttpRule
@@ -95,7 +95,7 @@ class Settings:
 
     def workspaces(self) -> Workspaces:
         """Return the folders that the tools of each tenant may use. Errors: `InvalidConfig`."""
-        from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
+        from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 
         if self.workspace_root is None and not self.workspace_tenants:
             return ANY_FOLDER

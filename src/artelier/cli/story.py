@@ -10,7 +10,7 @@ from artelier.cli import mission_story as _missions  # it registers its own
 from artelier.cli import plain
 from artelier.cli.telling import Line, Story, tells
 from artelier.kernel import events as ev
-from artelier.kernel.personal import PersonalReceived
+from artelier.kernel.privacy.pii_scrubber import PersonalReceived
 from artelier.log import Event
 from artelier.money import format_usd
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from artelier.app import Kernel, TenantKernel
     from artelier.cli.settings import Settings
-    from artelier.kernel.workspaces import Workspaces
+    from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.server.settings import ServerSettings
     from artelier.server.users import Users
 
@@ -252,7 +252,7 @@ async def _at_work(
 
 def _standing(mission: str, run: dict[str, Any]) -> str:
     """Return how the mission of a goal stands that was given again."""
-    from artelier.kernel.core import is_final
+    from artelier.kernel.run.context import is_final
 
     if not is_final(run["status"]):
         return f"mission {mission} has this goal already; it goes on where it stopped"
@@ -349,7 +349,7 @@ def workspaces_of(
 
     Errors: `InvalidConfig` for a folder that is not there, and for one plain folder of several tenants.
     """
-    from artelier.kernel.workspaces import ANY_FOLDER, Workspaces
+    from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 
     plain: list[str] = []
     roots: dict[str, str] = {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from artelier.context.section import Section, Source
     from artelier.context.summarise import Block, Wish, compact
     from artelier.context.wording import template
-    from artelier.kernel.fence import fenced
+    from artelier.kernel.prompt.delimiters import fenced
     from artelier.tokens.cut import cut
 
 __all__ = [
@@ -51,7 +51,7 @@ _HOMES = {
     "assemble": "artelier.context.assembly",
     "compact": "artelier.context.summarise",
     "cut": "artelier.tokens.cut",
-    "fenced": "artelier.kernel.fence",
+    "fenced": "artelier.kernel.prompt.delimiters",
     "kept_from": "artelier.context.compaction",
     "prompt_tokens": "artelier.context.assembly",
     "section_tokens": "artelier.context.assembly",

@@ -10,7 +10,7 @@ import msgspec
 from artelier.context.section import Section
 from artelier.errors import ContextTooLong
 from artelier.kernel import DroppedRecord, FixedPart, Prompt, RangePart, message_tokens
-from artelier.kernel.fence import balanced, fenced
+from artelier.kernel.prompt.delimiters import balanced, fenced
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 from artelier.tokens.cut import cut

@@ -17,7 +17,7 @@ from artelier.context.context import Context
 from artelier.context.section import Section, Source
 from artelier.context.wording import template
 from artelier.errors import InvalidRequest
-from artelier.kernel.fence import fenced
+from artelier.kernel.prompt.delimiters import fenced
 from artelier.ports.memory import MemoryStore, seen_in
 
 Order = Literal["cache", "seed"]

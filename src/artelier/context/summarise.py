@@ -19,9 +19,9 @@ from artelier.context.wording import template
 from artelier.errors import Conflict, CorruptStore, Flow, StoreUnavailable
 from artelier.kernel import FixedPart, Prompt, RangePart, Run
 from artelier.kernel.events import ContextCompacted
-from artelier.kernel.failures import code_of
-from artelier.kernel.fence import fenced
-from artelier.kernel.transcript import Quote, lines
+from artelier.kernel.prompt.delimiters import fenced
+from artelier.kernel.prompt.transcript import Quote, lines
+from artelier.kernel.steps.failures import code_of
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens

@@ -18,10 +18,10 @@ from artelier.errors import (
     StoreUnavailable,
 )
 from artelier.kernel import RunCore, Services, run_row
-from artelier.kernel.ancestry import is_imported, lineage
-from artelier.kernel.core import is_final
-from artelier.kernel.parking import park
+from artelier.kernel.commands.pause import park
+from artelier.kernel.history.fork_lineage import is_imported, lineage
 from artelier.kernel.queries import blob_json
+from artelier.kernel.run.context import is_final
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")

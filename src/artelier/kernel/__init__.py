@@ -1,27 +1,27 @@
 """Runs and steps: durable, governed, replayable. Agents, operations and worlds stand on this."""
 
-from artelier.kernel.artifact_ids import result_id
-from artelier.kernel.budget import Reservation
-from artelier.kernel.compare import compare
-from artelier.kernel.conversation import Conversation, message_tokens
-from artelier.kernel.core import RunCore, TenantState, run_row
+from artelier.kernel.commands.reconciliation import reconcile
 from artelier.kernel.events import CAPPING, COUNTING, MOVING, DroppedRecord
-from artelier.kernel.fork import fork
-from artelier.kernel.inspection import read_header
-from artelier.kernel.lifecycle import Opening, OpenRun
-from artelier.kernel.manifest import FixedPart, Manifest, Prompt, RangePart
+from artelier.kernel.export.transfer import Transferred, export_run, import_run
+from artelier.kernel.export.validator import read_header
+from artelier.kernel.history.comparison import compare
+from artelier.kernel.history.fork import fork
+from artelier.kernel.history.replay import Drive, Replayed, replay
+from artelier.kernel.limits.budget import Reservation
+from artelier.kernel.limits.rates import Rate, rates_view
 from artelier.kernel.policy import Policy, check_grants
-from artelier.kernel.prefix import SharedPrefix, shared_prefix
-from artelier.kernel.prompts import Renderer
-from artelier.kernel.rates import Rate, rates_view
-from artelier.kernel.receipts import receipt_of, receipts_of
-from artelier.kernel.reconcile import reconcile
-from artelier.kernel.replay import Drive, Replayed, replay
-from artelier.kernel.results import AgentResult, Approval, Limits, ModelResult, ToolResult
-from artelier.kernel.run import Run
-from artelier.kernel.services import Services
-from artelier.kernel.tenants import Tenant, TenantContext, Tenants
-from artelier.kernel.transfer import Transferred, export_run, import_run
+from artelier.kernel.prompt.assembly import Renderer
+from artelier.kernel.prompt.cache_prefix import SharedPrefix, shared_prefix
+from artelier.kernel.prompt.compaction_receipts import receipt_of, receipts_of
+from artelier.kernel.prompt.conversation import Conversation, message_tokens
+from artelier.kernel.prompt.manifest import FixedPart, Manifest, Prompt, RangePart
+from artelier.kernel.run.context import RunCore, TenantState, run_row
+from artelier.kernel.run.handle import Run
+from artelier.kernel.run.lifecycle import Opening, OpenRun
+from artelier.kernel.run.results import AgentResult, Approval, Limits, ModelResult, ToolResult
+from artelier.kernel.run.services import Services
+from artelier.kernel.steps.artifact_ids import result_id
+from artelier.kernel.tenants.registry import Tenant, TenantContext, Tenants
 from artelier.kernel.view import kernel_view
 
 __all__ = [

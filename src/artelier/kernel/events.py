@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from artelier.kernel.part_records import NUMBER_MAX as NUMBER_MAX
-from artelier.kernel.part_records import Added as Added
-from artelier.kernel.part_records import DroppedRecord as DroppedRecord
-from artelier.kernel.part_records import Entry as Entry
-from artelier.kernel.part_records import PartRecord as PartRecord
-from artelier.kernel.sent import Sent
-from artelier.kernel.tenant_events import ImportedRun as ImportedRun
-from artelier.kernel.tenant_events import (
+from artelier.kernel.prompt.part_records import NUMBER_MAX as NUMBER_MAX
+from artelier.kernel.prompt.part_records import Added as Added
+from artelier.kernel.prompt.part_records import DroppedRecord as DroppedRecord
+from artelier.kernel.prompt.part_records import Entry as Entry
+from artelier.kernel.prompt.part_records import PartRecord as PartRecord
+from artelier.kernel.steps.sent_request import Sent
+from artelier.kernel.tenants.events import ImportedRun as ImportedRun
+from artelier.kernel.tenants.events import (
     ImportSettled,
     RunsImported,
     TenantCreated,

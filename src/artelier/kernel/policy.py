@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import cast
 
 from artelier.errors import InvalidRequest
-from artelier.kernel.rates import NO_RATES, Rates, check_rates
+from artelier.kernel.limits.rates import NO_RATES, Rates, check_rates
 from artelier.ports.pii import Detector
 
 SECONDS_MAX = 100 * 366 * 86_400

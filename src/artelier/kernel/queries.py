@@ -10,12 +10,12 @@ from typing import Any, cast
 import msgspec
 
 from artelier.errors import Erased, InvalidRequest, NotFound
-from artelier.kernel.ancestry import dispatcher_of
-from artelier.kernel.core import RUN_COLUMNS, run_row
 from artelier.kernel.events import BILLING, ToolRefused, ToolRequested, ToolUnresolved
-from artelier.kernel.family import asked_below, root_of, totals
-from artelier.kernel.fork_effects import effects_of
-from artelier.kernel.services import Services
+from artelier.kernel.history.fork_effects import effects_of
+from artelier.kernel.history.fork_lineage import dispatcher_of
+from artelier.kernel.run.context import RUN_COLUMNS, run_row
+from artelier.kernel.run.services import Services
+from artelier.kernel.run.tree import asked_below, root_of, totals
 from artelier.log import PRESENT_US, WAITS, decode_stored, stored_blob
 from artelier.log.stored import stored_name
 from artelier.money import format_usd

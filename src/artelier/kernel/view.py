@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.errors import StepConflict
 from artelier.kernel import events as ev
-from artelier.kernel.results import DRIFTED
+from artelier.kernel.run.results import DRIFTED
 from artelier.log import Applied, Tx, View
 
 SNAPSHOT_EVERY = 256

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from artelier.log import Batch, DataKey, Receipt, SqliteStore, View
 
 if TYPE_CHECKING:
-    from artelier.kernel.personal import ScrubberOf
-    from artelier.kernel.services import Services
+    from artelier.kernel.privacy.pii_scrubber import ScrubberOf
+    from artelier.kernel.run.services import Services
     from artelier.log.blobs import Scrub
 
 

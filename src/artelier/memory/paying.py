@@ -32,8 +32,8 @@ class DeskPayer:
         self, model: str, texts: Sequence[str], ask: Ask
     ) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
-        from artelier.kernel.embedding import embedded
-        from artelier.kernel.scopes import count_also, counters_of
+        from artelier.kernel.limits.scopes import count_also, counters_of
+        from artelier.kernel.steps.embedding_step import embedded
 
         # A keyed hash: ids stand in events for ever, and nobody is to find a text by guessing it.
         key = await self._desk.services.store.data_key(self._desk.id)

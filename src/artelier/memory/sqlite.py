@@ -13,8 +13,8 @@ from artelier.artifacts import artifacts_view
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidConfig, StoreClosed
 from artelier.kernel import CAPPING, MOVING, kernel_view
-from artelier.kernel.erasure import erasure_view
-from artelier.kernel.personal import ScrubberOf
+from artelier.kernel.privacy.erasure import erasure_view
+from artelier.kernel.privacy.pii_scrubber import ScrubberOf
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import SqliteStore, Store, View
 from artelier.memory.beside import StoreBeside

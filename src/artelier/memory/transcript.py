@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from artelier.errors import CorruptStore, NotFound
-from artelier.kernel.manifest import (
+from artelier.kernel.prompt.manifest import (
     decode_message,
     decode_reply,
     message_of_reply,

@@ -10,7 +10,7 @@ from typing import Any, cast
 from artelier.context import fenced
 from artelier.errors import ArtelierError
 from artelier.kernel import Run, ToolResult
-from artelier.kernel.manifest import encoded
+from artelier.kernel.prompt.manifest import encoded
 from artelier.missions.definition import Decision
 from artelier.missions.delegating import DELEGATE
 from artelier.missions.state import Output, Source

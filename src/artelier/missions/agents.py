@@ -10,7 +10,7 @@ from artelier.artifacts import Artifact
 from artelier.errors import AccessDenied, ArtelierError, Erased, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel import AgentResult
-from artelier.kernel.family import totals
+from artelier.kernel.run.tree import totals
 from artelier.log import Batch
 from artelier.missions.assigning import agent_content
 from artelier.missions.definition import AgentContent, checked
@@ -151,7 +151,7 @@ async def run_agent(desk: Any, agent: str, *, on_wait: str = "await") -> list[Ag
 
 
 async def _is_ready(desk: Any, task: dict[str, Any]) -> bool:
-    from artelier.kernel.core import is_final
+    from artelier.kernel.run.context import is_final
     from artelier.missions.standing import standing_of
     from artelier.missions.tasks import status_of_mission
 

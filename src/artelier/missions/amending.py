@@ -8,7 +8,7 @@ from typing import Any, cast
 from artelier.artifacts import Artifact
 from artelier.errors import InvalidRequest, SequenceConflict, VersionConflict
 from artelier.ids import OPERATOR
-from artelier.kernel.scopes import cap_changed, plan_cap
+from artelier.kernel.limits.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, checked
 from artelier.missions.membranes import checked_budget, checked_name

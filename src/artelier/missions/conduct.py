@@ -13,8 +13,8 @@ from artelier.cycle.driving import check_workspace, code_missing, go, has_ended,
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
-from artelier.kernel.commands import finish_cancelled
-from artelier.kernel.core import is_final
+from artelier.kernel.commands.control_stream import finish_cancelled
+from artelier.kernel.run.context import is_final
 from artelier.missions.mission import MissionLoop
 from artelier.missions.names import check_name
 from artelier.missions.plan import ID_CHARS_MAX, LOOP, MissionJob

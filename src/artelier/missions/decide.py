@@ -14,7 +14,7 @@ import msgspec
 from artelier.context import cut
 from artelier.errors import InvalidRequest
 from artelier.kernel import FixedPart, ModelResult, Prompt, Run
-from artelier.kernel.manifest import encoded
+from artelier.kernel.prompt.manifest import encoded
 from artelier.missions.wording import template
 from artelier.ports.model import ChatMessage, ModelReply
 from artelier.tokens import estimate_tokens

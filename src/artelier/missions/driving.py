@@ -16,9 +16,9 @@ from artelier.errors import (
 )
 from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row
-from artelier.kernel.ancestry import subject_key
-from artelier.kernel.core import is_final
+from artelier.kernel.history.fork_lineage import subject_key
 from artelier.kernel.queries import shown_json
+from artelier.kernel.run.context import is_final
 from artelier.missions.delegating import DELEGATE, delegate_tool
 from artelier.missions.job import LOOP, TaskJob, TaskResult
 from artelier.missions.loop import TaskLoop

@@ -14,8 +14,8 @@ from artelier.errors import (
     UnknownModel,
 )
 from artelier.kernel import Run
-from artelier.kernel.ancestry import lineage
-from artelier.kernel.failures import RecordedError, code_of, words
+from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.steps.failures import RecordedError, code_of, words
 from artelier.log import Blob, BlobRef
 from artelier.missions import events as ev
 from artelier.missions.limit import begins_anew, goes_on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from artelier.errors import ArtelierError
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.missions.definition import Plan
 from artelier.ports.model import Price, Usage
 from artelier.tokens import cost_microusd, estimate_tokens

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.context import Section, assemble
 from artelier.kernel import Prompt, Run
-from artelier.kernel.fence import fenced
+from artelier.kernel.prompt.delimiters import fenced
 from artelier.missions.checks import by_rule, by_tool, shown_to_tools
 from artelier.missions.decide import ask, read_as
 from artelier.missions.faults import ADVICE, Fault, Grounds, Judged, faults_of

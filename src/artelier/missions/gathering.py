@@ -14,7 +14,7 @@ from artelier.artifacts import Artifact, group_of
 from artelier.context import cut
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
-from artelier.kernel.scopes import counters_of
+from artelier.kernel.limits.scopes import counters_of
 from artelier.missions.job import TaskJob
 from artelier.missions.steering import Steering
 from artelier.missions.steering_store import steering_at

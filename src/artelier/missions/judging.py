@@ -8,10 +8,10 @@ from typing import Any
 from artelier.artifacts.events import artifact_stream
 from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
-from artelier.kernel.manifest import encoded
+from artelier.kernel.privacy.data_subjects import writing_key
+from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.queries import shown_json
-from artelier.kernel.results import FINAL
-from artelier.kernel.subjects import writing_key
+from artelier.kernel.run.results import FINAL
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.faults import Fault

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from artelier.artifacts import Provenance
 from artelier.ids import OPERATOR
-from artelier.kernel.manifest import encoded
-from artelier.kernel.subjects import writing_key
+from artelier.kernel.privacy.data_subjects import writing_key
+from artelier.kernel.prompt.manifest import encoded
 from artelier.log import Blob, Draft, EventData, StreamAppend, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.definition import (

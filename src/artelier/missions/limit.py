@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from artelier.kernel.ancestry import Place, lineage, newest_state
-from artelier.kernel.services import Services
+from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
+from artelier.kernel.run.services import Services
 from artelier.log import decode_stored
 from artelier.missions.events import TaskEnded
 from artelier.missions.state import TaskState

@@ -14,7 +14,7 @@ from artelier.context import assemble
 from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
-from artelier.kernel.manifest import decode_reply
+from artelier.kernel.prompt.manifest import decode_reply
 from artelier.log import Blob, BlobRef
 from artelier.missions import acting, content, gathering, prompts, telling
 from artelier.missions import events as ev

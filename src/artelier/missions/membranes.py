@@ -78,7 +78,7 @@ class Membranes:
 
         Errors: `InvalidRequest`; `VersionConflict` if the id is taken.
         """
-        from artelier.kernel.scopes import cap_changed, plan_cap
+        from artelier.kernel.limits.scopes import cap_changed, plan_cap
         from artelier.log import Batch
 
         services, tenant, scope = self._desk.services, self._desk.id, f"membrane:{id}"
@@ -228,7 +228,7 @@ class Membranes:
         return [row[0] for row in rows]
 
     async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
-        from artelier.kernel.scopes import used_of
+        from artelier.kernel.limits.scopes import used_of
 
         membrane = await artifacts.look(check_artifact_id(id), price_max=0)
         _check_kind(id, membrane.kind)

@@ -22,12 +22,12 @@ from artelier.errors import (
 )
 from artelier.ids import OPERATOR
 from artelier.kernel import Approval, Run
-from artelier.kernel.commands import heed_cap
-from artelier.kernel.core import RunCore, is_final
+from artelier.kernel.commands.control_stream import heed_cap
 from artelier.kernel.events import LimitSet
-from artelier.kernel.family import used_below
-from artelier.kernel.manifest import encoded
-from artelier.kernel.results import FINAL
+from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.run.context import RunCore, is_final
+from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.tree import used_below
 from artelier.log import Blob
 from artelier.missions import events as ev
 from artelier.missions.assigning import task_job

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from artelier.errors import NotFound
 from artelier.kernel import run_row
-from artelier.kernel.family import asked_below, totals
 from artelier.kernel.queries import approvals, shown_fields, shown_json
-from artelier.kernel.results import FINAL
+from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.tree import asked_below, totals
 from artelier.missions.agents import agent_line
 from artelier.missions.definition import Plan, checked
 from artelier.missions.goal import GOAL_STATUS, goal_status

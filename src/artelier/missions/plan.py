@@ -9,7 +9,7 @@ import msgspec
 
 from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, OutputInvalid
 from artelier.kernel import Run
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.missions.checks import pattern_problem
 from artelier.missions.wording import template
 from artelier.ports.model import ToolSchema

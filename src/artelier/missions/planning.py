@@ -11,8 +11,8 @@ from artelier.agents.launching import check_goal
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, run_row
-from artelier.kernel.core import is_final
 from artelier.kernel.queries import blob_json
+from artelier.kernel.run.context import is_final
 from artelier.missions.conduct import check_mission_id, conduct, kit, recorded_job
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.job import LOOP as TASK_LOOP

@@ -15,11 +15,11 @@ from artelier.context import assemble
 from artelier.errors import Conflict, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel import Prompt, RangePart, Renderer
-from artelier.kernel.ancestry import lineage, newest_state
 from artelier.kernel.events import StepCompleted
-from artelier.kernel.lifecycle import unread_notes
+from artelier.kernel.history.fork_lineage import lineage, newest_state
+from artelier.kernel.limits.scopes import limits_of, scopes_of
 from artelier.kernel.queries import blob_json
-from artelier.kernel.scopes import limits_of, scopes_of
+from artelier.kernel.run.lifecycle import unread_notes
 from artelier.log import decode_stored
 from artelier.missions import gathering, telling
 from artelier.missions.guidance import Guidance

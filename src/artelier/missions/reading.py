@@ -10,8 +10,8 @@ import msgspec
 from artelier.artifacts.artifact import Artifact
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
-from artelier.kernel.family import totals
 from artelier.kernel.queries import approvals, shown_json
+from artelier.kernel.run.tree import totals
 from artelier.missions.goal import STATUS
 from artelier.missions.judging import judgements_of
 from artelier.missions.limit import counted_from, last_iteration

@@ -11,7 +11,7 @@ from artelier.agents.launching import Launch, checked_settings, register_launch
 from artelier.agents.loops import BuiltIn, register_loop
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Limits, Run
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 
 if TYPE_CHECKING:
     from artelier.missions.plan import MissionJob

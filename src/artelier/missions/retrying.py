@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.kernel import commands as kernel_commands
 from artelier.kernel import run_row
+from artelier.kernel.commands import control_stream as kernel_commands
 from artelier.log import EventData
 from artelier.missions.goal import goal_status
 from artelier.missions.judging import judgements_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from artelier.kernel import RunCore
-from artelier.kernel.scopes import count_also
+from artelier.kernel.limits.scopes import count_also
 from artelier.missions.guidance import Guidance
 from artelier.missions.policy import bias
 from artelier.missions.steering import Steering, apply, effective

@@ -14,7 +14,7 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.ids import MAIN_SPACE, OPERATOR
-from artelier.kernel.scopes import cap_changed, plan_cap
+from artelier.kernel.limits.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
 from artelier.missions.policy import bias
 from artelier.missions.steering import Steering, effective

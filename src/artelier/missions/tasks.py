@@ -12,7 +12,7 @@ from artelier.artifacts import Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row
-from artelier.kernel.core import is_final
+from artelier.kernel.run.context import is_final
 from artelier.log import Batch, StreamAppend, Tx
 from artelier.missions import events as ev
 from artelier.missions.assigning import agent_content, task_job

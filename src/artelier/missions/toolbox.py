@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from artelier.kernel.ancestry import changes_of, grants_of, lineage
+from artelier.kernel.history.fork_lineage import changes_of, grants_of, lineage
 from artelier.kernel.policy import granted
 from artelier.missions.delegating import DELEGATE
 from artelier.missions.driving import kit, recorded_job

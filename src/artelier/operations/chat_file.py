@@ -17,8 +17,8 @@ import msgspec
 from artelier.artifacts import ArtifactWritten
 from artelier.errors import Conflict, CorruptStore, InvalidExport, InvalidRequest
 from artelier.kernel import Services
-from artelier.kernel.archive import Header
-from artelier.kernel.belongings import Arrival, Belongings
+from artelier.kernel.export.archive import Header
+from artelier.kernel.export.extension import Arrival, Belongings
 from artelier.log import BlobRef, EventData, Tx, blob_name
 from artelier.operations import events as ev
 from artelier.operations.chat_settings import ChatSettings, check_chat, check_name

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from artelier.errors import ArtelierError, Conflict, LeaseHeld, RunStopped, RunSuspended
-from artelier.kernel import commands, run_row
-from artelier.kernel.core import is_final
+from artelier.kernel import run_row
+from artelier.kernel.commands import control_stream
 from artelier.kernel.queries import blob_json
+from artelier.kernel.run.context import is_final
 from artelier.log import EventData
 from artelier.operations.job import LOOP, TurnJob, chat_of
 
@@ -22,16 +23,16 @@ async def give(desk: Any, run_id: str, verb: str, *, by: str, **command: Any) ->
 
     Errors: those of the kernel's `commands.give`; `Conflict` for a `retry` of a turn of a chat.
     """
-    given = commands.Given(verb=verb, **command)
+    given = control_stream.Given(verb=verb, **command)
     return (await give_in_order(desk, run_id, [given], by=by))[0]
 
 
 async def give_in_order(
-    desk: Any, run_id: str, wanted: Sequence[commands.Given], *, by: str
+    desk: Any, run_id: str, wanted: Sequence[control_stream.Given], *, by: str
 ) -> list[EventData]:
     """Give commands that belong together, and return their effects. Errors: as `give`."""
     for one in wanted:
-        if one.verb != "cancel" and one.verb != "retry" and one.key != commands.REOPEN:
+        if one.verb != "cancel" and one.verb != "retry" and one.key != control_stream.REOPEN:
             continue
         row = await run_row(desk.services, desk.id, run_id)
         if row["loop"] == LOOP and one.verb != "cancel":
@@ -39,7 +40,7 @@ async def give_in_order(
         # A chat knows nothing of forks of its turns.
         if row["loop"] == LOOP and row["origin"] is None and not is_final(row["status"]):
             return [await _cancelled(desk, row, run_id, {"payload": one.payload, "by": by})]
-    return await commands.give_in_order(desk.services, desk.id, run_id, wanted, by=by)
+    return await control_stream.give_in_order(desk.services, desk.id, run_id, wanted, by=by)
 
 
 def _not_reopened(run_id: str) -> Conflict:
@@ -69,7 +70,7 @@ async def _cancelled(
     try:
         async with desk.run(run_id, loop=LOOP, settings=settings, on_wait="suspend") as run:
             try:
-                effect = await commands.give(services, desk.id, run_id, "cancel", **command)
+                effect = await control_stream.give(services, desk.id, run_id, "cancel", **command)
             except ArtelierError as error:  # it must not become a failure of the run
                 refusal = error
                 raise asyncio.CancelledError from None
@@ -86,4 +87,4 @@ async def _cancelled(
             return effect  # it has ended, even if no more could be kept than is recorded
     if effect is not None:
         return effect
-    return await commands.give(services, desk.id, run_id, "cancel", **command)
+    return await control_stream.give(services, desk.id, run_id, "cancel", **command)

@@ -7,21 +7,22 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.errors import InvalidRequest
-from artelier.kernel import queries, reconcile, run_row, scopes
-from artelier.kernel.commands import REOPEN, Given
-from artelier.kernel.compensating import compensate_ended
-from artelier.kernel.drift import newest_drift
-from artelier.kernel.limits import cap_values
-from artelier.kernel.loop_limits import encode_limits
-from artelier.kernel.personal import is_known
-from artelier.kernel.waits import microseconds
+from artelier.kernel import queries, reconcile, run_row
+from artelier.kernel.commands.control_stream import REOPEN, Given
+from artelier.kernel.history.drift import newest_drift
+from artelier.kernel.limits import scopes
+from artelier.kernel.limits.loop_limits import encode_limits
+from artelier.kernel.limits.run_limits import cap_values
+from artelier.kernel.privacy.pii_scrubber import is_known
+from artelier.kernel.run.waits import microseconds
+from artelier.kernel.tool_calls.ended_run_compensation import compensate_ended
 from artelier.money import parse_usd
 from artelier.operations.commanding import give, give_in_order
 from artelier.pii.placeholder import disarmed
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.results import Compensated, Limits
+    from artelier.kernel.run.results import Compensated, Limits
     from artelier.log import EventData
     from artelier.ports.tool import ToolPort
 

@@ -10,8 +10,8 @@ from typing import Any
 from artelier.cycle import driving
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
-from artelier.kernel.core import is_final
 from artelier.kernel.queries import shown_fields, shown_json
+from artelier.kernel.run.context import is_final
 from artelier.log import decode_stored
 from artelier.operations.commits import joined
 from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, Planned

@@ -223,7 +223,7 @@ def text_of(value: Any) -> str:
 
 def check_size(value: Any) -> None:
     """Errors: `OperationFailed` for a value that is no JSON, or too large to be kept."""
-    from artelier.kernel.manifest import encoded
+    from artelier.kernel.prompt.manifest import encoded
 
     try:
         size = len(encoded(value))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from artelier.kernel.archive import SIZE_BYTES_MAX
+from artelier.kernel.export.archive import SIZE_BYTES_MAX
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.transfer import Keys
+    from artelier.kernel.export.transfer import Keys
     from artelier.operations.session import Session
     from artelier.operations.transfer import CarriedChat
 

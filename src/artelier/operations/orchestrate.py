@@ -512,7 +512,7 @@ def _sees_nothing_hidden(scope: Scope) -> bool:
 
 
 def _bounded_scope(scope: Scope) -> Any:
-    from artelier.kernel.manifest import encoded
+    from artelier.kernel.prompt.manifest import encoded
 
     with suppress(ArtelierError):
         if len(encoded(dict(scope.names))) <= DETAILS_BYTES_MAX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from artelier.kernel.manifest import canonical
+from artelier.kernel.prompt.manifest import canonical
 from artelier.operations.definition import OperationProfile
 
 KEPT_MAX = 64

@@ -566,7 +566,7 @@ class Session(Reader):
         return ref
 
     async def _keep_json(self, value: Any, blobs: list[Blob]) -> BlobRef:
-        from artelier.kernel.manifest import encoded
+        from artelier.kernel.prompt.manifest import encoded
 
         return await self._keep(encoded(value), blobs)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from artelier.errors import ArtelierError, Conflict, CorruptStore, StoreUnavailable
 from artelier.kernel import Run
-from artelier.kernel.fence import balanced
+from artelier.kernel.prompt.delimiters import balanced
 from artelier.operations.inclusion import Included
 from artelier.operations.wording import wording
 from artelier.tokens.cut import cut

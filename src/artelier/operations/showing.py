@@ -12,8 +12,8 @@ import msgspec
 
 from artelier.errors import NotFound
 from artelier.kernel import Renderer, run_row
-from artelier.kernel.core import is_final
 from artelier.kernel.queries import run_object, shown_fields, shown_json
+from artelier.kernel.run.context import is_final
 from artelier.log import decode_stored
 from artelier.operations import events as ev
 from artelier.operations.main_call import STEP

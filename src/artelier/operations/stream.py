@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from artelier.kernel import events as kev
-from artelier.kernel.manifest import decode_reply
+from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.queries import shown_json
 from artelier.log import Event, run_stream, stored_blob
 from artelier.operations import events as ev

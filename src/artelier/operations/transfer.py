@@ -1,8 +1,8 @@
 """Chats in files: everything that a chat is, and from the file into another store.
 
-The file is an export of runs (`kernel/transfer.py`) that also holds the chat's own stream, the profiles
-that its runs worked with, and its lorebooks. Views follow from the events, so nothing is converted. There
-its runs are records; the chat goes on. See docs/decisions/0007-exports.md.
+The file is an export of runs (`kernel/export/transfer.py`) that also holds the chat's own stream, the
+profiles that its runs worked with, and its lorebooks. Views follow from the events, so nothing is converted.
+There its runs are records; the chat goes on. See docs/decisions/0007-exports.md.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from artelier.artifacts import artifact_stream
 from artelier.errors import InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.kernel.archive import CHAT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
+from artelier.kernel.export.archive import CHAT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
+from artelier.kernel.export.scope import streams_of
+from artelier.kernel.export.transfer import Keys, Part, import_file, write_file
 from artelier.kernel.queries import blob_json
-from artelier.kernel.selection import streams_of
-from artelier.kernel.transfer import Keys, Part, import_file, write_file
 from artelier.log import Stream
 from artelier.operations.chat_file import ChatFile
 from artelier.operations.chat_settings import ChatSettings, check_chat

@@ -19,7 +19,7 @@ from artelier.cycle import Outcome as CycleOutcome
 from artelier.cycle import Parts, cycle
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
-from artelier.kernel.prompts import settle_numbers
+from artelier.kernel.prompt.assembly import settle_numbers
 from artelier.log import Blob, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.commits import Chronicle, reports

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.log import decode_stored
 from artelier.operations.events import TurnAsked
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view
-from artelier.kernel.portable import KINDS
+from artelier.kernel.export.allowlist import KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.operations import events as ev

@@ -21,8 +21,8 @@ from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import run_row
-from artelier.kernel.core import is_final
-from artelier.kernel.manifest import decode_reply
+from artelier.kernel.prompt.manifest import decode_reply
+from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
 from artelier.operations.job import LOOP as CHAT
 from artelier.operations.job import chat_of

@@ -6,8 +6,8 @@ from typing import Any
 
 from artelier.app import TenantKernel
 from artelier.kernel import RangePart
-from artelier.kernel.manifest import PromptPart
-from artelier.kernel.prompts import trust_label
+from artelier.kernel.prompt.assembly import trust_label
+from artelier.kernel.prompt.manifest import PromptPart
 from artelier.missions.outlook import upcoming
 from artelier.missions.preview import Preview, check_agent, preview_of, texts_of
 from artelier.server.inspection import reason_of

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from artelier.app import Kernel
 from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
-from artelier.kernel.workspaces import Workspaces
+from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.server import errors, openapi_corrections, pages
 from artelier.server.attempts import Attempts
 from artelier.server.driver import Driver

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from artelier.app import TenantKernel
-from artelier.kernel.personal import RESTORE
 from artelier.kernel.policy import granted
+from artelier.kernel.privacy.pii_scrubber import RESTORE
 from artelier.log.blobs import LARGE_BYTES
 from artelier.server.bodies import may_hold_placeholders
 from artelier.server.guard import LARGE, SAFE

@@ -12,10 +12,10 @@ from artelier.log import EventData, registered
 
 _SOURCES = (
     "artelier.kernel.events",
-    "artelier.kernel.tenant_events",
+    "artelier.kernel.tenants.events",
     "artelier.log.erasing",
-    "artelier.kernel.personal",
-    "artelier.kernel.rates",
+    "artelier.kernel.privacy.pii_scrubber",
+    "artelier.kernel.limits.rates",
     "artelier.artifacts.events",
     "artelier.ledger.posting",
     "artelier.memory.events",

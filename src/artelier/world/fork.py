@@ -20,7 +20,7 @@ from artelier.artifacts.events import ArtifactDeleted, ArtifactTransferred, Arti
 from artelier.artifacts.plan import Wish, decide_write
 from artelier.errors import Conflict, InsufficientFunds, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import check_space
-from artelier.kernel.packing import by_position
+from artelier.kernel.export.writer import by_position
 from artelier.log import (
     Batch,
     Blob,

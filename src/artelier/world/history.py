@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple, cast
 
 from artelier.errors import InvalidRequest, NotFound
-from artelier.kernel.ancestry import is_imported
+from artelier.kernel.history.fork_lineage import is_imported
 from artelier.log import Event, Store, Stream
 from artelier.world.events import Ancestor, world_space, world_stream
 from artelier.world.host import Host, continued, run_id_of

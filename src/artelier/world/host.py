@@ -11,8 +11,8 @@ from artelier.artifacts import Interpreter, Space
 from artelier.errors import Flow
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
-from artelier.kernel.ancestry import is_imported
-from artelier.kernel.scopes import count_also, counters_of
+from artelier.kernel.history.fork_lineage import is_imported
+from artelier.kernel.limits.scopes import count_also, counters_of
 from artelier.log import StreamAppend
 from artelier.tokens import Window
 from artelier.world.agent import GOES_ON

@@ -17,8 +17,8 @@ from artelier.artifacts import ArtifactCharged
 from artelier.errors import Conflict, InvalidExport, InvalidRequest
 from artelier.ids import check_artifact_id, check_space
 from artelier.kernel import Services
-from artelier.kernel.archive import Header
-from artelier.kernel.belongings import Arrival, Belongings
+from artelier.kernel.export.archive import Header
+from artelier.kernel.export.extension import Arrival, Belongings
 from artelier.ledger import MoneyTransferred, Moving, may_owe
 from artelier.log import BlobRef, EventData, Stream, Tx, blob_name
 from artelier.world import events as ev

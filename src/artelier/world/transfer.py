@@ -1,8 +1,8 @@
 """Worlds in files: everything that a world is, and from the file into another store.
 
-The file is an export of runs (`kernel/transfer.py`) that also holds the streams of the world up to its last
-tick, and the runs in which its agents asked models, so that every prompt can be rendered again. Views follow
-from the events, so nothing is converted. The runs are records; the world goes on. See
+The file is an export of runs (`kernel/export/transfer.py`) that also holds the streams of the world up to its
+last tick, and the runs in which its agents asked models, so that every prompt can be rendered again. Views
+follow from the events, so nothing is converted. The runs are records; the world goes on. See
 docs/decisions/0007-exports.md.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from artelier.ids import check_space
-from artelier.kernel.archive import FORMAT, SIZE_BYTES_MAX, WORLD_VERSION, Ancestry, Header
-from artelier.kernel.selection import streams_of
-from artelier.kernel.transfer import Part, import_file, write_file
+from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, WORLD_VERSION, Ancestry, Header
+from artelier.kernel.export.scope import streams_of
+from artelier.kernel.export.transfer import Part, import_file, write_file
 from artelier.log import Stream
 from artelier.world.events import world_space
 from artelier.world.history import ancestors, reaches, run_reaches, tick_of

@@ -20,7 +20,7 @@ from artelier.artifacts.plan import Wish, decide_write
 from artelier.artifacts.rows import Standing
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_world
-from artelier.kernel.scopes import set_cap, used_of
+from artelier.kernel.limits.scopes import set_cap, used_of
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.memory.paying import DeskPayer

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from artelier.kernel.fence import fenced
+from artelier.kernel.prompt.delimiters import fenced
 from artelier.missions import acting, prompts
 from artelier.missions.definition import Decision, Plan, Verdict, slug_of
 from artelier.missions.faults import Grounds, Judged, faults_of

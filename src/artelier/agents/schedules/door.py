@@ -15,7 +15,7 @@ from artelier.agents.schedules.reading import schedule_object, schedule_page, sc
 from artelier.agents.schedules.timing import Timing, checked_timing
 from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
-from artelier.kernel.manifest import encoded
+from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.queries import blob_json
 from artelier.log import (
     Batch,

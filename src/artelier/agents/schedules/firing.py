@@ -22,7 +22,7 @@ from artelier.agents.schedules.deciding import (
 )
 from artelier.agents.schedules.timing import SECOND_US, Due, UnknownZone
 from artelier.errors import Conflict, SequenceConflict
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx
 
 LOOKED_MAX = 100

@@ -8,9 +8,9 @@ from artelier.agents.schedules.deciding import Schedule
 from artelier.agents.schedules.firing import COLUMNS
 from artelier.agents.schedules.timing import interval
 from artelier.errors import NotFound
-from artelier.kernel.family import totals
 from artelier.kernel.queries import shown_json
-from artelier.kernel.services import Services
+from artelier.kernel.run.services import Services
+from artelier.kernel.run.tree import totals
 
 PAGE_MAX = 500
 RUNS_MAX = 20

@@ -25,7 +25,7 @@ from artelier.errors import (
     UnknownModel,
 )
 from artelier.kernel import AgentResult, Limits, Services, run_row
-from artelier.kernel.manifest import encoded
+from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.queries import blob_json
 from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
 from artelier.log.stored import stored_name

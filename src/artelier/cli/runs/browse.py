@@ -175,7 +175,7 @@ async def tail(
 async def _follow(
     call: Call, kernel: Kernel, story: Story, run: str, *, position: int, after: int
 ) -> None:
-    from artelier.kernel.results import FINAL
+    from artelier.kernel.run.results import FINAL
     from artelier.log import run_stream
 
     runs, stream = kernel.for_tenant(call.tenant), run_stream(call.tenant, run)

@@ -14,7 +14,7 @@ from artelier.cli.runs.app import RunId, app
 from artelier.errors import RunSuspended
 
 if TYPE_CHECKING:
-    from artelier.kernel.results import Compensated
+    from artelier.kernel.run.results import Compensated
 
 
 @command(
@@ -35,7 +35,7 @@ async def compensate(
     Its tools say how, with `compensate`. The run must have ended, and stays what it is. What is undone is
     undone once: after a failure, a question or an unknown outcome the same command goes on.
     """
-    from artelier.kernel.compensation import CompensationFailed
+    from artelier.kernel.tool_calls.compensation import CompensationFailed
 
     found = tools_of_file(tools)
     async with call.kernel(tools=found) as kernel:

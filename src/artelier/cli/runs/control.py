@@ -181,7 +181,7 @@ async def _only_capped(
 ) -> bool:
     """Set the caps of a run that only other code can drive; whether it is one."""
     from artelier.cli.advice import go_on, way_on
-    from artelier.kernel.results import FINAL
+    from artelier.kernel.run.results import FINAL
 
     runs, run_id = kernel.for_tenant(call.tenant), run["id"]
     if run["status"] in FINAL:
@@ -217,7 +217,7 @@ async def resumed(
     from artelier.agents.loops import code_needed, model_of
     from artelier.cli.advice import go_on
     from artelier.cli.driving import drive
-    from artelier.kernel.results import FINAL
+    from artelier.kernel.run.results import FINAL
 
     runs = kernel.for_tenant(call.tenant)
     shown = await runs.show(run_id)

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from artelier.errors import InvalidRequest, ModelTimeout, OutputInvalid, PriceUnknown
 from artelier.kernel import Run
-from artelier.kernel.budget import CallSize, price_for, reserve
-from artelier.kernel.json_schema import check_schema
-from artelier.kernel.manifest import encoded
-from artelier.kernel.outputs import fitted
+from artelier.kernel.limits.budget import CallSize, price_for, reserve
+from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.steps.json_schema import check_schema
+from artelier.kernel.steps.structured_output import fitted
 from artelier.money import MICRO, format_usd
 from artelier.operations.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.operations.kinds.contract import Call, OperationFailed, Problem

@@ -9,7 +9,7 @@ import msgspec
 
 from artelier.artifacts.content import check_json
 from artelier.errors import ArtelierError, InvalidArtifact
-from artelier.kernel.manifest import UNENCODABLE, canonical
+from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
 from artelier.operations.definition import (
     VALUE_BYTES_MAX,
     ArtifactUpsert,

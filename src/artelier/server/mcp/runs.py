@@ -25,8 +25,8 @@ from artelier.errors import (
 )
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
-from artelier.kernel.core import is_final
-from artelier.kernel.workspaces import is_within
+from artelier.kernel.run.context import is_final
+from artelier.kernel.tenants.workspaces import is_within
 from artelier.money import format_usd, parse_usd
 from artelier.pii.marking import marked_wire
 from artelier.tools import Tool, tool

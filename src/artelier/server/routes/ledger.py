@@ -6,7 +6,14 @@ from typing import Annotated
 
 from fastapi import Query
 
-from artelier.kernel.bookkeeping import DAY_US, PAGE_MAX, accounts, postings, spending, sums
+from artelier.kernel.limits.ledger_queries import (
+    DAY_US,
+    PAGE_MAX,
+    accounts,
+    postings,
+    spending,
+    sums,
+)
 from artelier.server.deps import Desk
 from artelier.server.routes import resource
 from artelier.server.wire import ledger as wire

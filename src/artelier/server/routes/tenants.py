@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artelier.errors import InvalidRequest
 from artelier.kernel import Tenants
-from artelier.kernel.bookkeeping import limits
+from artelier.kernel.limits.ledger_queries import limits
 from artelier.money import parse_usd
 from artelier.server.deps import Admin, Core, Desk
 from artelier.server.routes import resource

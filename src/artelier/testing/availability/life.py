@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artelier.kernel.watchdog import OF_RESUMING
+from artelier.kernel.run.watchdog import OF_RESUMING
 from artelier.testing.availability.served import ATTACKER
 from artelier.testing.availability.trial import PAGE_S_MAX, House
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from artelier import Kernel, ModelReply, ModelRequest, ToolCall, Usage, tool
 from artelier.agents import AutonomousAgent
 from artelier.context import ContextBuilder, Estimator
-from artelier.kernel.manifest import canonical
+from artelier.kernel.prompt.manifest import canonical
 from artelier.ports.model import FREE, Price
 from artelier.testing.bench.turns import turn_keys
 from artelier.tokens import Window, estimate_tokens

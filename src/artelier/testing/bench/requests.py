@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artelier.kernel.manifest import canonical
+from artelier.kernel.prompt.manifest import canonical
 from artelier.ports.model import ModelRequest
 from artelier.tokens import estimate_tokens
 

@@ -9,7 +9,7 @@ from typing import Any
 from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, ReplayMismatch, ToolFailed
 from artelier.kernel import Limits, ModelResult, Run, ToolResult
-from artelier.kernel.failures import RecordedError
+from artelier.kernel.steps.failures import RecordedError
 from artelier.testing.torture.process import Process
 from artelier.testing.torture.races import race
 from artelier.testing.torture.script import Op, Program

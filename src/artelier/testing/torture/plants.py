@@ -12,18 +12,18 @@ from typing import Any
 
 import msgspec
 
-import artelier.kernel.budget
-import artelier.kernel.compensation
-import artelier.kernel.delivery
-import artelier.kernel.model_call
-import artelier.kernel.tool_entry
-import artelier.kernel.tool_outcome
-import artelier.kernel.tool_step
-import artelier.kernel.versions
+import artelier.kernel.history.code_versions
+import artelier.kernel.limits.budget
+import artelier.kernel.run.delivery
+import artelier.kernel.steps.model_call
+import artelier.kernel.tool_calls.compensation
+import artelier.kernel.tool_calls.tool_invocation
+import artelier.kernel.tool_calls.tool_outcome
+import artelier.kernel.tool_calls.tool_step
 import artelier.ledger.view
 import artelier.log.writer
 from artelier.errors import InvalidRequest
-from artelier.kernel.dispatches import Dispatches
+from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.testing.torture.missions_plants import MISSION_PLANTS
 from artelier.testing.torture.schedules_plants import SCHEDULE_PLANTS
 from artelier.testing.torture.world_plants import WORLD_PLANTS
@@ -42,7 +42,7 @@ def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Generator[Non
 
 def _double_step() -> AbstractContextManager[None]:
     """A tool step that is recorded as completed is executed again when its run is resumed."""
-    steps, entry = artelier.kernel.tool_step, artelier.kernel.tool_entry
+    steps, entry = artelier.kernel.tool_calls.tool_step, artelier.kernel.tool_calls.tool_invocation
 
     def wrap(replayed: Any) -> Any:
         async def replayed_and_repeated(core: Any, recorded: Any, ask: Any) -> Any:
@@ -80,7 +80,7 @@ def _unbalanced_posting() -> AbstractContextManager[None]:
 
 def _repeated_payment() -> AbstractContextManager[None]:
     """A side effect whose outcome is hidden is simply tried again."""
-    steps = artelier.kernel.tool_step
+    steps = artelier.kernel.tool_calls.tool_step
 
     def wrap(settle: Any) -> Any:
         async def settle_by_trying(
@@ -117,7 +117,7 @@ def _forgotten_hold() -> AbstractContextManager[None]:
 
         return settle_and_keep
 
-    return _wrapped(artelier.kernel.model_call, "settle", wrap)
+    return _wrapped(artelier.kernel.steps.model_call, "settle", wrap)
 
 
 def _forgiven_overrun() -> AbstractContextManager[None]:
@@ -129,7 +129,7 @@ def _forgiven_overrun() -> AbstractContextManager[None]:
 
         return check_nothing
 
-    return _wrapped(artelier.kernel.budget, "check_available", wrap)
+    return _wrapped(artelier.kernel.limits.budget, "check_available", wrap)
 
 
 def _unbilled_cancel() -> AbstractContextManager[None]:
@@ -142,7 +142,7 @@ def _unbilled_cancel() -> AbstractContextManager[None]:
 
         return settle_known
 
-    return _wrapped(artelier.kernel.model_call, "settle_call", wrap)
+    return _wrapped(artelier.kernel.steps.model_call, "settle_call", wrap)
 
 
 def _changed_prompt() -> AbstractContextManager[None]:
@@ -160,7 +160,7 @@ def _changed_prompt() -> AbstractContextManager[None]:
 
         return called_with_more
 
-    return _wrapped(artelier.kernel.model_call, "_called", wrap)
+    return _wrapped(artelier.kernel.steps.model_call, "_called", wrap)
 
 
 def _unfenced() -> AbstractContextManager[None]:
@@ -184,7 +184,7 @@ def _twice_undone() -> AbstractContextManager[None]:
 
         return has_not
 
-    return _wrapped(artelier.kernel.compensation, "_has_undone", wrap)
+    return _wrapped(artelier.kernel.tool_calls.compensation, "_has_undone", wrap)
 
 
 def _left_standing() -> AbstractContextManager[None]:
@@ -196,7 +196,7 @@ def _left_standing() -> AbstractContextManager[None]:
 
         return only_own
 
-    return _wrapped(artelier.kernel.compensation, "_owned", wrap)
+    return _wrapped(artelier.kernel.tool_calls.compensation, "_owned", wrap)
 
 
 def _forgotten_version() -> AbstractContextManager[None]:
@@ -208,7 +208,7 @@ def _forgotten_version() -> AbstractContextManager[None]:
 
         return newest
 
-    return _wrapped(artelier.kernel.versions, "version", wrap)
+    return _wrapped(artelier.kernel.history.code_versions, "version", wrap)
 
 
 @contextmanager
@@ -222,8 +222,8 @@ def _tolerated_drift() -> Generator[None]:
         return check_nothing
 
     with (
-        _wrapped(artelier.kernel.tool_outcome, "check_arguments", wrap),
-        _wrapped(artelier.kernel.tool_step, "check_arguments", wrap),
+        _wrapped(artelier.kernel.tool_calls.tool_outcome, "check_arguments", wrap),
+        _wrapped(artelier.kernel.tool_calls.tool_step, "check_arguments", wrap),
     ):
         yield
 
@@ -237,7 +237,7 @@ def _acting_fork() -> AbstractContextManager[None]:
 
         return never
 
-    return _wrapped(artelier.kernel.tool_step, "acts_outside", wrap)
+    return _wrapped(artelier.kernel.tool_calls.tool_step, "acts_outside", wrap)
 
 
 def _forgotten_cancellation() -> AbstractContextManager[None]:
@@ -249,7 +249,7 @@ def _forgotten_cancellation() -> AbstractContextManager[None]:
 
         return forget
 
-    return _wrapped(artelier.kernel.delivery.Delivery, "take_down", wrap)
+    return _wrapped(artelier.kernel.run.delivery.Delivery, "take_down", wrap)
 
 
 SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {

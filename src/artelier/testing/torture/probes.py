@@ -7,7 +7,7 @@ from collections import Counter
 
 import msgspec
 
-from artelier.kernel.probe import REDISPATCHES_MAX
+from artelier.kernel.tool_calls.probe import REDISPATCHES_MAX
 from artelier.testing.torture.audit import Audit
 from artelier.testing.torture.script import Op, Program
 

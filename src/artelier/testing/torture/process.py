@@ -18,7 +18,7 @@ import artelier.log.sqlite
 from artelier.app import Kernel
 from artelier.errors import StoreClosed
 from artelier.kernel import Policy
-from artelier.kernel.dispatches import ProcessId
+from artelier.kernel.tool_calls.dispatches import ProcessId
 from artelier.log.writer import Writer
 from artelier.ports.model import ModelPort
 from artelier.ports.tool import ToolPort

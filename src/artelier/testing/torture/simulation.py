@@ -15,7 +15,7 @@ from typing import Any
 
 from artelier.errors import ArtelierError, Flow, NotFound
 from artelier.kernel import Tenant
-from artelier.kernel.dispatches import Dispatches, ProcessId
+from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier.testing.torture.operator import FINAL, Operator
 from artelier.testing.torture.oracle import Oracle
 from artelier.testing.torture.outside import Outside

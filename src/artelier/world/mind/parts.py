@@ -24,7 +24,7 @@ from artelier.agents.minds.template import as_text
 from artelier.agents.minds.working_memory import TEXT_BYTES_MAX
 from artelier.context import Section, Source, fenced
 from artelier.errors import InvalidRequest
-from artelier.kernel.fence import balanced
+from artelier.kernel.prompt.delimiters import balanced
 from artelier.world.mind.wording import template
 from artelier.world.sight import NEWS_FROM
 

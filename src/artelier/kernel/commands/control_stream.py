@@ -1,0 +1,699 @@
+"""Commands to a run: appended to its control stream by anyone, turned into effects by its writer.
+
+If a process drives the run, it reads the command and writes the effect. If none does, the command's own
+process takes the lease, writes the effect and gives the lease back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
+from artelier.kernel import events as ev
+from artelier.kernel.commands.single_step import Stepping
+from artelier.kernel.history.fork_lineage import is_imported, key_of, lineage
+from artelier.kernel.limits.budget import abandon
+from artelier.kernel.limits.loop_limits import RESETS, completed_cycles, decode_limits, resets_of
+from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.services import Services
+from artelier.kernel.run.tree import used_below
+from artelier.kernel.run.writer import Actor
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    Event,
+    EventData,
+    Fence,
+    Stream,
+    StreamAppend,
+    control_stream,
+    prepared_blob,
+    run_stream,
+)
+from artelier.log.event import decode_data
+
+VERBS = frozenset(
+    (
+        "pause",
+        "resume",
+        "step",
+        "cancel",
+        "stop",
+        "inject",
+        "answer",
+        "signal",
+        "reconcile",
+        "retry",
+        "limit",
+    )
+)
+
+
+REOPEN = "reopen"
+"""As `key` of `resume`: a failed run shall go on, with the note or the raised limits that come with it."""
+
+REJECTED = "rejected"
+"""As `key` of `retry`: a completed run shall go on, whose result a person has rejected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """One thing that a person wants of a run."""
+
+    verb: str
+    key: str = ""
+    choice: str = ""
+    payload: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The state of a run on which the effect of a command depends."""
+
+    run_id: str
+    status: str
+    driven: bool
+    """Whether some process drives the run and will go on by itself."""
+    open_approvals: frozenset[str]
+    unresolved: frozenset[str]
+    used: dict[str, int]
+    """What the run and its children have used, per unit, for a cap that is set late."""
+    failed: tuple[str, ...] = ()
+    """Of a failed run: the steps whose failure ended it."""
+    reason: str = ""
+    """Of a failed run of a built-in loop: why it ended."""
+    cycle: int = 0
+    """Completed cycles of such a run."""
+    stepping: bool = False
+    """Whether it goes on for one cycle only."""
+    compensated: bool = False
+    """Of a failed run: whether something that it did was undone since."""
+    has_open_children: bool = False
+    """Of a run that has ended: whether children of it are at work again, which count in its limits."""
+
+
+def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
+    """The effect of a command; a command that makes no sense now is refused with a code. Pure."""
+    verb, status, queued = command.verb, standing.status, not standing.driven
+    refused = _refusal(standing, command)
+    if refused:
+        return ev.CommandRefused(command=seq, code=refused)
+    if verb == "pause":
+        return ev.RunPaused(command=seq, note=command.payload)
+    if verb == "stop":
+        return ev.RunPaused(command=seq, stopped=True, note=command.payload)
+    if verb == "retry" or (verb == "resume" and status == "failed"):
+        limits = decode_limits(command.choice) or {}
+        return ev.RunReopened(
+            command=seq, queued=queued, steps=standing.failed, cycle=standing.cycle,
+            resets=resets_of(standing.reason, raised=limits), limits=limits,
+        )  # fmt: skip
+    if verb in ("resume", "step"):
+        return ev.RunResumed(command=seq, queued=queued, stepping=verb == "step")
+    if verb == "cancel":
+        return ev.RunCancelled(command=seq, note=command.payload)
+    if verb == "inject" and command.payload is not None:
+        return ev.NoteInjected(command=seq, text=command.payload)
+    if verb == "signal":
+        return ev.SignalReceived(command=seq, queued=queued, name=command.key, data=command.payload)
+    if verb == "answer":
+        return ev.ApprovalGiven(
+            command=seq, queued=queued, key=command.key, decision=command.choice,
+            answer=command.payload,
+        )  # fmt: skip
+    if verb == "reconcile":
+        return ev.ToolReconciled(
+            command=seq, queued=queued, key=command.key, answer=command.choice,
+            result=command.payload,
+        )  # fmt: skip
+    if verb == "limit":
+        cap = int(command.choice) if command.choice else None
+        return ev.LimitSet(
+            command=seq, scope=f"run:{standing.run_id}", unit=command.key, cap=cap,
+            used=standing.used.get(command.key, 0),
+        )  # fmt: skip
+    raise InvalidRequest("unknown command", got=f"{verb} on a run that is {status}")
+
+
+def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
+    verb, status = command.verb, standing.status
+    if not _makes_sense(command):
+        return "invalid_command"
+    reopens = command.key == REOPEN and (status == "failed" or command.choice != "")
+    if verb == "retry" or (verb == "resume" and reopens):
+        if standing.compensated:
+            return "compensated"
+        if verb == "retry" and command.key == REJECTED and status == "completed":
+            return ""
+        if status != "failed":
+            return "not_failed"
+        most = (decode_limits(command.choice) or {}).get("max_iterations", standing.cycle + 1)
+        return "" if most > standing.cycle else "limit_used_up"
+    undoing = verb in ("answer", "reconcile") and "/undo" in command.key
+    limiting = verb == "limit" and standing.has_open_children
+    # What a run has done is undone after its end.
+    if status in FINAL and not undoing and not limiting:
+        return "run_ended"
+    if verb == "answer" and command.key not in standing.open_approvals:
+        return "no_such_approval"
+    if verb == "reconcile" and command.key not in standing.unresolved:
+        return "no_such_unknown_outcome"
+    if verb == "resume" and standing.driven and status != "paused" and not standing.stepping:
+        return "not_paused"
+    return ""
+
+
+def _makes_sense(command: ev.CommandGiven) -> bool:
+    """Return True if this version can obey it. Control streams are written by any process, of any version."""
+    verb, choice = command.verb, command.choice
+    if verb == "inject":
+        return command.payload is not None
+    if verb == "resume":
+        return decode_limits(choice) is not None
+    if verb == "answer":
+        return choice in ("approve", "deny", "edit")
+    if verb == "reconcile":
+        return choice in ("succeeded", "failed", "retry")
+    if verb == "limit":
+        cap_fits = choice == "" or (choice.isascii() and choice.isdigit() and len(choice) < 19)
+        return command.key in ("usd", "tokens", "steps", "ms") and cap_fits
+    return verb in VERBS
+
+
+REFUSALS = {
+    "invalid_command": "this version cannot obey such a command",
+    "not_failed": "only a failed run can be retried, or be given more cycles",
+    "limit_used_up": "it has used up that many cycles already: they are counted from the run's beginning",
+    "run_ended": "the run has ended",
+    "no_such_approval": "no approval of that step is open",
+    "no_such_unknown_outcome": "that step has no unknown outcome",
+    "not_paused": "the run is not paused",
+    "compensated": "what it did has been undone; its code must not go on as if it had not",
+}
+
+
+# The driver's side
+
+
+async def obey(core: RunCore) -> None:
+    """Read new commands of a run that this process drives, and write their effects."""
+    if core.stepping.holding:
+        await _hold(core)
+    events = await core.store.read(core.control, after=core.control_seq, limit=100)
+    for given in events:
+        writer = core.actor
+        if given.seq <= core.control_seq or writer is None:
+            continue
+        core.control_seq = given.seq
+        command = cast(ev.CommandGiven, given.decode())
+        standing = await _standing(core.services, core.tenant.id, core.run_id, driven=True)
+        effect = decide(standing, command, given.seq)
+        if isinstance(effect, ev.ApprovalGiven | ev.ToolReconciled):
+            if (
+                effect.key in core.deciding
+            ):  # its time ran out, or a probe told, while it was on its way
+                is_answer = isinstance(effect, ev.ApprovalGiven)
+                code = "no_such_approval" if is_answer else "no_such_unknown_outcome"
+                effect = ev.CommandRefused(command=given.seq, code=code)
+            else:
+                core.deciding.add(effect.key)
+        if isinstance(effect, ev.LimitSet):
+            heed_cap(core.services, core.tenant.id, effect, started_us=core.started_us)
+        await _write(core, writer, effect, command=given)
+    if len(events) == 100:
+        core.nudged = True
+
+
+async def _hold(core: RunCore) -> None:
+    """The cycle is done that a `step` asked for: the run is paused again, and so are its children."""
+    seq = core.stepping.holding
+    given = (await core.store.read(core.control, after=seq - 1, limit=1))[0]
+    writer = core.actor
+    # Somebody may have decided otherwise meanwhile.
+    if writer is not None and core.stepping.holding == seq and core.cancelled_reason is None:
+        await _write(core, writer, ev.RunPaused(command=seq), command=given)
+
+
+async def _write(core: RunCore, writer: Actor, effect: EventData, *, command: Event) -> None:
+    """Record what a command leads to, for the run and for its children, and let it take effect."""
+    by = command.actor
+    told = await _to_children(core.services, core.tenant.id, core.run_id, effect, by=by)
+    for append in told:
+        writer.note_aside(append, [])
+    seq = await writer.commit(effect, actor=by, cause=f"{core.control.local}@{command.seq}")
+    _take_effect(core, effect, seq=seq, by=by)
+    await _wake(core.services, told)
+    await _tell_newborn(core, effect, told, by=by)
+
+
+def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None:
+    if isinstance(effect, ev.RunPaused):
+        core.paused = True
+        core.stepping = Stepping()
+        if effect.stopped:
+            core.stopping = True
+            core.interrupt(everything=True)
+    elif isinstance(effect, ev.RunResumed):
+        core.paused = core.stopping = False
+        core.stepping = Stepping()
+        if effect.stepping:
+            core.stepping = Stepping(command=effect.command, since=core.done)
+    elif isinstance(effect, ev.RunCancelled):
+        core.cancelled_reason = "cancelled"
+        core.status = "cancelled"
+        core.interrupt(everything=False)
+    elif isinstance(effect, ev.NoteInjected):
+        core.notes.append((seq, effect.text))
+    elif isinstance(effect, ev.SignalReceived):
+        core.signals.append((seq, effect.name, effect.data))
+    elif isinstance(effect, ev.LimitSet):
+        core.came_back()
+    elif isinstance(effect, ev.ApprovalGiven):
+        core.answers[effect.key] = (effect, by, core.clock.now_us())
+    elif isinstance(effect, ev.ToolReconciled):
+        core.reconciled[effect.key] = effect
+    core.announce()
+
+
+def heed_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us: int) -> None:
+    """Tell every run at work here that counts in the scope: the run itself and those below it."""
+    pair = (effect.scope, effect.unit)
+    for core in tuple(services.active.values()):
+        if core.tenant.id != tenant or effect.scope not in core.scopes:
+            continue
+        core.counted = core.counted - {pair} if effect.cap is None else core.counted | {pair}
+        if effect.unit == "ms":
+            times = {key: at for key, at in core.deadlines.items() if key != effect.scope}
+            if effect.cap is not None:
+                times[effect.scope] = started_us + effect.cap * 1000
+            core.deadlines = times
+        with suppress(RuntimeError):  # its loop was closed: nothing waits there
+            core.loop.call_soon_threadsafe(core.announce)
+
+
+async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> Standing:
+    row = await run_row(services, tenant, run_id)
+    approvals = await services.store.query(
+        "SELECT key FROM approvals WHERE run = ? AND decision IS NULL"
+        " AND (expires_us IS NULL OR expires_us > ?)",
+        (row["id"], services.clock.now_us()),
+    )
+    is_failed_loop = bool(row["loop"]) and row["status"] == "failed"
+    places = await lineage(services, tenant, run_id) if is_failed_loop else []
+    unresolved = await services.store.query(
+        "SELECT key FROM steps WHERE run = ? AND status = 'unknown'", (row["id"],)
+    )
+    return Standing(
+        run_id=run_id,
+        used=await used_below(services, tenant, run_id),
+        status=row["status"], driven=driven, stepping=bool(row["stepping"]),
+        open_approvals=frozenset(key for (key,) in approvals),
+        unresolved=frozenset(key for (key,) in unresolved),
+        failed=await _fatal_steps(services, row) if row["status"] == "failed" else (),
+        reason=row["reason"] if is_failed_loop else "",
+        cycle=await completed_cycles(services, places) if is_failed_loop else 0,
+        compensated=row["status"] == "failed" and await undone_since_end(services, row["id"]),
+        has_open_children=row["status"] in FINAL
+        and bool(await _open_children(services, tenant, run_id)),
+    )  # fmt: skip
+
+
+async def undone_since_end(services: Services, run: int) -> bool:
+    """Return True if a person had something undone since the run ended, which its own code knows not of."""
+    rows = await services.store.query(
+        "SELECT 1 FROM steps WHERE run = ? AND kind = 'undo' AND requested >"
+        " (SELECT max(seq) FROM events WHERE stream = ? AND kind = 'run.failed') LIMIT 1",
+        (run, run),
+    )
+    return bool(rows)
+
+
+async def _fatal_steps(services: Services, row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Failed steps after which the run's code asked for nothing more: their failure ended it."""
+    run, ended_by_count = row["id"], bool(row["loop"]) and row["reason"] in RESETS
+    failed: list[tuple[str, int]] = [
+        (key, seq)
+        for key, seq in await services.store.query(
+            "SELECT key, completed FROM steps WHERE run = ? AND status = 'failed'"
+            " ORDER BY completed",
+            (run,),
+        )
+    ]
+    if not failed:
+        return ()
+    later = await services.store.query(
+        "SELECT key, requested FROM steps WHERE run = ? AND requested > ?", (run, failed[0][1])
+    )
+    fatal = [
+        key
+        for key, seq in failed
+        if not any(asked > seq and not beside(key, other) for other, asked in later)
+    ]
+    return tuple(fatal or ([] if ended_by_count else [failed[-1][0]]))
+
+
+def beside(key: str, other: str) -> bool:
+    """Return True if two steps belong to different branches of one gather: none comes after the other."""
+    left, right = key.split("/"), other.split("/")
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return index > 0 and left[index - 1].isdigit() and a.isdigit() and b.isdigit()
+    return False
+
+
+# The asker's side
+
+
+async def give(
+    services: Services,
+    tenant: str,
+    run_id: str,
+    verb: str,
+    *,
+    by: str,
+    key: str = "",
+    choice: str = "",
+    payload: Any = None,
+) -> EventData:
+    """Give a command and return its effect.
+
+    Errors: `NotFound`; `Conflict` if the run refuses it; `LeaseHeld` if another process drives the run
+    and does not react within five seconds (the command stands and is obeyed when it does).
+    """
+    given = Given(verb=verb, key=key, choice=choice, payload=payload)
+    return (await give_in_order(services, tenant, run_id, [given], by=by))[0]
+
+
+async def give_in_order(
+    services: Services, tenant: str, run_id: str, wanted: Sequence[Given], *, by: str
+) -> list[EventData]:
+    """Give commands that belong together, and return their effects.
+
+    They are written at once, so whoever takes the run up hears all of them before its first step.
+    Errors: those of `give`, for the first one that is refused.
+    """
+    for one in wanted:
+        if one.verb not in VERBS:
+            raise InvalidRequest("unknown command", expected=", ".join(sorted(VERBS)), got=one.verb)
+    await finish_cancelled(services, tenant, run_id)
+    row = await run_row(services, tenant, run_id)
+    if await is_imported(services, tenant, run_id):
+        raise Conflict(
+            f"run {run_id!r} was driven in another store, and takes no commands here",
+            hint="Fork it; the fork is a run of this store.",
+        )
+    drafts: list[Draft] = []
+    blobs: list[Blob] = []
+    for one in wanted:
+        ref = None
+        if one.payload is not None:
+            data_key = await key_of(services, await lineage(services, tenant, run_id))
+            ref, blob = await prepared_blob(tenant, data_key, encoded(one.payload))
+            blobs.append(blob)
+        command = ev.CommandGiven(verb=one.verb, key=one.key, choice=one.choice, payload=ref)
+        drafts.append(Draft(command, services.clock.now_us(), by))
+    stream = control_stream(tenant, run_id)
+    receipt = await services.store.append(
+        Batch(appends=[StreamAppend(stream, drafts)], blobs=blobs)
+    )
+    first = receipt.seqs[0] - len(drafts) + 1
+    if not services.nudge(tenant, run_id):
+        await apply_if_idle(services, tenant, run_id)
+    effects: list[EventData] = []
+    for number in range(len(drafts)):
+        effect = await _effect(services, tenant, run_id, first + number)
+        if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
+            await _family_obeys(services, tenant, run_id)
+        effects.append(effect)
+    for effect in effects:
+        if isinstance(effect, ev.CommandRefused):
+            raise _refused(run_id, effect, status=row["status"])
+    return effects
+
+
+def _refused(run_id: str, effect: ev.CommandRefused, *, status: str) -> Conflict:
+    hint = None
+    if effect.code == "run_ended" and status == "failed":
+        hint = (
+            "`resume` with a note or a raised limit reopens it, `retry` tries its failed step again: "
+            f"artelier resume {run_id} --note TEXT"
+        )
+    return Conflict(
+        f"run {run_id}: {REFUSALS.get(effect.code, effect.code)}", refusal=effect.code, hint=hint
+    )
+
+
+async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
+    """Take the lease, write the effects of all unread commands, give the lease back."""
+    stream = run_stream(tenant, run_id)
+    head, _ = await services.store.head(stream)  # before what is decided by: see `append_if_idle`
+    row = await run_row(services, tenant, run_id)
+    standing = await _standing(services, tenant, run_id, driven=False)
+    events = await services.store.read(
+        control_stream(tenant, run_id), after=row["control_seq"], limit=100
+    )
+    drafts: list[Draft] = []
+    told: list[StreamAppend] = []
+    seen, effect = 0, None
+    for given in events:
+        seen = given.seq
+        effect = decide(standing, cast(ev.CommandGiven, given.decode()), given.seq)
+        now_us = services.clock.now_us()
+        if isinstance(effect, ev.RunCancelled):
+            for unpaid in await abandoned(services, row["id"]):
+                drafts.append(Draft(unpaid, now_us, given.actor))
+        drafts.append(Draft(effect, now_us, given.actor, f"control:{run_id}@{given.seq}"))
+        if not isinstance(effect, ev.CommandRefused | ev.NoteInjected | ev.SignalReceived):
+            told = await _to_children(services, tenant, run_id, effect, by=given.actor)
+            break  # what follows depends on the new status: decided in the next round
+    if not drafts:
+        return
+    if not await append_if_idle(services, stream, drafts, head=head, told=told):
+        return
+    if isinstance(effect, ev.LimitSet):
+        heed_cap(services, tenant, effect, started_us=row["started_us"])
+    await _wake(services, told)
+    if events[-1].seq > seen:
+        await apply_if_idle(services, tenant, run_id)
+
+
+async def append_if_idle(
+    services: Services,
+    stream: Stream,
+    drafts: list[Draft],
+    *,
+    head: int,
+    told: Sequence[StreamAppend] = (),
+) -> bool:
+    """Append to a run's stream under its lease; False if somebody drives it, or was faster.
+
+    `head` is where the stream stood before anything was read that the drafts depend on.
+    """
+    key = (stream.tenant, stream.id)
+
+    def is_dead(holder: str) -> bool:
+        return services.is_dead(holder) or (holder == services.holder and key in services.orphans)
+
+    request = replace(services.lease(stream, holder=f"{services.holder}/command"), is_dead=is_dead)
+    try:
+        await services.store.append(
+            Batch(
+                appends=[StreamAppend(stream, drafts, expected_seq=head), *told],
+                acquire=request,
+                release=Fence(stream=stream, token=0),
+            )
+        )
+    except (LeaseHeld, Conflict):
+        return False
+    return True
+
+
+async def give_back(services: Services, tenant: str, run_id: str, run: int) -> None:
+    """Release what the calls of a cancelled run hold, and its lease, if its process died before it did."""
+    now_us = services.clock.now_us()
+    stream = run_stream(tenant, run_id)
+    head, _ = await services.store.head(stream)
+    drafts = [Draft(data, now_us, "kernel") for data in await abandoned(services, run)]
+    leased = await services.store.query("SELECT 1 FROM leases WHERE stream = ?", (stream.name,))
+    if drafts or leased:
+        await append_if_idle(services, stream, drafts, head=head)
+
+
+async def abandoned(services: Services, run: int) -> list[EventData]:
+    """Money comes back that is held for model calls of a run which ends while nobody drives it."""
+    rows = await services.store.query(
+        "SELECT s.key, e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
+        " AND e.seq = s.requested WHERE s.run = ? AND s.kind = 'model' AND s.status = 'requested'",
+        (run,),
+    )
+    return [
+        abandon(cast(ev.ModelRequested, decode_data(kind, version, data.encode())), key=key)
+        for key, kind, version, data in rows
+    ]
+
+
+async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> EventData:
+    """Wait until a command was obeyed. Errors: `LeaseHeld` after five seconds."""
+    stream = run_stream(tenant, run_id)
+    cause = f"control:{run_id}@{seq}"
+    deadline_us = services.clock.now_us() + 5_000_000
+    while True:
+        row = await run_row(services, tenant, run_id)
+        if row["control_seq"] >= seq:
+            rows = await services.store.query(
+                "SELECT e.kind, e.version, e.data FROM events e WHERE e.stream = ? AND e.cause = ?"
+                " ORDER BY e.seq LIMIT 1",
+                (row["id"], cause),
+            )
+            if rows:
+                return decode_data(rows[0][0], rows[0][1], rows[0][2].encode())
+            raise NotFound(f"the effect of command {seq} on {stream.local} is missing")
+        if services.clock.now_us() >= deadline_us:
+            raise LeaseHeld(
+                f"run {run_id} is driven by a process that has not reacted yet",
+                hint="The command is recorded and takes effect at its next step.",
+            )
+        if services.driver(tenant, run_id) is None:
+            await apply_if_idle(services, tenant, run_id)
+        await asyncio.sleep(0.02)
+
+
+# Children end, pause, stop and go on with their parent
+
+
+async def _to_children(
+    services: Services, tenant: str, run_id: str, effect: EventData | None, *, by: str
+) -> list[StreamAppend]:
+    """The same command for each open child, to be written in the batch of the parent's effect.
+
+    Who obeys it writes those for its own children; so none is lost, whoever dies in between.
+    """
+    if isinstance(effect, ev.RunPaused):
+        verb = "stop" if effect.stopped else "pause"
+    elif isinstance(effect, ev.RunCancelled):
+        verb = "cancel"
+    elif isinstance(effect, ev.RunResumed):
+        verb = "step" if effect.stepping else "resume"
+    else:
+        return []
+    told: list[StreamAppend] = []
+    for child, status, control_seq in await _open_children(services, tenant, run_id):
+        stream = control_stream(tenant, child)
+        if verb in ("resume", "step") and status != "paused":
+            head, _ = await services.store.head(stream)
+            if head <= control_seq:
+                continue  # nothing is on its way that could pause it
+        command = ev.CommandGiven(verb=verb)
+        told.append(StreamAppend(stream, [Draft(command, services.clock.now_us(), by)]))
+    return told
+
+
+async def _tell_newborn(
+    core: RunCore, effect: EventData, told: Sequence[StreamAppend], *, by: str
+) -> None:
+    """Children that were opened here after their parent's batch was made hear of its effect as well.
+
+    Those that are opened from now on see it by themselves (`OpenRun`).
+    """
+    if not isinstance(effect, ev.RunPaused | ev.RunCancelled):
+        return
+    verb = "cancel" if isinstance(effect, ev.RunCancelled) else "pause"
+    verb = "stop" if isinstance(effect, ev.RunPaused) and effect.stopped else verb
+    heard = {append.stream.id for append in told}
+    for child in tuple(core.services.active.values()):
+        is_own = child.tenant.id == core.tenant.id and child.scopes[1:2] == core.scopes[:1]
+        if is_own and child.run_id not in heard:
+            await tell(core.services, core.tenant.id, child.run_id, verb, by=by)
+
+
+async def tell(services: Services, tenant: str, run_id: str, verb: str, *, by: str) -> None:
+    """Give a command without waiting for its effect."""
+    draft = Draft(ev.CommandGiven(verb=verb), services.clock.now_us(), by)
+    stream = control_stream(tenant, run_id)
+    await services.store.append(Batch(appends=[StreamAppend(stream, [draft])]))
+    await _wake(services, [StreamAppend(stream, [draft])])
+
+
+async def cancel_left(services: Services, tenant: str, run_id: str) -> None:
+    """Cancel what a cancelled run has left open, and wait until that has obeyed."""
+    await tell_left(services, tenant, run_id)
+    await _family_obeys(services, tenant, run_id)
+
+
+async def tell_left(services: Services, tenant: str, run_id: str) -> list[str]:
+    """Tell the children that a cancelled run has left open to end; return those that are open.
+
+    A child whose opening the cancel cut short was not there to be told, and nobody would ever drive it.
+    """
+    children = await _open_children(services, tenant, run_id)
+    for child, _, control_seq in children:
+        head, _ = await services.store.head(control_stream(tenant, child))
+        if head <= control_seq:
+            await tell(services, tenant, child, "cancel", by="kernel")
+    return [child for child, _, _ in children]
+
+
+async def finish_cancelled(services: Services, tenant: str, run_id: str) -> None:
+    """Finish a cancelled run that its process left half done: cancel its children, release its money.
+
+    Idempotent; does nothing for any other run, and while a living process drives the run. Errors: `NotFound`.
+    """
+    row = await run_row(services, tenant, run_id)
+    if row["status"] != "cancelled" or services.driver(tenant, run_id) is not None:
+        return
+    for child in await tell_left(services, tenant, run_id):
+        if services.driver(tenant, child) is None:
+            await apply_if_idle(services, tenant, child)
+    await give_back(services, tenant, run_id, row["id"])
+
+
+async def _open_children(
+    services: Services, tenant: str, run_id: str
+) -> list[tuple[str, str, int]]:
+    """`(run, status, control_seq)` of the children that have not ended."""
+    return [
+        (child, status, seq)
+        for child, status, seq in await services.store.query(
+            "SELECT run, status, control_seq FROM runs WHERE tenant = ? AND parent = ?"
+            " AND status NOT IN ('completed', 'failed', 'cancelled') ORDER BY id",
+            (tenant, run_id),
+        )
+    ]
+
+
+async def _wake(services: Services, told: Sequence[StreamAppend]) -> None:
+    """Have commands obeyed that were written: by their drivers, or here if there is none."""
+    for append in told:
+        tenant, run_id = append.stream.tenant, append.stream.id
+        if not services.nudge(tenant, run_id):
+            await apply_if_idle(services, tenant, run_id)
+
+
+async def _family_obeys(services: Services, tenant: str, run_id: str) -> None:
+    """Wait until the open children have obeyed what their parent told them; five seconds at most.
+
+    The commands stand; a child whose process does not react obeys at its next step.
+    """
+    for _ in range(250):
+        if await _has_obeyed(services, tenant, run_id):
+            return
+        await asyncio.sleep(0.02)
+
+
+async def _has_obeyed(services: Services, tenant: str, run_id: str) -> bool:
+    for child, _, control_seq in await _open_children(services, tenant, run_id):
+        head, _ = await services.store.head(control_stream(tenant, child))
+        if head > control_seq:
+            if services.driver(tenant, child) is None:
+                await apply_if_idle(services, tenant, child)
+            return False
+        if not await _has_obeyed(services, tenant, child):
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""Export of runs into files, and import from them."""

@@ -1,0 +1,288 @@
+"""Two runs side by side: how much they share, and the first step at which they differ.
+
+Steps are matched by key, in the order in which the first run asked for them, so that parallel work which
+came in another order is no difference. Memory is bounded: both histories are read in pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from artelier.errors import Erased
+from artelier.kernel import events as ev
+from artelier.kernel.history.fork_lineage import Place, earlier_events, lineage
+from artelier.kernel.history.step_diff import Facts, key_of_step, keyed_kinds, outcome_of
+from artelier.kernel.history.step_history import PAGE
+from artelier.kernel.prompt.assembly import Renderer
+from artelier.kernel.prompt.request_diff import Shape, difference
+from artelier.kernel.queries import run_object
+from artelier.kernel.run.context import run_row
+from artelier.kernel.run.services import Services
+from artelier.log import EventData, stored_blob
+from artelier.log.event import decode_data
+
+SHOWN_CHARS = 300
+"""Of each side of a difference."""
+
+
+async def compare(services: Services, tenant: str, run_a: str, run_b: str) -> dict[str, Any]:
+    """`{run_a, run_b, shared, equal_steps, first_divergence, a, b}`; see `TenantKernel.diff`.
+
+    Errors: `NotFound`.
+    """
+    a = await _Side.open(services, tenant, run_a)
+    b = await _Side.open(services, tenant, run_b)
+    shared = _share(a, b)
+    pair = _Pair(a, b)
+    found = await pair.first_divergence()
+    return {
+        "run_a": run_a,
+        "run_b": run_b,
+        "shared": shared,
+        "equal_steps": pair.equal,
+        "first_divergence": found,
+        "a": a.totals(),
+        "b": b.totals(),
+    }
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Events of one place after `after`."""
+
+    place: Place
+    after: int
+
+
+class _Side:
+    """One of the two runs."""
+
+    def __init__(
+        self, services: Services, row: dict[str, Any], places: list[Place], renderer: Renderer
+    ) -> None:
+        self.services = services
+        self.row = row
+        self.places = places
+        self.renderer = renderer
+        self.own = [_Stretch(place, 0) for place in reversed(places)]
+        """What is not shared with the other run, oldest first."""
+
+    @classmethod
+    async def open(cls, services: Services, tenant: str, run_id: str) -> _Side:
+        row = await run_row(services, tenant, run_id)
+        places = await lineage(services, tenant, run_id)
+        head, _ = await services.store.head(places[0].stream)
+        own = Place(
+            run_id=run_id, stream_id=places[0].stream_id, stream=places[0].stream, upto=head
+        )
+        renderer = await Renderer.open(services, tenant, run_id, forgiving=True)
+        return cls(services, row, [own, *places[1:]], renderer)
+
+    def totals(self) -> dict[str, Any]:
+        shown = run_object(self.row)
+        names = ("status", "reason", "steps", "usage", "cost_microusd")
+        return {name: shown[name] for name in names}
+
+    async def steps(self) -> AsyncIterator[Facts]:
+        """The steps that are not shared, in order: asked for since, or before and settled since."""
+        for stretch in self.own:
+            after, upto = stretch.after, stretch.place.upto
+            before: set[str] = set()
+            while after < upto:
+                page = await self.services.store.read(
+                    stretch.place.stream, after=after, limit=min(PAGE, upto - after)
+                )
+                seen: set[str] = set()
+                for stored in page:
+                    key = key_of_step(stored.decode())
+                    if key is None or key in seen or key in before:
+                        continue
+                    seen.add(key)
+                    facts = await self.facts(key)
+                    if facts is not None and facts.begins_at(stored, since=stretch.after):
+                        yield facts
+                before = seen
+                after = page[-1].seq if page else upto
+                await asyncio.sleep(0)
+
+    async def facts(self, key: str) -> Facts | None:
+        """Return what the run knows of a step; None if it never asked for it."""
+        for place in self.places:
+            rows = await self.services.store.query(
+                "SELECT kind, requested, CASE status WHEN 'open' THEN NULL ELSE completed END"
+                " FROM steps WHERE run = ? AND key = ? AND requested <= ?",
+                (place.stream_id, key, place.upto),
+            )
+            if rows:
+                return await self._facts(place, key, *rows[0])
+            if place is not self.places[0] and (earlier := await self._earlier(place, key)):
+                return await self._facts(place, key, *earlier)
+        return None
+
+    async def _earlier(self, place: Place, key: str) -> tuple[str, int, int | None] | None:
+        """Kind, request and outcome of a step that an origin has asked for again after the fork."""
+        found = await earlier_events(self.services, place, key, kinds=keyed_kinds())
+        if not found:
+            return None
+        requests = [(seq, kind) for seq, kind in found if kind.endswith((".requested", ".started"))]
+        seq, kind = (requests or found)[-1]
+        noun = kind.partition(".")[0]
+        return "compute" if noun == "step" else noun, seq, found[-1][0]
+
+    async def _facts(
+        self, place: Place, key: str, kind: str, requested: int, completed: int | None
+    ) -> Facts:
+        done = completed if completed is not None and completed <= place.upto else None
+        wanted = [requested - 1, requested, done or requested]
+        rows = await self.services.store.query(
+            "SELECT seq, kind, version, data FROM events WHERE stream = ? AND seq IN (?, ?, ?)",
+            (place.stream_id, *wanted),
+        )
+        found: dict[int, EventData] = {
+            seq: decode_data(name, version, data.encode()) for seq, name, version, data in rows
+        }
+        context = found.get(requested - 1)
+        outcome = found.get(done) if done is not None else None
+        return Facts(
+            key=key, kind=kind, seq=requested, run_id=place.run_id, request=found[requested],
+            context=context if isinstance(context, ev.ContextAssembled) else None,
+            outcome=outcome_of(outcome),
+        )  # fmt: skip
+
+    async def parts(self, context: ev.ContextAssembled) -> list[Shape]:
+        """Return what each part of a prompt adds to it."""
+        head = await self.renderer.head(context)
+        return [
+            Shape.of(part.tag, await self.renderer.content(part), joined=part.joined)
+            for part in (*head.parts, *context.parts)
+        ]
+
+    async def content(self, ref: str | None) -> bytes:
+        if ref is None:
+            return b"null"
+        try:
+            return await stored_blob(self.services.store, self.row["tenant"], ref)
+        except Erased as error:
+            return error.mark.encode()  # what can no longer be read is not compared
+
+
+def _share(a: _Side, b: _Side) -> dict[str, Any]:
+    """Cut what both have by reference off both; says how many events that are and where they end."""
+    count, last = 0, None
+    while a.own and b.own and a.own[0].place.run_id == b.own[0].place.run_id:
+        left, right = a.own[0], b.own[0]
+        upto = min(left.place.upto, right.place.upto)
+        count += upto
+        last = {"run": left.place.run_id, "seq": upto}
+        for side, stretch in ((a, left), (b, right)):
+            stretch.after = upto
+            if stretch.place.upto == upto:
+                side.own.pop(0)
+        if left.place.upto != right.place.upto:
+            break
+    return {"events": count, "upto": last}
+
+
+class _Pair:
+    """Walks both runs until they part."""
+
+    def __init__(self, a: _Side, b: _Side) -> None:
+        self._a = a
+        self._b = b
+        self.equal = 0
+
+    async def first_divergence(self) -> dict[str, Any] | None:
+        async for facts in self._a.steps():
+            found = await self._step(facts.key, facts, await self._b.facts(facts.key))
+            if found is not None:
+                return found
+            self.equal += 1
+        async for facts in self._b.steps():
+            if await self._a.facts(facts.key) is None:
+                return await self._step(facts.key, None, facts)
+        return await self._ends()
+
+    async def _step(self, key: str, a: Facts | None, b: Facts | None) -> dict[str, Any] | None:
+        if a is None or b is None:
+            return _divergence(key, a, b, "missing", _side(a), _side(b))
+        for what, left, right in (
+            ("kind", a.kind, b.kind),
+            ("model", a.model, b.model),
+            ("tool", a.tool, b.tool),
+        ):
+            if left != right:
+                return _divergence(key, a, b, what, left, right)
+        if (found := await self._request(key, a, b)) is not None:
+            return found
+        if not await self._same(a.arguments, b.arguments):
+            return await self._contents(key, a, b, "arguments", a.arguments, b.arguments)
+        if a.outcome.label != b.outcome.label or a.outcome.code != b.outcome.code:
+            return _divergence(key, a, b, "outcome", str(a.outcome), str(b.outcome))
+        if not await self._same(a.outcome.ref, b.outcome.ref):
+            what = "reply" if a.kind == "model" else "result"
+            return await self._contents(key, a, b, what, a.outcome.ref, b.outcome.ref)
+        return None
+
+    async def _request(self, key: str, a: Facts, b: Facts) -> dict[str, Any] | None:
+        """Return where two prompts differ. Their hashes may differ for the key alone, after an import."""
+        if a.context is None or b.context is None or a.context.request == b.context.request:
+            return None
+        left = await self._a.renderer.render_event(a.context)
+        right = await self._b.renderer.render_event(b.context)
+        found = difference(left, right, await self._a.parts(a.context))
+        if found is None:
+            return None
+        section, old, new = found
+        return {**_divergence(key, a, b, "request", old, new), "section": section}
+
+    async def _same(self, left: str | None, right: str | None) -> bool:
+        if left == right:
+            return True
+        return await self._a.content(left) == await self._b.content(right)
+
+    async def _contents(
+        self, key: str, a: Facts, b: Facts, what: str, left: str | None, right: str | None
+    ) -> dict[str, Any]:
+        old, new = await self._a.content(left), await self._b.content(right)
+        return _divergence(key, a, b, what, old.decode(), new.decode())
+
+    async def _ends(self) -> dict[str, Any] | None:
+        """All steps are equal: whether the runs ended alike."""
+        left, right = self._a.row, self._b.row
+        for what in ("status", "reason"):
+            if left[what] != right[what]:
+                return _divergence(None, None, None, what, left[what], right[what])
+        if not await self._same(left["result"], right["result"]):
+            old, new = await self._a.content(left["result"]), await self._b.content(right["result"])
+            return _divergence(None, None, None, "result", old.decode(), new.decode())
+        return None
+
+
+def _side(facts: Facts | None) -> str | None:
+    return None if facts is None else f"{facts.kind} step, {facts.outcome}"
+
+
+def _divergence(
+    key: str | None, a: Facts | None, b: Facts | None, what: str, left: Any, right: Any
+) -> dict[str, Any]:
+    facts = a or b
+
+    def short(value: Any) -> Any:
+        return value[:SHOWN_CHARS] if isinstance(value, str) else value
+
+    def place(one: Facts | None) -> dict[str, Any] | None:
+        return None if one is None else {"run": one.run_id, "seq": one.seq}
+
+    return {
+        "key": key,
+        "kind": facts.kind if facts is not None else "run",
+        "what": what,
+        "section": None,
+        "a": short(left),
+        "b": short(right),
+        "at_a": place(a),
+        "at_b": place(b),
+    }

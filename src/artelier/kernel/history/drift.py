@@ -1,0 +1,260 @@
+"""Replay policy `fork_on_drift`: where the code asks for something else than was recorded, the run goes on as
+a fork of itself that shares all before that step, in the same drive.
+
+The fork, the end of the run it leaves and the lease come in one batch: a crash finds all of it or none.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from artelier.errors import ReplayMismatch, RunStopped
+from artelier.ids import check_run_id
+from artelier.kernel import events as ev
+from artelier.kernel.commands.control_stream import abandoned, cancel_left
+from artelier.kernel.commands.single_step import Stepping
+from artelier.kernel.history.fork import unheard
+from artelier.kernel.history.fork_lineage import (
+    Place,
+    dispatcher_of,
+    earlier_events,
+    lineage,
+    subject_key,
+)
+from artelier.kernel.history.step_diff import keyed_kinds
+from artelier.kernel.history.step_history import History
+from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.run.services import Services
+from artelier.kernel.tool_calls.dispatches import entered_by
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    EventData,
+    LeaseEnd,
+    StreamAppend,
+    decode_stored,
+    run_stream,
+)
+
+FORK_ON_DRIFT = "fork_on_drift"
+
+_logger = logging.getLogger("artelier.kernel")
+
+_NUMBERED = re.compile(r"\A(.+)\.drift-([0-9]{1,9})\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """The fork in which a run goes on, whose lease is this process's."""
+
+    run_id: str
+    token: int
+    lease_end: LeaseEnd
+
+
+async def go_on_in_fork(core: RunCore, mismatch: ReplayMismatch) -> None:
+    """Become a fork of the run, where the step at hand is new. Errors: the mismatch, if it must not."""
+    if core.fork_off is None:
+        raise mismatch
+    await core.fork_off(mismatch)
+
+
+def untake(core: RunCore) -> None:
+    """The messages that the step at hand was to record are new again."""
+    for conversation in core.taken:
+        conversation.untake()
+        core.fresh[id(conversation)] = conversation
+    core.taken = []
+
+
+async def newest_drift(services: Services, tenant: str, run_id: str) -> str:
+    """The run itself, or the newest fork in which it goes on under the policy."""
+    base, _ = _numbered(run_id)
+    rows = await services.store.query(
+        "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
+        " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND e.kind = 'run.forked'"
+        " AND json_extract(e.data, '$.drift')",
+        (tenant, f"{base}.drift-", f"{base}.drift-:"),
+    )
+    return max([run_id, *(run for (run,) in rows)], key=lambda run: _numbered(run)[1])
+
+
+def _numbered(run_id: str) -> tuple[str, int]:
+    """The run that a chain of such forks began with, and the number of this one; 0 for the first."""
+    found = _NUMBERED.match(run_id)
+    return (found[1], int(found[2])) if found else (run_id, 0)
+
+
+async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Branch:
+    """Make the fork that shares everything before the step at hand, and end the run that it leaves.
+
+    Errors: the mismatch, where the run cannot go on elsewhere: beside other steps at work, and from an ended
+    run whose side effect after that point has no known outcome; `RunSuspended` with `unknown_outcome` from
+    one that has not ended.
+    """
+    services, tenant, key = core.services, core.tenant.id, mismatch.facts.get("key")
+    if core.in_flight or sum(core.keys.in_flight.values()) > 1:
+        mismatch.hint = (
+            "Steps beside each other cannot go on in a fork: run the code that recorded them."
+        )
+        raise mismatch
+    place, at = await _place_of(core, str(key), mismatch)
+    if core.actor is not None:
+        await core.writer.commit()
+    for key_, request in await _unsettled(core, place, at):
+        if core.actor is None:
+            mismatch.hint = (
+                f"What step {key_} did is not known, and a fork would forget it: have the run go on with"
+                f" `artelier retry {core.run_id}`, and say what became of the step."
+            )
+            raise mismatch
+        await _settle(core, key_, request)
+    if core.actor is not None:
+        await core.quiet()
+        core.ending = False
+        if core.cancelled_reason is not None:
+            raise RunStopped(core.run_id, reason=core.cancelled_reason)
+        await core.writer.commit()
+    newest = await newest_drift(services, tenant, core.run_id)
+    base, number = _numbered(newest)
+    name = check_run_id(f"{base}.drift-{number + 1}")
+    if core.effects is None or core.effects.mode == "live":
+        _logger.warning(
+            "run %s goes on as %s from step %s: side effects after it are live, and what the old run did"
+            " there may be done again",
+            core.run_id, name, key,
+        )  # fmt: skip
+    now = services.clock.now_us()
+    began, blobs = await _beginning(core, place, at, name, now_us=now, by=by)
+    appends = [StreamAppend(run_stream(tenant, name), began, expected_seq=0)]
+    if core.actor is not None:
+        row = await run_row(services, tenant, core.run_id)
+        section = str(mismatch.facts.get("section") or "")
+        left: list[EventData] = list(await abandoned(services, row["id"]))
+        left.append(ev.RunDrifted(fork=name, key=str(key), section=section))
+        appends.append(StreamAppend(core.stream, [Draft(data, now, by) for data in left]))
+    lease = services.lease(run_stream(tenant, name))
+    fence = core.actor.fence if core.actor is not None else None
+    receipt = await services.store.append(
+        Batch(appends=appends, blobs=blobs, fence=fence, acquire=lease)
+    )
+    services.at("run.drifted")
+    if core.actor is not None:
+        core.came_back()
+        await cancel_left(services, tenant, core.run_id)
+    return Branch(run_id=name, token=receipt.lease_token or 0, lease_end=lease.end)
+
+
+async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[Place, int]:
+    """Return where the step was recorded first, and the seq before it."""
+    kinds = (ev.ContextAssembled.KIND, *keyed_kinds())
+    for place in await lineage(core.services, core.tenant.id, core.run_id):
+        found = await earlier_events(core.services, place, key, kinds=kinds)
+        if found and found[0][0] > 1:
+            return place, found[0][0] - 1
+    raise mismatch
+
+
+async def _unsettled(core: RunCore, place: Place, at: int) -> list[tuple[str, ev.ToolRequested]]:
+    """Side effects without an outcome in the part that is left behind, by step."""
+    places = await lineage(core.services, core.tenant.id, core.run_id)
+    left = places[: [one.run_id for one in places].index(place.run_id) + 1]
+    found: dict[str, tuple[str, str, int]] = {}
+    for one in reversed(left):  # what a fork says of a step counts, and not what its origin said
+        rows = await core.store.query(
+            "SELECT s.key, s.status, e.data FROM steps s JOIN events e ON e.stream = s.run"
+            " AND e.seq = s.requested WHERE s.run = ? AND s.requested > ? AND s.requested <= ?"
+            " AND s.kind IN ('tool', 'undo') AND e.kind = 'tool.requested' ORDER BY s.requested",
+            (one.stream_id, at if one.run_id == place.run_id else 0, one.upto),
+        )
+        found |= {key: (status, data, one.stream_id) for key, status, data in rows}
+    unsettled: list[tuple[str, ev.ToolRequested]] = []
+    for key, (status, data, stream) in found.items():
+        request = decode_stored(data, type=ev.ToolRequested)
+        if status != "completed" and request.side_effect:
+            process = await entered_by(core.store, stream, key)
+            unsettled.append((key, msgspec.structs.replace(request, process=process)))
+    return unsettled
+
+
+async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
+    """Have it known what a step did that is left behind; it is entered again if a person has said so.
+
+    Errors: `RunSuspended` if only a person can say; those of `boundary`.
+    """
+    from artelier.kernel.tool_calls.tool_step import settle_left
+
+    own = await core.store.query(
+        "SELECT s.status FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
+        " AND s.key = ?",
+        (core.tenant.id, core.run_id, key),
+    )
+    if own and own[0][0] == "unknown":
+        raise core.suspend("unknown_outcome", key)
+    core.owners[key] = await dispatcher_of(core.services, core.tenant.id, core.run_id, key)
+    if not own:  # the origin has dispatched it, and here it can be settled
+        core.writer.note(msgspec.structs.replace(request, counts=()))
+    for step in await core.history.left():
+        if step.key == key:
+            core.charged[key] |= step.charged
+    await settle_left(core, key, request, again=bool(own) and own[0][0] == "retry")
+
+
+async def _beginning(
+    core: RunCore, place: Place, at: int, name: str, *, now_us: int, by: str
+) -> tuple[list[Draft], list[Blob]]:
+    """The first events of the fork: it goes on under what is left of the caps, and hears what was said."""
+    services, tenant = core.services, core.tenant.id
+    ref, blobs = core.keep_json(dict(core.changes)) if core.changes else (None, list[Blob]())
+    key_id = await subject_key(services, tenant, core.run_id)
+    effects: ev.Effects = "live" if core.effects is None else core.effects.mode
+    forked = ev.RunForked(
+        origin=place.run_id, at=at, changes=ref, drift=True, key_id=key_id,
+        effects=effects, folder="" if core.effects is None else core.effects.folder,
+    )  # fmt: skip
+    drafts = [Draft(forked, now_us, by)]
+    for unit, cap, used in await services.store.query(
+        "SELECT unit, cap, used FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"
+        " ORDER BY unit",
+        (tenant, f"run:{core.run_id}"),
+    ):
+        if unit == "ms":
+            cap = max(0, cap - (now_us - await _started_us(core)) // 1000)
+        drafts.append(
+            Draft(ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap, used=used), now_us, by)
+        )
+    drafts += [
+        Draft(data, now_us, actor, f"{place.stream.local}@{seq}")
+        for seq, actor, data in await unheard(services, place, at, later=True)
+    ]
+    return drafts, blobs
+
+
+async def _started_us(core: RunCore) -> int:
+    return (await run_row(core.services, core.tenant.id, core.run_id))["started_us"]
+
+
+def become(core: RunCore, run_id: str) -> None:
+    """Make a run at work another one: the fork, all of whose shared history it has gone through."""
+    core.run_id = run_id
+    core.stream = run_stream(core.tenant.id, run_id)
+    core.history = History(core.store, [])
+    core.status, core.closed_because, core.refused_step = "running", "", None
+    core.control_seq = 0
+    core.joined = ()
+    core.children = None
+    core.held.clear()
+    core.owners.clear()
+    core.redispatched.clear()
+    core.charged.clear()
+    core.reconciled.clear()
+    core.paused = core.stopping = False
+    core.stepping = Stepping()
+    core.deciding.clear()
+    core.answers.clear()
+    core.questions.clear()

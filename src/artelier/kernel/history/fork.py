@@ -1,0 +1,355 @@
+"""Forks: a new run that shares another's history up to an event, by reference, and goes its own way after it.
+
+The fork pays for its own steps only. It inherits grants, caps (counted afresh), what was changed by forks
+before it, and what people said that the origin had not taken note of yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import (
+    Conflict,
+    InvalidRequest,
+    MissingKey,
+    NotFound,
+    SequenceConflict,
+)
+from artelier.ids import check_run_id
+from artelier.kernel import events as ev
+from artelier.kernel.commands.control_stream import beside
+from artelier.kernel.history.fork_effects import (
+    OWN_NAMES,
+    check_effects,
+    effects_of,
+    fork_folder,
+    refs_of,
+)
+from artelier.kernel.history.fork_lineage import Place, key_of, lineage, subject_key
+from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, composed
+from artelier.kernel.limits.loop_limits import completed_cycles, resets_of
+from artelier.kernel.prompt.manifest import canonical
+from artelier.kernel.run.context import TenantState, run_row
+from artelier.kernel.run.services import Services
+from artelier.log import (
+    Batch,
+    Blob,
+    Draft,
+    EventData,
+    StreamAppend,
+    decode_stored,
+    make_blob,
+    run_stream,
+)
+from artelier.tokens import canonical_name
+
+CHANGES_BYTES_MAX = 64 * 1024
+"""Stored bytes of what a fork changes (guess: hundreds of refs)."""
+
+TAIL_EVENTS = 1000
+"""Events before the branch that are searched for a failure which nothing follows."""
+
+NAMES_MAX = 1000
+"""Ids tried for a fork without one: more forks of one run made at once are a mistake."""
+
+
+async def fork(
+    services: Services,
+    tenant: TenantState,
+    run_id: str,
+    *,
+    at: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    new_id: str | None = None,
+    effects: str = "recorded",
+    by: str = "operator",
+) -> str:
+    """Make the fork, `pending`; its id. Opening it replays the shared history.
+
+    Errors: see `TenantKernel.fork`.
+    """
+    places = await lineage(services, tenant.id, run_id)
+    origin = places[0]
+    head, _ = await services.store.head(origin.stream)
+    if at is not None:
+        at = _checked_at(at, head)
+    wanted = _checked_changes(services, changes)
+    refs = refs_of(wanted)
+    above = await effects_of(services, tenant.id, run_id) if refs else None
+    given: Mapping[str, str] = {} if above is None else above.replaced
+    uses = await check_refs(services, tenant.id, places, refs, given)
+    if given:
+        own = {name: new for name, new in wanted.items() if name in OWN_NAMES}
+        wanted = own | composed(given, refs)
+    row = await run_row(services, tenant.id, run_id)
+    if row["status"] == "completed" and not OWN_NAMES.isdisjoint(wanted):
+        first = await _first_asked(services, origin, row, wanted, at)
+        uses = uses._replace(first=min(first, first if uses.first is None else uses.first))
+    upto = await _branch(services, origin, row, head, at, uses)
+    blobs: list[Blob] = []
+    ref, key = None, await key_of(services, places)
+    if wanted:
+        ref, blob = make_blob(tenant.id, key, canonical(wanted))
+        blobs.append(blob)
+    key_id = await subject_key(services, tenant.id, run_id)
+    mode = check_effects(effects)
+    carried = await unheard(services, origin, upto)
+    reopened = await _reopening(services, origin, upto, places)
+    names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
+    for name in names:
+        check_run_id(name)
+        now = services.clock.now_us()
+        forked = ev.RunForked(
+            origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id,
+            folder=fork_folder(name),
+        )  # fmt: skip
+        caps = await _caps(services, tenant.id, run_id, name)
+        drafts = [Draft(data, now, by) for data in (forked, *caps)]
+        if reopened is not None:
+            drafts.append(Draft(reopened, now, by))
+        drafts += [
+            Draft(data, now, actor, f"{origin.stream.local}@{seq}") for seq, actor, data in carried
+        ]
+        append = StreamAppend(run_stream(tenant.id, name), drafts, expected_seq=0)
+        try:
+            await services.store.append(Batch(appends=[append], blobs=blobs))
+            return name
+        except SequenceConflict:
+            continue
+    raise Conflict(
+        f"run {run_id!r} cannot be forked under this id",
+        expected="an id that no run has", got=new_id or f"{NAMES_MAX} forks",
+    )  # fmt: skip
+
+
+async def _branch(
+    services: Services, origin: Place, row: Mapping[str, Any], head: int, at: int | None, uses: Uses
+) -> int:
+    """Return the event to branch at: unless one is given, the last before a use of what is replaced.
+
+    Errors: `NotFound` if the origin has completed and used some of it at no later event.
+    """
+    upto = at if at is not None else uses.first
+    if upto is None:
+        upto = await _newest(services, origin, head)
+    if not uses.last:
+        return upto
+    for ref, last in uses.last.items():
+        if row["status"] == "completed" and upto > last:
+            raise NotFound(
+                f"run {origin.run_id!r} does not use {ref!r} after event {upto}, so that this fork would"
+                " replace nothing",
+                expected=f"at most event {last}" if last else "a ref that the run itself used",
+                got=upto,
+                hint=f"--at {last} is the last that changes anything." if last
+                else f"Only what it shares used it: fork {row['origin']!r} instead.",
+            )  # fmt: skip
+    return upto
+
+
+async def _first_asked(
+    services: Services, origin: Place, row: Mapping[str, Any], wanted: Mapping[str, Any],
+    at: int | None,
+) -> int:  # fmt: skip
+    """Return the event before the first model step that another model, or another steering, changes.
+
+    A completed run asks for no new step, so that a fork behind all of them would be its origin once more.
+    With `at`, all that follows is asked anew.
+    Errors: `NotFound` if no step of the run's own is changed, or none follows `at`.
+    """
+    rows = await services.store.query(
+        "SELECT s.key, s.requested, s.completed, e.data FROM steps s JOIN events e ON e.stream = s.run"
+        " AND e.seq = s.requested WHERE s.run = ? AND s.kind = 'model' AND e.kind = 'model.requested'"
+        " ORDER BY s.requested",
+        (origin.stream_id,),
+    )
+    asked = [one for one in rows if _EMBEDDING.search(one[0]) is None]
+    what, name = "another steering", None
+    if wanted.get("steering") is None and (model := wanted.get("model")) is not None:
+        what, name = f"the model {model!r}", _canonical(services, model)
+    if at is None:
+        changed = [
+            one for one in asked if decode_stored(one[3], type=ev.ModelRequested).model != name
+        ]
+    else:
+        changed = [one for one in asked if one[2] is None or one[2] > at]
+        if not changed and not row["loop"]:
+            return at  # code may have been written that goes on from there
+    if changed:
+        return await before_step(services, origin, changed[0][1] - 1)
+    ends = [one[2] for one in asked]
+    hint = "A fork without it, or with another, shares all of it." if at is None else None
+    if at is not None and ends:
+        hint = f"Event {max(ends) - 1} is the last that changes anything: --at {max(ends) - 1}, or none."
+    elif row["origin"]:
+        hint = f"What it shares belongs to another run: fork {row['origin']!r}."
+    raise NotFound(
+        f"run {origin.run_id!r} has ended, and no step of it would be another with {what}",
+        expected="a model step of its own" + (f" after event {at}" if at is not None else ""),
+        got=f"{len(asked)} model steps", hint=hint,
+    )  # fmt: skip
+
+
+def _canonical(services: Services, model: str) -> str:
+    try:
+        return services.resolve(model)[0]
+    except MissingKey:
+        return canonical_name(model)
+
+
+_EMBEDDING = re.compile(r"/embed/[0-9a-f]{16}\Z")
+"""Keys of steps that ask an embedder, which keeps its model in a fork."""
+
+
+async def _newest(services: Services, origin: Place, head: int) -> int:
+    """The newest event that a fork can go on from: the one before the end, if the run has ended."""
+    rows = await services.store.query(
+        "SELECT e.seq FROM events e JOIN runs r ON r.id = e.stream WHERE e.stream = ? AND e.kind ="
+        " 'run.' || r.status AND r.status IN ('completed', 'failed', 'cancelled')"
+        " ORDER BY e.seq DESC LIMIT 1",
+        (origin.stream_id,),
+    )
+    return rows[0][0] - 1 if rows else head
+
+
+def _checked_at(at: int, head: int) -> int:
+    if isinstance(at, bool) or not isinstance(cast(object, at), int) or not 1 <= at <= head:
+        raise InvalidRequest(
+            "a fork branches from an event of its origin", expected=f"a seq from 1 to {head}",
+            got=repr(at)[:80],
+        )  # fmt: skip
+    return at
+
+
+def _checked_changes(services: Services, changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Errors: `InvalidRequest`; `UnknownModel` for a model that nobody has."""
+    if changes is None:
+        return {}
+    if not isinstance(cast(object, changes), Mapping):
+        raise InvalidRequest("what a fork changes is a mapping", got=type(changes).__name__)
+    for name in cast(Mapping[object, Any], changes):
+        if not isinstance(name, str):
+            raise InvalidRequest("a fork changes what has a name", got=repr(name)[:80])
+    model = changes.get("model")
+    if model is not None:
+        if not isinstance(model, str):
+            raise InvalidRequest("a fork's model", expected="a name", got=repr(model)[:80])
+        try:
+            services.model(model)
+        except MissingKey:
+            pass  # its steps may be driven by a process that has the key
+    try:
+        size = len(canonical(dict(changes)))
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise InvalidRequest(f"what a fork changes must be JSON data: {error}") from None
+    if size > CHANGES_BYTES_MAX:
+        raise InvalidRequest(
+            "a fork changes too much", expected=f"at most {CHANGES_BYTES_MAX} bytes", got=size
+        )
+    return dict(changes)
+
+
+async def _names(services: Services, tenant: str, run_id: str) -> list[str]:
+    """Ids to try, the likely first one first."""
+    rows = await services.store.query(
+        "SELECT count(*) FROM runs WHERE tenant = ? AND run > ? AND run < ?",
+        (tenant, f"{run_id}.fork-", f"{run_id}.fork-:"),
+    )
+    first = rows[0][0] + 1
+    return [f"{run_id}.fork-{number}" for number in range(first, first + NAMES_MAX)]
+
+
+async def _caps(services: Services, tenant: str, origin: str, name: str) -> list[EventData]:
+    """The origin's own caps, for the fork: its counters start at zero, since it has spent nothing."""
+    rows = await services.store.query(
+        "SELECT unit, cap FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"
+        " ORDER BY unit",
+        (tenant, f"run:{origin}"),
+    )
+    return [ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap) for unit, cap in rows]
+
+
+async def _reopening(
+    services: Services, origin: Place, upto: int, places: list[Place]
+) -> ev.RunReopened | None:
+    """Return what lets a fork go on where its origin failed: of a step, or by a count of its loop."""
+    steps = await _failed_last(services, origin, upto)
+    after = await services.store.read(origin.stream, after=upto, limit=1)
+    end = after[0].decode() if after else None
+    resets: tuple[str, ...] = ()
+    if isinstance(end, ev.RunFailed):
+        row = await run_row(services, origin.stream.tenant, origin.run_id)
+        resets = resets_of(end.reason, raised={}) if row["loop"] else ()
+    if not steps and not resets:
+        return None
+    prefix = [replace(origin, upto=upto), *places[1:]]
+    cycle = await completed_cycles(services, prefix) if resets else 0
+    return ev.RunReopened(queued=True, steps=steps, cycle=cycle, resets=resets)
+
+
+async def _failed_last(services: Services, origin: Place, upto: int) -> tuple[str, ...]:
+    """Failed steps that nothing follows in the prefix: the fork asks them again.
+
+    Otherwise a fork of a failed run could only fail. A failure that the code went on after is kept.
+    """
+    failed: list[str] = []
+    later: list[str] = []
+    after = max(0, upto - TAIL_EVENTS)
+    events = await services.store.read(origin.stream, after=after, limit=upto - after)
+    for stored in reversed(events):
+        data = stored.decode()
+        if isinstance(data, ev.RunReopened):
+            break
+        if isinstance(data, ev.ModelFailed | ev.StepFailed):
+            if any(not beside(data.key, key) for key in later):
+                break
+            if not (isinstance(data, ev.ModelFailed) and data.family == "cancelled"):
+                failed.append(data.key)
+        elif isinstance(data, _ASKING):
+            later.append(data.key)
+    return tuple(sorted(set(failed)))
+
+
+_ASKING = (
+    ev.ModelRequested, ev.ToolRequested, ev.ToolRefused, ev.StepCompleted,
+    ev.ApprovalRequested, ev.WaitStarted,
+)  # fmt: skip
+
+
+async def unheard(
+    services: Services, origin: Place, upto: int, *, later: bool = False
+) -> list[tuple[int, str, EventData]]:
+    """Notes and signals within the prefix that no step of it has taken, as `(seq, actor, data)`.
+
+    With `later`, also those that came after it: for a fork that takes the place of its origin.
+    The fork gets events of its own for them, so that both runs can take them, each in its own stream.
+    """
+    rows = await services.store.query(
+        "SELECT seq, actor, kind, data FROM events WHERE stream = ? AND seq <= ? AND (kind IN"
+        " ('note.injected', 'signal.received', 'wait.ended')"
+        " OR (kind = 'step.completed' AND data LIKE '%\"took\":%')) ORDER BY seq",
+        (origin.stream_id, origin.upto if later else upto),
+    )
+    found: dict[int, tuple[str, EventData]] = {}
+    for seq, actor, kind, data in rows:
+        if kind == "note.injected":
+            note = decode_stored(data, type=ev.NoteInjected)
+            found[seq] = (actor, ev.NoteInjected(text=note.text))
+        elif kind == "signal.received":
+            signal = decode_stored(data, type=ev.SignalReceived)
+            found[seq] = (actor, ev.SignalReceived(name=signal.name, data=signal.data))
+        elif seq > upto:
+            continue  # what the part that is left behind has taken is there again
+        elif kind == "wait.ended":
+            found.pop(decode_stored(data, type=ev.WaitEnded).signal, None)
+        else:
+            took = decode_stored(data, type=ev.StepCompleted).took
+            for taken in [n for n, (_, item) in found.items()
+                          if n <= took and isinstance(item, ev.NoteInjected)]:  # fmt: skip
+                del found[taken]
+    return [(seq, actor, data) for seq, (actor, data) in sorted(found.items())]

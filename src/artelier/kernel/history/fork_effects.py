@@ -1,0 +1,325 @@
+"""The permissions of a fork, and of every run below it, to act outside, and the place of its artifacts.
+
+Under `recorded`, a side-effecting call that equals one of the origin's returns that call's outcome, and each
+recorded call is used once. Used calls are named in the fork's own events, so that none is used again after a
+crash. See docs/decisions/0029-forks.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from artelier.errors import Erased, Exhausted, InvalidRequest, ToolFailed
+from artelier.kernel import events as ev
+from artelier.kernel.history.fork_lineage import OPEN_END, Place, changes_of, lineage
+from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.run.services import Services
+from artelier.kernel.steps.artifact_ids import bounded_id, id_part
+from artelier.log import BlobRef, Tx, run_stream
+from artelier.log.event import decode_data
+from artelier.ports.tool import ToolPort
+
+RECORD = "record"
+"""As `settled_by`: the outcome is that of a recorded call, and nothing was dispatched."""
+
+
+OWN_NAMES = frozenset(("model", "steering"))
+"""What a fork changes that is no ref."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """A completed tool call of an origin, as a fork may return it."""
+
+    run_id: str
+    key: str
+    """The step that was dispatched; not that of a fork which returned it."""
+    step: str
+    """The step of the origin itself, empty for one of a run below it."""
+    name: str
+    asked: tuple[BlobRef, ...]
+    """Canonical arguments: those that were asked for, and those that the tool was given."""
+    result: BlobRef | None
+    is_error: bool
+    artifact: str = ""
+    preview: bool = False
+
+
+class TakenElsewhere(Exhausted):
+    """A recorded call was returned to another run below the fork, by another process. Nobody sees this."""
+
+
+def check_effects(effects: object) -> ev.Effects:
+    """Return a valid mode. Errors: `InvalidRequest`."""
+    if effects not in ev.EFFECTS:
+        raise InvalidRequest(
+            "what a fork may do outside", expected=f"one of: {', '.join(ev.EFFECTS)}",
+            got=repr(effects)[:80],
+        )  # fmt: skip
+    return effects
+
+
+def acts_outside(tool: ToolPort) -> bool:
+    """Return True if a call changes something beyond this store.
+
+    Delegation leaves events here, and the run below is held to the fork's mode itself. A memory belongs to
+    its agent and outlives the run, so that writing to it counts as any other effect.
+    """
+    return tool.side_effect and not getattr(tool, "acts_in_store", False)
+
+
+def stubbed(name: str) -> ToolFailed:
+    """Return what a model reads instead of a result under `stub`."""
+    return ToolFailed(
+        f"{name!r} was not called: this run is a fork that does nothing outside",
+        expected="a way to go on without it",
+    )
+
+
+class ForkEffects:
+    """The rules for one fork and all runs below it, and the recorded calls that they may still return."""
+
+    def __init__(
+        self, services: Services, tenant: str, run_id: str, *, forked: ev.RunForked,
+        replaced: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        self._services = services
+        self._tenant = tenant
+        self.run_id = run_id
+        """The fork."""
+        self.mode: ev.Effects = forked.effects
+        self.folder = forked.folder
+        """What ids of its artifacts begin with; empty for old forks, and drift forks."""
+        self.replaced = replaced
+        """Refs that its artifacts, skills, tools and models stand for, each with the one to use instead."""
+        self.lock = asyncio.Lock()
+        """Held from the search for a recorded call until its use is durable."""
+        self._left: list[RecordedCall] | None = None
+        self._seen = 0
+        """Position in the log up to which the uses of the fork and of the runs below it are known."""
+        self._taken: set[tuple[str, str]] = set()
+        """Calls, by run and key, that they were found to have used after `_left` was read."""
+
+    async def find(
+        self, core: RunCore, name: str, arguments: Any, *, step: str = ""
+    ) -> RecordedCall | None:
+        """Return the oldest equal call that is left; with `step`, only that of a step that the run shares.
+
+        Cost: O(recorded tool calls) for the first search, then O(those that are left).
+        """
+        if self.mode != "recorded":
+            return None
+        if self._left is None:
+            newest = await self._services.store.query("SELECT max(position) FROM events")
+            self._seen = newest[0][0]
+            self._left = await _left(self._services, self._tenant, self.run_id)
+        ref, content = core.ref_of(arguments), encoded(arguments)
+        for call in self._left:
+            if call.name != name or (step and call.step != step):
+                continue
+            if (call.run_id, call.key) in self._taken:
+                continue
+            with suppress(Erased):  # what is gone equals nothing, and cannot be returned
+                # Runs under different data keys have different references to the same content.
+                if ref in call.asked or content in [await core.load(one) for one in call.asked]:
+                    if call.result is not None:
+                        await core.load(call.result)
+                    return call
+        return None
+
+    def guard(self, call: RecordedCall) -> Callable[[Tx], None]:
+        """Return a guard that refuses to use a call which another process has used for this fork meanwhile.
+
+        Errors: `TakenElsewhere`; `find` passes over the call from then on. Cost: O(new events of the log).
+        """
+
+        def check(tx: Tx) -> None:
+            rows = tx.execute(_USES, (self._seen,)).fetchall()
+            for position, stream, version, data in rows:
+                done = decode_data(ev.ToolCompleted.KIND, version, data.encode())
+                used = done.recorded if isinstance(done, ev.ToolCompleted) else None
+                if used is not None and tx.one(
+                    _IS_BELOW, (stream, self._tenant, self._tenant, self.run_id)
+                ):
+                    self._taken.add((used.run, used.key))
+                self._seen = position
+            if (call.run_id, call.key) in self._taken:
+                raise TakenElsewhere(f"call {call.key} of {call.run_id} is used already")
+
+        return check
+
+    def own_id(self, id_: str) -> str:
+        """Return the id under which the fork keeps what its origin would call `id_`: never its origin's."""
+        if not self.folder or id_.startswith(f"{self.folder}/"):
+            return id_
+        return bounded_id(f"{self.folder}/{id_}")
+
+    def use(self, call: RecordedCall) -> None:
+        """Take a call out, once its use is durable."""
+        assert self._left is not None
+        self._left.remove(call)
+
+
+def refs_of(changes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the refs among what a fork changes. Errors: `InvalidRequest` for one that is no text."""
+    refs: dict[str, str] = {}
+    for old, new in changes.items():
+        if old in OWN_NAMES:
+            continue
+        if not isinstance(new, str) or not new or not old:
+            raise InvalidRequest(
+                "a fork replaces one ref by another", expected="REF=REF, both as text",
+                got=f"{old[:80]!r}: {new!r}"[:160],
+            )  # fmt: skip
+        refs[plain_ref(old)] = plain_ref(new)
+    return refs
+
+
+def plain_ref(ref: str) -> str:
+    """Return a ref as code asks for it: manifests say `skill:NAME` and `profile:ID@VERSION`."""
+    for prefix in ("skill:", "profile:"):
+        ref = ref.removeprefix(prefix)
+    return ref
+
+
+def fork_folder(run_id: str) -> str:
+    """Return what ids of a fork's artifacts begin with."""
+    return f"forks/{id_part(run_id)}"
+
+
+async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffects | None:
+    """Return what holds for a run: what the nearest fork at or above it says; None if there is none."""
+    name: str | None = run_id
+    while name is not None:
+        row = await run_row(services, tenant, name)
+        if row["origin"] is not None:
+            found = services.fork_effects.get((tenant, name))
+            if found is None:
+                forked = await _forked(services, tenant, name)
+                # One from before there were folders was made when nobody resolved refs.
+                changes = await changes_of(services, await lineage(services, tenant, name))
+                found = ForkEffects(
+                    services, tenant, name, forked=forked,
+                    replaced=refs_of(changes) if forked.folder else {},
+                )  # fmt: skip
+                services.fork_effects[tenant, name] = found
+            return found
+        name = row["parent"]
+    return None
+
+
+async def _forked(services: Services, tenant: str, run_id: str) -> ev.RunForked:
+    began = (await services.store.read(run_stream(tenant, run_id), limit=1))[0].decode()
+    assert isinstance(began, ev.RunForked)
+    return began
+
+
+# The record
+
+
+async def _left(services: Services, tenant: str, run_id: str) -> list[RecordedCall]:
+    """Return the calls behind the branch that are not used yet, the nearest origin's first, oldest first.
+
+    Calls that an origin itself might still return belong to them, if it is a fork that does not act.
+    """
+    places = await lineage(services, tenant, run_id)
+    before = (await services.store.read(places[0].stream, limit=1))[0].position
+    used: set[tuple[str, str]] = set()
+    found: dict[tuple[str, str], RecordedCall] = {}
+    is_record = True
+    for place in places:
+        for one in await _calls(services, tenant, place):
+            id_ = (one.call.run_id, one.call.key)
+            if one.is_shared and one.is_returned:
+                used.add(id_)
+            elif not one.is_shared and is_record and one.position < before:
+                found.setdefault(id_, one.call)
+        if place not in (places[0], places[-1]):
+            is_record = (
+                is_record and (await _forked(services, tenant, place.run_id)).effects != "live"
+            )
+    return [call for id_, call in found.items() if id_ not in used]
+
+
+class _Found(NamedTuple):
+    position: int
+    """Of the outcome, in the log."""
+    is_shared: bool
+    """Whether it is before the branch, or the fork's own."""
+    is_returned: bool
+    """Whether nothing was dispatched: a fork returned a recorded call."""
+    call: RecordedCall
+
+
+async def _calls(services: Services, tenant: str, place: Place) -> list[_Found]:
+    """Return the completed tool calls of a run of the lineage, and of all runs below it."""
+    rows = await services.store.query(_CALLS, (place.stream_id, tenant))
+    shared: dict[str, bool] = {}
+    found: list[_Found] = []
+    for run, step, seq, position, kind, version, data, end_kind, end_version, end_data in rows:
+        request = decode_data(kind, version, data.encode())
+        if not isinstance(request, ev.ToolRequested) or request.undoes:
+            continue
+        end = decode_data(end_kind, end_version, end_data.encode())
+        asked = (request.arguments, *([] if request.asked is None else [request.asked]))
+        first = end.recorded if isinstance(end, ev.ToolCompleted) else None
+        call = RecordedCall(
+            run_id=run if first is None else first.run,
+            key=request.key if first is None else first.key,
+            step=request.key if step is None else "", name=request.name, asked=asked,
+            result=getattr(end, "result", None), is_error=_is_error(end),
+            artifact=getattr(end, "artifact", ""), preview=getattr(end, "preview", False),
+        )  # fmt: skip
+        if step is not None and step not in shared:
+            shared[step] = await _is_shared(services, place, step)
+        is_shared = seq <= place.upto if step is None else shared[step]
+        found.append(_Found(position, is_shared, first is not None, call))
+    return found
+
+
+def _is_error(end: object) -> bool:
+    if isinstance(end, ev.ToolReconciled):
+        return end.answer == "failed"
+    return isinstance(end, ev.ToolCompleted) and end.is_error
+
+
+async def _is_shared(services: Services, place: Place, step: str) -> bool:
+    """Return True if a fork shares the outcome of the step that led to a child: it starts no other one."""
+    if place.upto == OPEN_END:
+        return True
+    rows = await services.store.query(
+        "SELECT 1 FROM steps WHERE run = ? AND key = ? AND status = 'completed' AND completed <= ?",
+        (place.stream_id, step, place.upto),
+    )
+    return bool(rows)
+
+
+_CALLS = (
+    "WITH RECURSIVE tree(id, run, step) AS (SELECT id, run, NULL FROM runs WHERE id = ?"
+    " UNION ALL SELECT r.id, r.run, coalesce(t.step, r.parent_step, '') FROM tree t"
+    " JOIN runs r ON r.tenant = ? AND r.parent = t.run)"
+    " SELECT t.run, t.step, s.completed, c.position, q.kind, q.version, q.data, c.kind, c.version,"
+    " c.data FROM tree t JOIN steps s ON s.run = t.id"
+    " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
+    " JOIN events c ON c.stream = s.run AND c.seq = s.completed"
+    " WHERE s.kind = 'tool' AND s.status = 'completed' AND q.kind = 'tool.requested'"
+    " AND c.kind IN ('tool.completed', 'tool.reconciled') ORDER BY q.position"
+)
+"""Tool steps with an outcome, of a run and of all runs below it, with the step of that run that led there."""
+
+_USES = (
+    "SELECT position, stream, version, data FROM events WHERE position > ? AND kind = 'tool.completed'"
+    " AND instr(data, '\"recorded\"') > 0 ORDER BY position"
+)
+
+_IS_BELOW = (
+    "WITH RECURSIVE up(run, parent) AS (SELECT run, parent FROM runs WHERE id = ? AND tenant = ? UNION ALL"
+    " SELECT r.run, r.parent FROM up JOIN runs r ON r.tenant = ? AND r.run = up.parent)"
+    " SELECT 1 FROM up WHERE run = ? LIMIT 1"
+)
+"""One row if a stream is that of a run, or of one below it."""

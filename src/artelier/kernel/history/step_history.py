@@ -1,0 +1,355 @@
+"""The records of a run, read forward in pages as its code asks for them again.
+
+A fork's history is its origin's up to the fork, then its own. A built-in loop starts at its snapshot, so
+that resuming costs the same at any age.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from artelier.kernel import events as ev
+from artelier.kernel.tool_calls.dispatches import ProcessId
+from artelier.log import Event, EventData, Store, Stream
+
+LATE_EVENTS = 64
+"""How far behind an outcome may stand that the code cancelled the step all the same (see `Delivery`)."""
+
+GAP = 1 << 32
+"""Between the positions of two events. Cancellations fall in between: they are recorded later than they
+were."""
+
+FIRST, TIMEOUT = "first", "timeout"
+"""Names of the computed steps of `run.first` and `run.timeout`."""
+
+_AROUND = (FIRST, TIMEOUT)
+"""Computed steps around others, which the code asks for all the same."""
+
+PAGE = 500
+"""Events per read: about 10 ms of folding, so that other runs of the loop get their turn."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Recorded:
+    """A step as the log has it."""
+
+    key: str
+    kind: str
+    request: EventData | None = None
+    context: ev.ContextAssembled | None = None
+    outcome: EventData | None = None
+    status: str = "requested"
+    """`requested`, `completed`, `failed`, `unknown`, `retry` (a person decided so) or `open`."""
+    actor: str = ""
+    at_us: int = 0
+    inherited: bool = False
+    """True if it belongs to the origin of a fork: its request is not compared."""
+    repeated: bool = False
+    """Whether an earlier request of its own run was broken off, which has numbered messages already."""
+    owner: str = ""
+    """The run that asked for it first: a fork settles a call of its origin under the origin's key."""
+    began: int = 0
+    """Position of its first event among requests and outcomes; of its only one, if nothing tells when it
+    began."""
+    ended: int = 0
+    """Position of its outcome; 0 if it has none."""
+    place: int = 0
+    """Position of the failure that the run was reopened for: code has gone on from there, and its new outcome
+    takes that place."""
+    began_us: int = 0
+    resumed_us: int = 0
+    """When the drive had begun in which it began; 0 for the first one."""
+    untouched: str = ""
+    """`asked` or `answered` if a tool waits for a person and has done nothing yet: while nobody answers,
+    and after an answer that came when nobody drove the run, it can be entered again."""
+    process: ProcessId = ()
+    """The process that entered a side effect last; empty if nobody recorded it."""
+    redispatched: int = 0
+    """How often it was entered again because its probe said that it had not happened."""
+    charged: Counter[int] = field(default_factory=Counter[int])
+    """How many spends of each amount its tool was charged for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of history: a stream from `after` (exclusive) up to `upto` (inclusive)."""
+
+    stream: Stream
+    after: int
+    upto: int
+    inherited: bool
+
+
+class History:
+    """Finds recorded steps by key. Cost: each event is read once, however many steps are asked for."""
+
+    def __init__(self, store: Store, segments: list[Segment]) -> None:
+        self._store = store
+        self._segments = segments
+        self._steps: dict[str, Recorded] = {}
+        self._contexts: dict[str, ev.ContextAssembled] = {}
+        self.found = 0
+        """Recorded steps handed out."""
+        self.asking: dict[str, Recorded] = {}
+        """Steps that the code is about to ask for: found, and not compared yet."""
+        self._known: set[str] = set()
+        """Keys of steps that a replay takes from the log: nobody asks for what they have done inside."""
+        self._passed: set[str] = set()
+        """Keys that nobody waits for any more."""
+        self._position = 0
+        self._resumed_us = 0
+
+    @property
+    def at_end(self) -> bool:
+        """True when everything recorded has been read and asked for."""
+        return not self._segments and not self._steps
+
+    @property
+    def count(self) -> int:
+        """Requests and outcomes that were read; all that there are, once a step was not found."""
+        return self._position // GAP
+
+    async def find(self, key: str) -> Recorded | None:
+        """The record of a step and its outcome so far; None if the run has never asked for it."""
+        while self._segments:
+            step = self._steps.get(key)
+            if step is not None and step.status in ("completed", "cancelled"):
+                if self._position - step.ended >= GAP * LATE_EVENTS:
+                    break
+            await self._read_page()
+        step = self._steps.pop(key, None)
+        self.found += step is not None
+        return step
+
+    def missing(self, began: int, ended: int) -> Recorded | None:
+        """A step that was asked for before position `ended`, by code that did so while another step was at
+        work since `began`, and that is still to be asked for again. `ended` 0 means to the end, -1 never.
+        """
+        if ended < 0:
+            return None
+        for step in (*self.asking.values(), *self._first_left(ended)):
+            if step.key in self._passed or belongs_elsewhere(step) or self._is_inside(step.key):
+                continue
+            if not ended or step.began < ended:
+                if not step.ended or step.ended > began:
+                    return step
+        return None
+
+    def _first_left(self, ended: int) -> Iterator[Recorded]:
+        for step in self._steps.values():  # in the order in which they began
+            if ended and step.began > ended:
+                return
+            yield step
+
+    def _is_inside(self, key: str) -> bool:
+        """Return True if a step was taken by another step, whose outcome is recorded as a whole."""
+        cut = key.rfind("/")
+        while cut > 0:
+            if key[:cut] in self._known:
+                return True
+            cut = key.rfind("/", 0, cut)
+        return False
+
+    def skip(self, key: str) -> None:
+        """Nobody waits for this step to be asked for any more."""
+        self._passed.add(key)
+
+    def put_back(self, step: Recorded) -> None:
+        """Let a recorded step be found once more."""
+        self._steps[step.key] = step
+
+    async def knows(self, key: str) -> bool:
+        """Return True if a recorded step has this key and is still to be asked for."""
+        while self._segments and key not in self._steps:
+            await self._read_page()
+        return key in self._steps
+
+    def pass_over(self, parent: str) -> None:
+        """Nobody will ask for the steps under this parent: what they led to is recorded itself."""
+        for key in [key for key in self._steps if key.startswith(f"{parent}/")]:
+            del self._steps[key]
+            self.found += 1
+
+    def expects(self, parent: str) -> bool:
+        """Return True if a recorded step under this parent is still to be asked for; False for the run
+        itself.
+        """
+        return bool(parent) and any(key.startswith(f"{parent}/") for key in self._steps)
+
+    async def expects_more(self) -> bool:
+        """Return True if a recorded step is still to be asked for: the code is in the run's past.
+
+        Cost: reads on to the next such step.
+        """
+        while self._segments and all(map(belongs_elsewhere, self._steps.values())):
+            await self._read_page()
+        return not all(map(belongs_elsewhere, self._steps.values()))
+
+    async def left(self) -> list[Recorded]:
+        """Recorded steps that nobody has asked for; reads the history to its end."""
+        while self._segments:
+            await self._read_page()
+        return list(self._steps.values())
+
+    async def _read_page(self) -> None:
+        segment = self._segments[0]
+        events = await self._store.read(segment.stream, after=segment.after, limit=PAGE)
+        for stored in events:
+            if stored.seq <= segment.upto:
+                self._fold(stored, segment.inherited)
+        if len(events) < PAGE or events[-1].seq >= segment.upto:
+            self._segments.pop(0)
+        else:
+            self._segments[0] = Segment(
+                segment.stream, events[-1].seq, segment.upto, segment.inherited
+            )
+
+    def _fold(self, stored: Event, inherited: bool) -> None:
+        data, actor, at_us = stored.decode(), stored.actor, stored.at_us
+        self._position += GAP * asks_or_ends(data)
+        if isinstance(data, ev.ContextAssembled):
+            self._contexts[data.key] = data
+        elif isinstance(data, ev.RunReopened):
+            for key in data.steps:
+                if (step := self._steps.get(key)) is not None:
+                    step.place = step.place or step.ended
+                    step.status, step.outcome, step.ended = "open", None, 0
+        elif isinstance(data, ev.RunResumed):
+            self._resumed_us = at_us
+        elif isinstance(data, ev.ToolRetried):
+            # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
+            if (step := self._steps.get(data.key)) is not None:
+                step.status, step.outcome, step.ended = "requested", None, 0
+                step.process = data.process
+                step.redispatched += data.by == "probe"
+                if step.untouched == "answered":  # now it goes on behind its question
+                    step.untouched = ""
+        elif isinstance(data, ev.ToolCharged):
+            if data.once and (step := self._steps.get(data.key)) is not None:
+                step.charged[data.cost] += 1
+        elif (kind := _REQUESTS.get(type(data))) is not None:
+            key = cast(ev.ModelRequested, data).key
+            if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
+                tool.untouched = "asked" if data.before_acting else ""
+            before = self._steps.get(key)
+            self._steps[key] = Recorded(
+                key=key, kind=kind, request=data, context=self._contexts.pop(key, None),
+                actor=actor, at_us=at_us, inherited=inherited,
+                repeated=before is not None and not before.inherited,
+                process=data.process if isinstance(data, ev.ToolRequested) else (),
+                owner=_owner(before) or stored.stream.id,
+                place=0 if before is None else before.place,
+                began=self._position if before is None else before.began,
+                began_us=at_us if before is None else before.began_us,
+                resumed_us=self._resumed_us if before is None else before.resumed_us,
+                charged=_charged(before),
+            )  # fmt: skip
+        elif (outcome := _outcome(data)) is not None:
+            key = cast(ev.ModelCompleted, data).key
+            if (step := self._steps.get(key)) is None:
+                step = self._steps[key] = Recorded(
+                    key=key, kind=outcome[0], inherited=inherited, began=self._position,
+                    began_us=at_us, resumed_us=self._resumed_us,
+                )  # fmt: skip
+            if not (isinstance(data, ev.StepCompleted) and data.name in _AROUND):
+                self._known.add(key)
+            step.outcome, step.status = data, outcome[1]
+            step.ended = step.place or self._position
+            if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
+                step.ended = self._position + 1 + data.nth - GAP * (1 + data.late)
+                if data.asked and step.request is None:
+                    step.began = self._position + 1 - GAP * (data.late + data.asked)
+            step.actor, step.at_us = actor, at_us
+            if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
+                step.outcome, step.status, step.ended = None, "open", 0
+            if isinstance(data, ev.ModelCompleted) and data.invalid:
+                step.status = "failed"
+            if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
+                step.status = "retry"
+            if isinstance(data, ev.ApprovalGiven) and (tool := self._asker(key)) is not None:
+                tool.untouched = "answered" if tool.untouched and data.queued else ""
+
+    def _asker(self, question: str) -> Recorded | None:
+        """The tool step that asks a question, if one does."""
+        key, number = question.rsplit("/ask/", 1) if "/ask/" in question else ("", "")
+        step = self._steps.get(key) if number.isdecimal() else None
+        return step if step is not None and step.kind == "tool" else None
+
+
+def belongs_elsewhere(step: Recorded) -> bool:
+    """Return True if no code asks for a step by itself: a tool's questions come with its call, an undoing
+    with the plan that it belongs to.
+    """
+    if step.kind == "approval":
+        return "/ask/" in step.key or step.key.endswith("/approval")
+    if isinstance(step.outcome, ev.CompensationPlanned):
+        return step.outcome.asked
+    undo = step.request or step.outcome
+    return isinstance(undo, ev.ToolRequested | ev.ToolRefused) and bool(undo.undoes)
+
+
+def question_key(key: str, number: int) -> str:
+    """Key of the question number so-and-so that a tool step asks a person."""
+    return f"{key}/ask/{number}"
+
+
+def _owner(before: Recorded | None) -> str:
+    """Return whose side effect a request repeats, if an earlier one is without an outcome."""
+    request = before.request if before is not None else None
+    once = isinstance(request, ev.ToolRequested) and request.side_effect
+    return before.owner if before is not None and once else ""
+
+
+def _charged(before: Recorded | None) -> Counter[int]:
+    """Return what a repeated request need not pay for: nothing, if a fork asks anew what its origin asked."""
+    if before is None or (before.inherited and not _owner(before)):
+        return Counter()
+    return before.charged
+
+
+def _outcome(data: EventData) -> tuple[str, str] | None:
+    """Kind and status of the step that an event ends; None for an event that ends none."""
+    if (known := _OUTCOMES.get(type(data))) is not None:
+        return known
+    if isinstance(data, ev.Receipt):
+        return "compute", "completed"
+    return (data.kind, "cancelled") if isinstance(data, ev.Cut) else None
+
+
+def ends_step(data: EventData) -> bool:
+    """Return True if a step is done by this event, with or without success."""
+    if isinstance(data, ev.ModelFailed):
+        return data.family != "cancelled"
+    if isinstance(data, ev.ToolReconciled):
+        return data.answer != "retry"
+    return not isinstance(data, ev.ToolUnresolved) and _outcome(data) is not None
+
+
+def asks_or_ends(data: EventData) -> bool:
+    """Return True if an event is what the run's code does: it asks for a step, or gets an outcome."""
+    return type(data) in _REQUESTS or isinstance(data, ev.ContextAssembled) or ends_step(data)
+
+
+_REQUESTS: dict[type[EventData], str] = {
+    ev.ModelRequested: "model",
+    ev.ToolRequested: "tool",
+    ev.ApprovalRequested: "approval",
+    ev.WaitStarted: "wait",
+}
+_OUTCOMES: dict[type[EventData], tuple[str, str]] = {
+    ev.ModelCompleted: ("model", "completed"),
+    ev.ModelFailed: ("model", "failed"),
+    ev.ToolCompleted: ("tool", "completed"),
+    ev.ToolRefused: ("tool", "completed"),
+    ev.ToolUnresolved: ("tool", "unknown"),
+    ev.ToolReconciled: ("tool", "completed"),
+    ev.StepCompleted: ("compute", "completed"),
+    ev.StepFailed: ("compute", "failed"),
+    ev.ContextCompacted: ("compute", "completed"),
+    ev.ContextRestored: ("compute", "completed"),
+    ev.ApprovalGiven: ("approval", "completed"),
+    ev.WaitEnded: ("wait", "completed"),
+}

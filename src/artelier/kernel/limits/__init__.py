@@ -1,0 +1,1 @@
+"""Limits: budgets, rates, quotas, and the queue for a provider."""

@@ -1,0 +1,366 @@
+"""Money and room for a call: an upper bound is reserved with the request and settled with the reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from artelier.errors import (
+    Exhausted,
+    InsufficientFunds,
+    InvalidConfig,
+    LimitReached,
+    PriceUnknown,
+)
+from artelier.kernel import events as ev
+from artelier.kernel.run.context import RunCore
+from artelier.ledger import AMOUNT_MAX, COUNTED, DEBT, Count, Posting, check_available, check_caps
+from artelier.log import Tx
+from artelier.money import USD
+from artelier.ports.model import FREE, ModelRequest, Price, Usage
+from artelier.tokens import (
+    cost_microusd,
+    estimate_tokens,
+    upper_bound_microusd,
+    upper_bound_tokens,
+)
+
+UNLIMITED = "source:unlimited"
+TENANT = "tenant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSize:
+    """The tokens that a call can use."""
+
+    input_tokens: int
+    """Of its input, by estimate."""
+    input_max: int
+    """More than any tokenizer makes of its input, images and other media apart."""
+    output_max: int
+    """The most that it may write."""
+
+    @classmethod
+    def of(cls, request: ModelRequest, body: bytes) -> CallSize:
+        """Measure a request; `body` is its canonical JSON. Cost: O(n) in C."""
+        return cls(
+            input_tokens=estimate_tokens(body), input_max=upper_bound_tokens(len(body)),
+            output_max=request.params["max_output_tokens"],
+        )  # fmt: skip
+
+    @property
+    def tokens_max(self) -> int:
+        """More tokens than the call can use."""
+        return self.input_max + self.output_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """The amounts held while a call is in flight."""
+
+    price: Price | None
+    """None: nobody knows it, and the tenant allows that."""
+    amount: int
+    """Micro-dollars."""
+    source: str
+    """The account that pays and gets back what is left."""
+    hold: str
+    reserved: dict[tuple[str, str], int]
+    """What each capped (scope, unit) has reserved."""
+    is_capped: bool = False
+    """True if a limit counts what the call uses."""
+    input_tokens: int = 0
+    """Of the input, by estimate: what counts if no usage ever comes."""
+    input_cost: int = 0
+    """Micro-dollars of those tokens."""
+
+    @property
+    def postings(self) -> tuple[Posting, ...]:
+        return (Posting(self.source, self.hold, USD, self.amount),) if self.amount else ()
+
+    @property
+    def counts(self) -> tuple[Count, ...]:
+        return tuple(
+            Count(scope, unit, reserve=amount) for (scope, unit), amount in self.reserved.items()
+        )
+
+    @property
+    def estimate(self) -> dict[str, int]:
+        """The fields of its request that an end without usage is settled by; none where nothing is held."""
+        if not self.amount and not self.reserved:
+            return {}
+        return {"input_tokens": self.input_tokens, "input_cost": self.input_cost}
+
+    @property
+    def is_free(self) -> bool:
+        """Return True if the call is known to cost nothing."""
+        return self.price is not None and self.price == FREE
+
+    @property
+    def is_limited(self) -> bool:
+        """Return True if a limit or an account can refuse it."""
+        if self.is_free:
+            return bool(self.reserved)
+        return self.source == TENANT or self.is_capped  # also where nobody knows the price
+
+
+def price_for(core: RunCore, model: str, port: object) -> Price | None:
+    """The price of a model.
+
+    Errors: `PriceUnknown` unless the tenant allows that; `InvalidConfig` for a port with a bad price.
+    """
+    price = core.services.price_of(model)
+    own: object = getattr(port, "price", None)
+    if own is not None and not isinstance(own, Price):
+        raise InvalidConfig(
+            f"the port of model {model!r} has no price that can be reserved",
+            expected="a Price, or None", got=repr(own)[:80],
+        )  # fmt: skip
+    if price is None or (price == FREE and own is not None):
+        price = own
+    if price is None and not core.tenant.allow_unknown_price:
+        raise PriceUnknown(
+            f"no price is known for model {model!r}, so nothing can be reserved for it",
+            hint="Set it under [prices] in artelier.toml, or allow unknown prices for this tenant"
+            " (`artelier tenants update ID --allow-unknown-price`).",
+        )
+    return price
+
+
+def source_for(core: RunCore) -> str:
+    """Return the account that pays for what a run does."""
+    return UNLIMITED if core.tenant.budget is None else TENANT
+
+
+def reserve(core: RunCore, *, price: Price | None, size: CallSize) -> Reservation:
+    """The most that a call of this size can cost and count."""
+    amount, input_cost = 0, 0
+    if price is not None and price is not FREE and price != FREE:
+        amount = upper_bound_microusd(
+            price, input_tokens_max=size.input_max, max_output_tokens=size.output_max
+        )
+        input_cost = cost_microusd(price, Usage(input_tokens=size.input_tokens))
+    bounds = {"usd": amount, "tokens": size.tokens_max, "steps": 1}
+    reserved = {
+        (scope, unit): bounds[unit] for scope, unit in sorted(core.counted) if bounds.get(unit)
+    }
+    return Reservation(
+        price=price, amount=amount, source=source_for(core), hold=f"hold:{core.run_id}",
+        reserved=reserved, is_capped=bool(core.counted), input_tokens=size.input_tokens,
+        input_cost=input_cost,
+    )  # fmt: skip
+
+
+def held(
+    request: ev.ModelRequested,
+    *,
+    price: Price | None = None,
+    source: str = UNLIMITED,
+    size: CallSize | None = None,
+) -> Reservation:
+    """Return the reservation that a recorded request made; `source` pays where it held nothing.
+
+    `size` is for requests of older versions, which say nothing of their input.
+    """
+    posting = request.postings[0] if request.postings else None
+    return Reservation(
+        price=price,
+        amount=posting.amount if posting else 0,
+        source=posting.source if posting else source,
+        hold=posting.target if posting else "",
+        reserved={(count.scope, count.unit): count.reserve for count in request.counts},
+        is_capped=bool(request.counts),
+        input_tokens=request.input_tokens or (size.input_tokens if size is not None else 0),
+        input_cost=request.input_cost,
+    )
+
+
+def funds_guard(
+    core: RunCore, *, source: str, amount: int, is_free: bool = False
+) -> Callable[[Tx], None]:
+    """Return a guard that refuses to take `amount` while less is available, or while a limit is exceeded.
+
+    The views cannot refuse this: they also apply events from before an overrun was a debt. What `is_free`
+    asks neither the account nor limits of money.
+    """
+    tenant, scopes = core.tenant.id, core.scopes
+    units = tuple(unit for unit in COUNTED if not (is_free and unit == "usd"))
+
+    def check(tx: Tx) -> None:
+        if source == TENANT and not is_free:
+            check_available(tx, tenant, TENANT, amount)
+        check_caps(tx, tenant, scopes, units)
+
+    return check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The end of a reservation, or of one attempt under it."""
+
+    cost: int
+    """Micro-dollars that are billed."""
+    tokens: int
+    """Tokens that are counted."""
+    postings: tuple[Posting, ...]
+    counts: tuple[Count, ...]
+    estimated: bool = False
+    """True if nobody said what was used: the cost is that of the input's estimate."""
+    suspicious: bool = False
+    """True if the provider claims far more than the request allows."""
+    is_over: bool = False
+    """True if more was used than was reserved, so that a limit may be exceeded now."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of the event that ends the call or the attempt."""
+        return {
+            "cost": self.cost, "estimated": self.estimated, "suspicious": self.suspicious,
+            "postings": self.postings, "counts": self.counts,
+        }  # fmt: skip
+
+
+def settle(
+    reservation: Reservation,
+    *,
+    usage: Usage | None,
+    output_tokens: int = 0,
+    capped: Collection[tuple[str, str]] = (),
+) -> Settlement:
+    """Pay what a call cost and give back the rest. What it cost beyond the hold is debt.
+
+    Without `usage` nobody knows it: its input is billed by estimate, with the `output_tokens` that came.
+    `capped`: (scope, unit) pairs that have a cap by now; those that got it while the call was in flight
+    have nothing reserved, but count what it used.
+    """
+    cost, tokens = _bill(reservation, usage, output_tokens)
+    return _close(
+        reservation, cost=cost, tokens=tokens, capped=capped,
+        estimated=_is_estimated(reservation, usage),
+    )  # fmt: skip
+
+
+def release(reservation: Reservation, *, capped: Collection[tuple[str, str]] = ()) -> Settlement:
+    """Give all back: the call was never sent, or whoever refused it bills nothing."""
+    return _close(reservation, cost=0, tokens=0, capped=capped)
+
+
+def bill_attempt(
+    reservation: Reservation, *, usage: Usage | None, capped: Collection[tuple[str, str]] = ()
+) -> Settlement:
+    """Pay for an attempt that another one follows, beside the hold, which stays whole for that one."""
+    cost, tokens = _bill(reservation, usage, 0)
+    used = {"usd": cost, "tokens": tokens}
+    return Settlement(
+        cost=cost, tokens=tokens, estimated=_is_estimated(reservation, usage),
+        postings=(Posting(reservation.source, "spent", USD, cost),) if cost else (),
+        counts=tuple(
+            Count(scope, unit, use=used[unit])
+            for scope, unit in sorted({*capped, *reservation.reserved})
+            if used.get(unit)
+        ),
+    )  # fmt: skip
+
+
+def _bill(reservation: Reservation, usage: Usage | None, output_tokens: int) -> tuple[int, int]:
+    """Micro-dollars and tokens of a usage, or of what is known without one."""
+    price = reservation.price
+    if usage is None:
+        usage = Usage(input_tokens=reservation.input_tokens, output_tokens=output_tokens)
+        if price is None:
+            return reservation.input_cost, usage.prompt_tokens + usage.output_tokens
+    cost = 0 if price is None or price == FREE else cost_microusd(price, usage)
+    return min(cost, AMOUNT_MAX), usage.prompt_tokens + usage.output_tokens
+
+
+def _is_estimated(reservation: Reservation, usage: Usage | None) -> bool:
+    return usage is None and bool(reservation.estimate)
+
+
+def _close(
+    reservation: Reservation, *, cost: int, tokens: int, capped: Collection[tuple[str, str]],
+    estimated: bool = False,
+) -> Settlement:  # fmt: skip
+    paid = min(cost, reservation.amount)
+    postings: list[Posting] = []
+    if paid:
+        postings.append(Posting(reservation.hold, "spent", USD, paid))
+    if reservation.amount > paid:
+        rest = reservation.amount - paid
+        postings.append(Posting(reservation.hold, reservation.source, USD, rest))
+    excess = cost - paid
+    if excess:
+        owed = DEBT if reservation.source == TENANT else reservation.source
+        postings.append(Posting(owed, "spent", USD, excess))
+    used = {"usd": cost, "tokens": tokens, "steps": 1}
+    counts = tuple(
+        Count(scope, unit, reserve=-amount, use=used[unit])
+        for (scope, unit), amount in reservation.reserved.items()
+    ) + tuple(
+        Count(scope, unit, use=used[unit])
+        for scope, unit in sorted(set(capped) - reservation.reserved.keys())
+        if used.get(unit)
+    )
+    is_over = excess > 0 or any(count.use + count.reserve > 0 for count in counts)
+    return Settlement(
+        cost=cost, tokens=tokens, postings=tuple(postings), counts=counts, estimated=estimated,
+        is_over=is_over,
+    )  # fmt: skip
+
+
+def abandon(request: ev.ModelRequested, *, key: str, is_sent: bool = True) -> ev.ModelFailed:
+    """Return the end of a model call that nobody asks for again: its input is paid, the rest comes back."""
+    reservation = held(request)
+    settlement = settle(reservation, usage=None) if is_sent else release(reservation)
+    return ev.ModelFailed(key=key, family="cancelled", code="abandoned", **settlement.facts)
+
+
+async def may_come_back(core: RunCore, need: int) -> bool:
+    """Return True if what is unspent, less the debt, is enough with what calls of this tenant hold.
+
+    All are asked for at once: what was held when a reservation was refused may be back by now.
+    """
+    rows = await core.store.query(
+        "SELECT sum(balance) FROM accounts WHERE tenant = ? AND asset = ?"
+        " AND (account IN (?, ?) OR account LIKE 'hold:%')",
+        (core.tenant.id, USD, TENANT, DEBT),
+    )
+    return (rows[0][0] or 0) >= need
+
+
+async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) -> None:
+    """Try to reserve; while siblings hold money, wait for it (bounded).
+
+    Errors: what refused it for good; those of `boundary`.
+    """
+    left_us = int(core.policy.funds_wait_s * 1_000_000)
+    while True:
+        event = core.services.money_event(core.tenant.id)
+        try:
+            await attempt()
+            return
+        except Exhausted as error:
+            if not await _may_fit(core, error) or left_us <= 0:
+                raise
+        began_us = core.clock.now_us()
+        await core.boundary()
+        waiting = asyncio.ensure_future(event.wait())
+        # Money held by another process comes back unannounced: look again after a while.
+        sleeping = asyncio.ensure_future(core.clock.sleep(0.1))
+        try:
+            await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            sleeping.cancel()
+        # An attempt may itself wait, for a rate limit: that is no waiting for money.
+        left_us -= core.clock.now_us() - began_us
+
+
+async def _may_fit(core: RunCore, error: Exhausted) -> bool:
+    """Return True if a refused reservation fits once calls at work have given back what they hold."""
+    facts = error.facts
+    if isinstance(error, LimitReached):
+        return bool(facts["reserved"]) and facts["used"] + facts["asked"] <= facts["cap"]
+    return isinstance(error, InsufficientFunds) and await may_come_back(core, facts["need"])

@@ -1,0 +1,173 @@
+"""The rates at which a provider may be called: those of the policy and of a tenant, and one call's needs.
+
+Pure but for the event and its view. The order of waiting calls is in `provider_queue.py`, the windows in
+`log/rates.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import InvalidRequest, LimitReached
+from artelier.log import Applied, Claim, EventData, Tx, View, event
+from artelier.tokens.names import canonical_name, split_name
+
+RATES_MAX = 100
+"""Entries of one policy or tenant: each call looks at all of them. A guess."""
+
+RATE_MAX = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """At most so much in any minute; None for as much as there is. Tokens count input and output."""
+
+    requests: int | None = None
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Errors: `InvalidRequest`."""
+        if self.requests is None and self.tokens is None:
+            raise InvalidRequest(
+                "a rate that limits nothing", expected="requests=, tokens= or both, a minute"
+            )
+        for name in ("requests", "tokens"):
+            given: object = getattr(self, name)
+            if given is None:
+                continue
+            if not isinstance(given, int) or isinstance(given, bool) or not 0 < given <= RATE_MAX:
+                raise InvalidRequest(
+                    f"{name} a minute", expected="a whole number above 0", got=repr(given)[:80]
+                )
+
+    def plain(self) -> dict[str, int | None]:
+        return {"requests": self.requests, "tokens": self.tokens}
+
+
+Rates = Mapping[str, Rate]
+"""By provider (`openai`), or by pattern of model names (`openai:gpt-5*`, `*`). Each entry is a window of
+its own, and a call counts in all that fit it."""
+
+NO_RATES: Rates = MappingProxyType({})
+
+
+def check_rates(given: object) -> Rates:
+    """Errors: `InvalidRequest` for what is no mapping from names to `Rate`."""
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(
+            "rates are a mapping", expected='such as {"openai": Rate(requests=60)}',
+            got=type(given).__name__,
+        )  # fmt: skip
+    found: dict[str, Rate] = {}
+    for name, rate in cast("Mapping[object, object]", given).items():
+        if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+            raise InvalidRequest(
+                "a rate is of a provider", expected="such as 'openai' or '*'", got=repr(name)[:80]
+            )
+        if not isinstance(rate, Rate):
+            raise InvalidRequest(
+                f"the rate of {name!r}", expected="a Rate", got=type(rate).__name__
+            )
+        found[name.strip().lower() if ":" not in name else name.strip()] = rate
+    if len(found) > RATES_MAX:
+        raise InvalidRequest("too many rates", expected=f"at most {RATES_MAX}", got=len(found))
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def claims_of(
+    model: str, tokens: int, *, rates: Rates, tenant: str, tenant_rates: Rates
+) -> tuple[Claim, ...]:
+    """Return what a call of `model` takes of which windows if it uses at most `tokens`.
+
+    Errors: `LimitReached` if a whole minute's worth is less than this one call.
+    """
+    found: list[Claim] = []
+    for owner, held in (("provider", rates), (f"tenant:{tenant}", tenant_rates)):
+        for name, rate in held.items():
+            if name != split_name(model)[0] and not (
+                fnmatchcase(model, name) or fnmatchcase(model, canonical_name(name))
+            ):
+                continue
+            scope = f"{owner}/{name}"
+            for unit, amount, cap in (
+                ("requests", 1, rate.requests),
+                ("tokens", tokens, rate.tokens),
+            ):
+                if cap is None:
+                    continue
+                if amount > cap:
+                    raise LimitReached(
+                        f"one call of {model!r} may need more {unit} than a whole minute has",
+                        expected=f"at most {cap} {unit} a minute for {scope}", got=amount,
+                        hint="Raise the rate, or give the call a lower max_output_tokens"
+                        " or a shorter prompt.",
+                        scope=scope, unit=unit, cap=cap, used=0, asked=amount, reserved=0,
+                    )  # fmt: skip
+                found.append(Claim(scope, unit, amount, cap))
+    return tuple(found)
+
+
+# What is stored of a tenant
+
+
+class StoredRate(msgspec.Struct, frozen=True, array_like=True):
+    """A rate as an event holds it."""
+
+    name: str
+    requests: int | None
+    tokens: int | None
+
+
+@event("rates.changed")
+class RatesChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """How fast a tenant may ask models from here on: all its rates."""
+
+    rates: tuple[StoredRate, ...] = ()
+
+
+def rates_changed(rates: Rates) -> RatesChanged:
+    """The event that says so."""
+    stored = tuple(StoredRate(name, rate.requests, rate.tokens) for name, rate in rates.items())
+    return RatesChanged(rates=stored)
+
+
+rates_view = View(
+    name="rates",
+    version=1,
+    tables=("tenant_rates",),
+    schema=(
+        """CREATE TABLE tenant_rates(
+            tenant TEXT NOT NULL, name TEXT NOT NULL, requests INTEGER, tokens INTEGER,
+            PRIMARY KEY(tenant, name)) STRICT, WITHOUT ROWID""",
+    ),
+)
+
+
+@rates_view.on(RatesChanged)
+def _changed(event: Applied, tx: Tx) -> None:
+    assert isinstance(event.data, RatesChanged)
+    tenant = event.stream.tenant
+    tx.execute("DELETE FROM tenant_rates WHERE tenant = ?", (tenant,))
+    for rate in event.data.rates:
+        tx.execute(
+            "INSERT INTO tenant_rates VALUES (?, ?, ?, ?)",
+            (tenant, rate.name, rate.requests, rate.tokens),
+        )
+
+
+RATES_SQL = "SELECT name, requests, tokens FROM tenant_rates WHERE tenant = ? ORDER BY name"
+
+
+def stored_rates(rows: list[tuple[Any, ...]]) -> Rates:
+    """The rates of a tenant from the rows of `RATES_SQL`."""
+    if not rows:
+        return NO_RATES
+    return MappingProxyType(
+        {name: Rate(requests=requests, tokens=tokens) for name, requests, tokens in rows}
+    )

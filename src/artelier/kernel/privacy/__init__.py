@@ -1,0 +1,1 @@
+"""Personal data in runs: scrubbing, data subjects, erasure."""

@@ -1,0 +1,371 @@
+"""Personal data in a run: what enters it is scrubbed, and only what it received may be put back for a tool.
+
+`Personal` stands between the run's doors and the scrubber. What it let in stands in the log
+(`personal.received`), so that a resumed run, its forks and its children know it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+
+import msgspec
+
+from artelier.artifacts.content import is_small
+from artelier.errors import InvalidRequest
+from artelier.kernel.export.allowlist import KINDS
+from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, texts_in
+from artelier.log import Applied, EventData, Tx, View, event
+from artelier.log.blobs import LARGE_BYTES
+from artelier.pii.placeholder import counted, placeholders_in
+from artelier.ports.model import ChatMessage
+
+if TYPE_CHECKING:
+    from artelier.kernel.run.context import RunCore
+    from artelier.log import Store
+    from artelier.pii.live import LiveText
+    from artelier.pii.scrubber import Scrubber
+    from artelier.ports.tool import ToolPort
+
+RESTORE = "pii:restore"
+"""The grant of tools that are given the values themselves, and of people who see them."""
+
+
+class ScrubberOf(Protocol):
+    """The scrubber of a tenant."""
+
+    def __call__(self, tenant: str, /) -> Scrubber: ...
+
+
+PATTERNS_MAX = 100
+
+_MAYBE = re.compile(rb"<\\*[A-Z][A-Z0-9_]+_[A-Z2-7]{6}")
+
+
+@event("personal.received")
+class PersonalReceived(EventData, frozen=True, kw_only=True):
+    """A run was shown placeholders that neither it nor a run that it comes from had seen."""
+
+    placeholders: tuple[str, ...]
+
+
+class StoredPattern(NamedTuple):
+    """A kind and the regular expression that finds it."""
+
+    kind: str
+    expression: str
+
+
+@event("patterns.changed")
+class PatternsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """What is looked for in a tenant's texts from here on, beside the detectors: all its patterns."""
+
+    IS_RULE: ClassVar[bool] = True
+
+    patterns: tuple[StoredPattern, ...] = ()
+
+
+KINDS["run"].add(PersonalReceived.KIND)
+
+personal_view = View(
+    name="personal",
+    version=1,
+    tables=("received", "tenant_patterns"),
+    schema=(
+        "CREATE TABLE received(run INTEGER NOT NULL, placeholder TEXT NOT NULL,"
+        " PRIMARY KEY (run, placeholder)) STRICT",
+        "CREATE TABLE tenant_patterns(tenant TEXT NOT NULL, kind TEXT NOT NULL,"
+        " expression TEXT NOT NULL, PRIMARY KEY (tenant, kind)) STRICT",
+    ),
+)
+
+
+@personal_view.on(PersonalReceived)
+def _received(applied: Applied, tx: Tx) -> None:
+    data = applied.data
+    assert isinstance(data, PersonalReceived)
+    for one in data.placeholders:
+        tx.execute(
+            "INSERT INTO received VALUES (?, ?) ON CONFLICT DO NOTHING", (applied.stream_id, one)
+        )
+
+
+@personal_view.on(PatternsChanged)
+def _changed(applied: Applied, tx: Tx) -> None:
+    data, tenant = applied.data, applied.stream.tenant
+    assert isinstance(data, PatternsChanged)
+    tx.execute("DELETE FROM tenant_patterns WHERE tenant = ?", (tenant,))
+    for one in data.patterns:
+        tx.execute("INSERT INTO tenant_patterns VALUES (?, ?, ?)", (tenant, *one))
+
+
+def patterns_changed(patterns: object) -> PatternsChanged:
+    """The event of a tenant's new patterns. Errors: `InvalidRequest` for one that is none."""
+    sort = type(patterns).__name__
+    given = cast("Mapping[str, str]", patterns) if isinstance(patterns, Mapping) else None
+    if given is None or len(given) > PATTERNS_MAX:
+        raise InvalidRequest(
+            "patterns are a mapping", got=sort,
+            expected=f'at most {PATTERNS_MAX} of them, such as {{"EMPLOYEE": "E-[0-9]{{6}}"}}',
+        )  # fmt: skip
+    from artelier.pii.detectors import (  # its expressions take 60 ms to compile
+        find_all,
+        pattern,
+        shipped,
+    )
+
+    for kind, expression in given.items():
+        pattern(kind, expression)
+        if find_all(shipped(), expression):
+            raise InvalidRequest(
+                f"the pattern of {kind} holds a value, and patterns stand in events for ever",
+                expected="the form of values, such as E-[0-9]{6}",
+            )
+    return PatternsChanged(patterns=tuple(StoredPattern(*one) for one in sorted(given.items())))
+
+
+_KNOWN = (
+    "WITH RECURSIVE family(run) AS (SELECT ? UNION"
+    " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
+    " WHERE r.tenant = ? AND coalesce(r.parent, r.origin) IS NOT NULL)"
+    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
+    " JOIN received p ON p.run = r.id WHERE p.placeholder = ?"
+    " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run) LIMIT 1"
+)
+"""What a file says that an imported run has received proves nothing here."""
+
+
+_SAID = (
+    "WITH RECURSIVE family(run) AS (SELECT ? UNION"
+    " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
+    " WHERE r.tenant = ? AND coalesce(r.parent, r.origin) IS NOT NULL)"
+    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
+    " JOIN events e ON e.stream = r.id WHERE instr(e.data, ?) > 0 LIMIT 1"
+)
+
+
+def is_known(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
+    """Return True if a run received a placeholder, or one that it comes from: its parents, its origins."""
+    return bool(store.look(_KNOWN, (run_id, tenant, tenant, placeholder)))
+
+
+class Personal:
+    """One run's door for personal data."""
+
+    def __init__(self, core: RunCore, scrubber: Scrubber) -> None:
+        self._core = core
+        self._scrubber = scrubber
+        self._received: set[str] = set()
+
+    def hold(self, rules: int) -> None:
+        """Look for values by the rules that the run was started under, in what it says and what it stores."""
+        self._scrubber = self._scrubber.under(rules)
+        if (scrub := self._core.key.scrub) is not None:
+            self._core.key = self._core.key._replace(scrub=scrub.under(rules))
+
+    async def prepare(self, *values: Any) -> None:
+        """Search large JSON values off the event loop, before they are cleaned, kept or shown.
+
+        Cost: nothing for small ones. Errors: those of the search; then they are stored and sent nowhere.
+        """
+        for value in values:
+            if not is_small(value, bytes_max=LARGE_BYTES):
+                # Whoever keeps what cannot be encoded says what is wrong with it.
+                with suppress(*UNENCODABLE), self._at_work():
+                    await self._scrubber.prepare(await asyncio.to_thread(canonical, value))
+
+    async def prepare_prompt(self, parts: Sequence[PromptPart]) -> None:
+        """Search large texts of a prompt off the event loop, before a model is shown them.
+
+        Cost: nothing for small ones. Errors: those of the search.
+        """
+        for text in texts_in(parts):
+            if len(text) > LARGE_BYTES:
+                with self._at_work():
+                    await self._scrubber.prepare(text)
+
+    async def clean_aside(self, content: bytes, *, foreign: bool = False) -> bytes:
+        """Return content as `clean` does; large content is searched off the event loop."""
+        if len(content) > LARGE_BYTES:
+            with self._core.flight(
+                harmless=True
+            ):  # the run is at work until it knows what it was told
+                if foreign and _MAYBE.search(content):
+                    content = await asyncio.to_thread(self._escaped, content)
+                    foreign = False
+                await self._scrubber.prepare(content)
+        return self.clean(content, foreign=foreign)
+
+    @contextmanager
+    def _at_work(self) -> Generator[None]:
+        """While a large text is searched the run is at work, and no command cuts off what it was told."""
+        if asyncio.current_task() in self._core.in_flight:
+            yield
+            return
+        with self._core.flight(harmless=False):
+            yield
+
+    def _escaped(self, content: bytes) -> bytes:
+        return canonical(self._scrubber.escaped(msgspec.json.decode(content), self.knows))
+
+    def clean(self, content: bytes, *, foreign: bool = False) -> bytes:
+        """JSON as the run and its log see it. In `foreign` content, what was typed is no placeholder.
+
+        Errors: those of the detectors.
+        """
+        if foreign and _MAYBE.search(content):
+            content = self._escaped(content)
+        return self._scrubber.content(content)
+
+    def check_name(self, name: str) -> None:
+        """Errors: `InvalidRequest` if a name holds personal data, and is new in this run."""
+        self._scrubber.check_names((name,), stands=self._stands)
+
+    def _stands(self, name: str) -> bool:
+        """Return True if the run, or one that it comes from, has said this. Cost: a scan of their events."""
+        said = msgspec.json.encode(name).decode()
+        core = self._core
+        tenant = core.tenant.id
+        return bool(core.store.look(_SAID, (core.run_id, tenant, tenant, said)))
+
+    def named(self, name: str) -> str:
+        """A name that was made up, with placeholders for what it tells of a person."""
+        return self._scrubber.text(name)
+
+    def cleaned(self, value: Any) -> Any:
+        """JSON data as the run and its log see it."""
+        return self._scrubber.value(value)
+
+    def passed(self, arguments: Any) -> Any:
+        """Return what the run's code passes to a tool, as it is stored; so the run has received the values in
+        it.
+
+        A call that is made again after a crash gets what is stored, and so must the first.
+        Errors: those of the detectors.
+        """
+        try:
+            content = canonical(arguments)
+        except UNENCODABLE:
+            return arguments  # who checks them says so
+        clean = self._scrubber.content(content)
+        if clean == content:
+            return arguments
+        before = content.decode()
+        self.receive([one for one in placeholders_in(clean.decode()) if one not in before])
+        return msgspec.json.decode(clean)
+
+    def knows(self, placeholder: str) -> bool:
+        """Return True if this run received it, or one that it comes from: its parents, its origins."""
+        if placeholder in self._received:
+            return True
+        core = self._core
+        known = is_known(core.store, core.tenant.id, core.run_id, placeholder)
+        if known:
+            self._received.add(placeholder)
+        return known
+
+    def begun(self, *given: Any) -> list[PersonalReceived]:
+        """Return what a new run has received by what it is asked: values that stand there, no typed
+        look-alikes.
+        """
+        texts = [canonical(value).decode() for value in given if value is not None]
+        found = [
+            one
+            for text in texts
+            for one in placeholders_in(self._scrubber.content(text.encode()).decode())
+            if one not in text
+        ]
+        new = [one for one in dict.fromkeys(found) if not self.knows(one)]
+        self._received.update(new)
+        return [PersonalReceived(placeholders=tuple(new))] if new else []
+
+    def receive(self, named: Sequence[str]) -> None:
+        """Note what the run has been shown."""
+        new = [one for one in dict.fromkeys(named) if not self.knows(one)]
+        if new and self._core.actor is not None:
+            self._received.update(new)
+            self._core.actor.note(PersonalReceived(placeholders=tuple(new)))
+
+    async def result(
+        self, content: bytes, tool: ToolPort | None, *, is_error: bool = False
+    ) -> bytes:
+        """A tool's result. One that reads what this store holds shows placeholders of other runs, too.
+
+        An error may say again what was typed: that was read nowhere, whatever it looks like.
+        """
+        is_read = getattr(tool, "reads_store", False) and not is_error
+        content = await self.clean_aside(content, foreign=not is_read)
+        self.took(content)
+        return content
+
+    def live(self) -> LiveText:
+        """Return the filter for a reply that is shown while it is written."""
+        from artelier.pii.live import LiveText
+
+        return LiveText(self._scrubber, self.knows)
+
+    def took(self, content: bytes) -> None:
+        """Note what some stored content has shown."""
+        if b"<" in content:
+            self.receive(placeholders_in(content.decode(errors="replace")))
+
+    def shown(
+        self, messages: tuple[ChatMessage, ...], counts: Counter[str]
+    ) -> tuple[ChatMessage, ...]:
+        """Messages as a model may see them; `counts` grows by what was replaced in them, by kind."""
+        return tuple([self._message(message, counts) for message in messages])
+
+    def text(self, text: str, counts: Counter[str]) -> str:
+        """The same for text."""
+        text = self._scrubber.text(text)
+        if "<" in text and (found := counted(text)):
+            counts.update(found)
+            self.receive(placeholders_in(text))
+        return text
+
+    def _message(self, message: ChatMessage, counts: Counter[str]) -> ChatMessage:
+        content = message.content
+        if isinstance(content, str):
+            clean: Any = self.text(content, counts)
+        else:
+            clean = tuple(
+                part if part.text is None
+                else msgspec.structs.replace(part, text=self.text(part.text, counts))
+                for part in content
+            )  # fmt: skip
+        if clean != content:
+            message = msgspec.structs.replace(message, content=clean)
+        if not message.tool_calls:
+            return message
+        calls = tuple(
+            msgspec.structs.replace(call, arguments=self._scrubber.value(call.arguments))
+            for call in message.tool_calls
+        )
+        return msgspec.structs.replace(message, tool_calls=calls)
+
+    def restored(self, value: Any) -> Any:
+        """JSON data with the values themselves, for placeholders that this run received."""
+        return self._scrubber.restored(value, self.knows)
+
+    def forgotten(self, value: Any) -> list[str]:
+        """Placeholders in JSON data that this run received, and whose values were erased since."""
+        return self._scrubber.forgotten(canonical(value).decode(), self.knows)
+
+
+async def told_json(core: RunCore, ref: str | None) -> Any:
+    """Return what a person said to a run, which so has received the placeholders in it."""
+    if core.pii is not None and ref is not None:
+        core.pii.took(await core.load(ref))
+    return await core.load_json(ref)
+
+
+def wants_values(grant: str) -> bool:
+    """Return True if a tool's grant says that it is given the values themselves."""
+    return RESTORE in grant.split()
+
+
+__all__ = ["RESTORE", "Personal", "PersonalReceived", "ScrubberOf", "personal_view", "wants_values"]

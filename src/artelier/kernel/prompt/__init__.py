@@ -1,0 +1,1 @@
+"""Prompts: their parts, their manifests, and the conversation that they show."""

@@ -1,0 +1,700 @@
+"""The order in which outcomes reach a run's code, and what the code has cancelled.
+
+Code that waits for several steps at once sees outcomes in the order of the log, one at a time, each after the
+code had its chance to react to the one before; live and on replay alike. See docs/guides/asyncio.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
+from artelier.kernel import events as ev
+from artelier.kernel.history.step_history import GAP, TIMEOUT, Recorded
+from artelier.kernel.tool_calls.side_effects import Effects
+from artelier.log import Blob, BlobRef, EventData
+from artelier.ports.tool import ToolPort
+
+if TYPE_CHECKING:
+    from artelier.kernel.run.context import RunCore
+
+REACTION_TICKS = 32
+"""Turns of the event loop that code gets to react to an outcome before the next one reaches it; each task
+that waits for another takes about three (a guess: ten of them)."""
+
+PATIENCE_S = 5.0
+"""How much longer than recorded a replay waits for code to ask for a step before it goes on without it."""
+
+CANCEL_PATIENCE_S = 30.0
+"""The same for code that is to cancel a step again, after which the replay fails."""
+
+
+class Reading(Protocol):
+    """A stream that the code reads."""
+
+    is_busy: bool
+    """Whether a task waits for its next piece."""
+
+    async def close(self) -> None:
+        """Leave it."""
+        ...
+
+
+class Scope(Protocol):
+    """A `run.timeout` that is entered."""
+
+    is_over: bool
+    """Whether it has timed out."""
+
+
+scopes: ContextVar[tuple[Scope, ...]] = ContextVar("scopes", default=())
+"""Timeouts that the current task stands in, the outermost first."""
+
+
+@dataclass(slots=True, eq=False)
+class AtWork:
+    """A step that the code waits for."""
+
+    key: str
+    kind: str
+    recorded: Recorded | None = None
+    """What the log has of it, once that was looked up."""
+    is_noted: bool = False
+    """Whether this drive recorded its outcome."""
+    is_beside: bool = False
+    """Whether another step was at work at the same time."""
+    is_held: bool = False
+    """Whether the outcome of a computed step says so."""
+    is_effect: bool = False
+    """Whether it has dispatched a side effect: then cancelling it settles nothing."""
+    name: str = ""
+    came: Callable[[], tuple[BlobRef | None, list[Blob]]] | None = None
+    """Keeps what came of it before it was cancelled."""
+    cost: int = 0
+    bill: Callable[[], None] | None = None
+    """Settles a stream that its reader leaves."""
+    task: asyncio.Task[object] | None = None
+    asked: int | None = None
+    """Requests and outcomes that this drive had recorded when it was asked for; None if unknown."""
+    is_left: bool = False
+    is_settled: bool = False
+    """Whether its end has reached the code, or its cancellation was taken down."""
+
+    @property
+    def outcome(self) -> EventData | None:
+        return self.recorded.outcome if self.recorded is not None else None
+
+    @property
+    def ended(self) -> int:
+        """Position of its outcome in the history; 0 if it has none there.
+
+        A call whose outcome is unknown, or that a person has told to be made again, has none: what this drive
+        records of it comes last.
+        """
+        if self.recorded is not None and self.recorded.place and self.outcome is None:
+            return self.recorded.place
+        if self.recorded is None or self.outcome is None or self.is_noted:
+            return 0
+        return 0 if self.recorded.status in ("unknown", "retry") else self.recorded.ended
+
+
+@dataclass(slots=True)
+class _Cancelled:
+    """A cancellation that is no outcome yet: the drive may be what was interrupted."""
+
+    step: AtWork
+    is_timeout: bool
+    is_raised: bool
+    task: asyncio.Task[object] | None
+    since: int
+    """Requests and outcomes that were recorded before it."""
+    nth: int
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """Hands outcomes to the code of one run."""
+
+    core: RunCore
+    effects: Effects = field(init=False)
+    main: asyncio.Task[object] | None = None
+    """The task that opened the run: who cancels it interrupts the drive."""
+    is_ordered: bool = False
+    """Whether ordinary code drives the run: the built-in loops order their own steps."""
+    steps: dict[str, AtWork] = field(default_factory=dict[str, AtWork])
+    readings: set[Reading] = field(default_factory=set[Reading])
+    """Streams that are open."""
+    closing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """What ends the calls of streams whose readers have gone."""
+    pending: list[_Cancelled] = field(default_factory=list[_Cancelled])
+    _taking_back: list[_Cancelled] = field(default_factory=list[_Cancelled])
+    """Cancelled on their way into the log: recorded when it is known whether they stand there."""
+    _noted: dict[str, int] = field(default_factory=dict[str, int])
+    """Outcomes that this drive recorded and that have not reached the code, in order: by key, how many
+    requests and outcomes there were then."""
+    _ticks: int = 0
+    _waiting: dict[AtWork, asyncio.Event] = field(default_factory=dict[AtWork, asyncio.Event])
+    """Steps that wait for their turn."""
+    _pieces: asyncio.Event | None = None
+    """Of whoever waits: set when the next piece of a stream may reach the code, or a step is over."""
+    _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
+    _patience_s: float = PATIENCE_S
+    _last_us: int = 0
+    _at: int = 0
+    """How far the code has come in the history, in requests and outcomes."""
+    _place: tuple[int, int] = (0, -1)
+    """Of the last cancellation: what was recorded before it, and how many others stand there."""
+    base: int = 0
+    """How often that task was being cancelled when it opened the run."""
+    is_closing: bool = False
+    _is_over: bool = False
+    """Whether it closes because the code came to an end of its own."""
+    _parked: dict[str, RunSuspended] = field(default_factory=dict[str, RunSuspended])
+    """By key, what waits for something that this drive does not wait for (`on_wait="suspend"`)."""
+    _quiet_ticks: int = 0
+    """Turns of the event loop until the drive is suspended, unless something goes on."""
+
+    def __post_init__(self) -> None:
+        self.effects = Effects(self)
+
+    def drive(self, *, is_ordered: bool) -> None:
+        """Begin, in the task that opens the run."""
+        self.is_ordered = is_ordered
+        self.main = asyncio.current_task()
+        self.base = 0 if self.main is None else self.main.cancelling()
+
+    # Steps
+
+    def begin(self, key: str, kind: str) -> AtWork:
+        """A step is asked for.
+
+        Errors: `RunEnded` from a task that the run's code has left behind; `RunSuspended` if the code goes on
+        without knowing what a side effect did; `CancelledError` that was held back.
+        """
+        if self.is_closing and self.is_ordered:
+            raise RunEnded(
+                f"the code of run {self.core.run_id} has ended, and a task that it left behind asks for"
+                f" step {key}", hint="Wait for every task before the run's code returns.",
+            )  # fmt: skip
+        task = asyncio.current_task()
+        self.effects.check(task)
+        step = AtWork(key=key, kind=kind, task=task)
+        if self.core.actor is not None and self.core.history.at_end:
+            step.asked = next((count - 1 for count in self._noted.values()), self.core.actor.count)
+        self.add(step)
+        return step
+
+    def add(self, step: AtWork) -> None:
+        """Something is at work from now on, beside what else is."""
+        if self.steps:
+            step.is_beside = True
+            if len(self.steps) == 1:  # of several, all are marked
+                next(iter(self.steps.values())).is_beside = True
+        self.steps[step.key] = step
+
+    def end(self, step: AtWork) -> None:
+        """It is over, however it ended."""
+        if self.steps.get(step.key) is step:
+            del self.steps[step.key]
+        self._noted.pop(step.key, None)
+        self.core.history.asking.pop(step.key, None)
+        self._announce()
+
+    async def found(self, found: Recorded) -> None:
+        """The log has a step that is asked for. Errors: those of `until_cancelled`, if it was cancelled."""
+        self.core.history.asking[found.key] = found
+        if found.kind == "model" and isinstance(found.request, ev.ModelRequested):
+            if found.status == "requested" and not found.inherited:
+                self.core.held.setdefault(found.key, found.request)
+            return  # it is `asked` when it was compared
+        if isinstance(found.outcome, ev.Cut):
+            await self.until_cancelled(found)
+        self.asked(found)
+
+    def asked(self, found: Recorded) -> None:
+        """The code has asked again for a recorded step, and what it asks for was compared."""
+        self.core.history.asking.pop(found.key, None)
+        if (step := self.steps.get(found.key)) is not None:
+            step.recorded = found
+        if (timer := self._timers.pop(found.key, None)) is not None:
+            timer.cancel()
+        self._announce()
+
+    def dispatches(self, key: str, tool: ToolPort) -> None:
+        """A tool step is about to call its tool: from here on, a side effect may have happened."""
+        if tool.side_effect:
+            self.effects.known(key)
+
+    def costs(self, key: str, cost: int) -> None:
+        """A call that was cut off was billed."""
+        if (step := self.steps.get(key)) is not None:
+            step.cost += cost
+
+    def is_beside(self, key: str) -> bool:
+        """Return True if a step at work has others beside it, so that its place in the order counts."""
+        step = self.steps.get(key)
+        if not self.is_ordered or step is None or not step.is_beside:
+            return False
+        step.is_held = True
+        return True
+
+    def noted(self, key: str) -> None:
+        """An outcome of this key was recorded now."""
+        step = self.steps.get(key)
+        if step is not None and not step.is_settled and self.is_ordered:
+            assert self.core.actor is not None
+            had_ended = step.ended > 0
+            step.is_noted = True
+            self._noted.pop(key, None)
+            self._noted[key] = self.core.actor.count
+            if (
+                had_ended
+            ):  # in a fork, which settles it anew: what came after it waits for it no more
+                self._announce()
+
+    def taken_back(self, upto: int, number: int) -> None:
+        """A limit has refused some of the first `upto` requests and outcomes that were counted."""
+        self._noted = {
+            key: count - number if count >= upto else count for key, count in self._noted.items()
+        }
+        cancelled = (*self.pending, *self._taking_back)
+        for one in cancelled:
+            if one.since >= upto:
+                one.since -= number
+        if self._place[0] >= upto:
+            self._place = self._place[0] - number, self._place[1]
+        for step in (*self.steps.values(), *(one.step for one in cancelled)):
+            if step.asked is not None and step.asked >= upto:
+                step.asked -= number
+
+    async def due(self, step: AtWork) -> None:
+        """Return when all that was recorded before the end of a step has reached the code."""
+        while self._must_wait(step):
+            await self._wait(step)
+
+    async def reacted(self) -> None:
+        """Return when code that asks for recorded steps at this instant has asked for them too.
+
+        A computed step that a crash cut off is not in the log: nothing tells what was at work beside it.
+        """
+        if self.is_ordered and not self.core.history.at_end and not self.is_closing:
+            self._hold_back()
+            while self._ticks and not self.is_closing:
+                await self._next_piece()
+
+    async def piece(self) -> None:
+        """Return when a piece of a stream may reach the code, which reacts to one thing at a time."""
+        while self.is_ordered and self._ticks and not self.is_closing:
+            await self._next_piece()
+        if self.is_ordered and len(self.steps) > 1:
+            self._hold_back()
+
+    async def turn(self, step: AtWork) -> None:
+        """Return when the outcome of a step may reach the code."""
+        if not self.is_ordered or step.is_settled or not (step.is_noted or step.ended):
+            return
+        if step.is_held or (not step.is_noted and _is_beside(step.outcome)):
+            self._hold_back()  # what it was beside may have reached the code just now
+        while self._must_wait(step):
+            await self._wait(step)
+        step.is_settled = True
+        self._arrived(step)
+        self._noted.pop(step.key, None)
+        if len(self.steps) > 1 or self.core.history.asking:
+            self._hold_back()
+        self._announce()
+
+    def _arrived(self, step: AtWork) -> None:
+        if step.recorded is not None and step.ended:
+            self._last_us = max(self._last_us, step.recorded.at_us)
+            self._at = max(self._at, step.ended // GAP)
+            if isinstance(step.outcome, ev.Cut):
+                self._place = (self._at - self.core.history.count, step.ended % GAP - 1)
+
+    def _must_wait(self, step: AtWork) -> bool:
+        if self.is_closing:
+            return False
+        if self._ticks:
+            return True
+        ended = step.ended
+        if len(self.steps) > 1 or step.key not in self.steps:
+            if step.is_noted and not ended:
+                if self._noted and next(iter(self._noted)) != step.key:
+                    return True
+                if any(_comes_before(other, step) for other in self.steps.values()):
+                    return True
+            elif any(
+                0 < other.ended < ended and not other.is_settled and not _is_around(other, step)
+                for other in self.steps.values()
+            ):
+                return True
+        missing = self.core.history.missing(*self._span(step))
+        if missing is not None:
+            self._be_patient(missing)
+        return missing is not None
+
+    def _span(self, step: AtWork) -> tuple[int, int]:
+        """Positions in the history between which a step was at work; 0 for no end."""
+        if step.recorded is None:  # nothing in the log waited for its outcome
+            return (0, 0) if step.is_beside and step.kind == "compute" else (0, -1)
+        if _is_beside(step.outcome):
+            return 0, step.ended
+        return step.recorded.began, step.ended
+
+    def _be_patient(self, missing: Recorded) -> None:
+        """Wait for the code to ask for a step as long as it took when it was recorded, and a little more."""
+        if missing.key in self._timers:
+            return
+        since = max(self._last_us, missing.resumed_us)
+        took_s = max(0, missing.began_us - since) / 1_000_000 if since else 0.0
+        self._timers[missing.key] = self.core.loop.call_later(
+            took_s + self._patience_s, self._give_up, missing.key
+        )
+
+    def _give_up(self, key: str) -> None:
+        self._timers.pop(key, None)
+        self._patience_s = min(
+            self._patience_s, 0.05
+        )  # code that left out one step leaves out more
+        self.core.history.skip(key)
+        self._announce()
+
+    def _hold_back(self) -> None:
+        if not self._ticks:
+            self.core.loop.call_soon(self._tick)
+        self._ticks = REACTION_TICKS
+
+    def _tick(self) -> None:
+        self._ticks -= 1
+        if self._ticks:
+            self.core.loop.call_soon(self._tick)
+        else:
+            self._announce()
+
+    async def _next_piece(self) -> None:
+        if self._pieces is None:
+            self._pieces = asyncio.Event()
+        await self._pieces.wait()
+
+    async def _wait(self, step: AtWork) -> None:
+        event = self._waiting[step] = asyncio.Event()
+        try:
+            await event.wait()
+        finally:
+            self._waiting.pop(step, None)
+
+    def _announce(self) -> None:
+        """Something has changed: wake who may be next, and nobody else, so that many steps stay cheap."""
+        if self._pieces is not None:
+            self._pieces.set()
+            self._pieces = None
+        self._be_quiet()
+        if not self._waiting:
+            return
+        if self.is_closing:
+            heads = list(self._waiting)
+        else:
+            # Of those that wait: the first that is at work may be a race around the one that is due.
+            recorded = [step for step in self._waiting if step.ended and not step.is_settled]
+            heads = [min(recorded, key=lambda step: step.ended)] if recorded else []
+            if (key := next(iter(self._noted), None)) in self.steps:
+                heads.append(self.steps[key])
+            else:
+                heads += [step for step in self._waiting if step.is_noted]
+        for step in heads:
+            if (waiting := self._waiting.get(step)) is not None:
+                waiting.set()
+
+    def is_before_leaving(self, step: AtWork) -> bool:
+        """Return whether a stream that comes to its end here is read beside one that is left before."""
+        return any(
+            isinstance(other.outcome, ev.Cut) and other.outcome.left
+            and 0 < other.ended < step.ended and not other.is_settled
+            for other in self.steps.values()
+        )  # fmt: skip
+
+    # Waits that suspend the drive
+
+    @contextmanager
+    def parked(self, key: str, error: RunSuspended) -> Generator[None]:
+        """Wait inside for what this drive does not wait for, as long as something else goes on in it.
+
+        One wait that raised at once would look to the code like an outcome that no event holds: a TaskGroup
+        would cancel what is beside it. So all waits raise together, when nothing else is at work.
+        """
+        self._parked[key] = error
+        self._be_quiet()
+        try:
+            yield
+        finally:
+            self._parked.pop(key, None)
+
+    async def suspended(self, step: AtWork, error: RunSuspended) -> None:
+        """Return when the drive is suspended, of which one step has said so."""
+        if self.is_ordered and self.core.suspended is None:
+            with self.parked(step.key, error):
+                while self.core.suspended is None and not self.is_closing:
+                    await self._next_piece()
+
+    def _be_quiet(self) -> None:
+        if self._parked and self.core.suspended is None and not self.is_closing:
+            if not self._quiet_ticks:
+                self.core.loop.call_soon(self._quiet_tick)
+            self._quiet_ticks = REACTION_TICKS
+
+    def _quiet_tick(self) -> None:
+        if self._ticks or self._timers or not all(map(self._is_parked, self.steps.values())):
+            self._quiet_ticks = 0  # the end of what is at work begins anew
+            return
+        self._quiet_ticks -= 1
+        if self._quiet_ticks:
+            self.core.loop.call_soon(self._quiet_tick)
+        elif self._parked and self.core.suspended is None and not self.is_closing:
+            error = next(iter(self._parked.values()))
+            self.core.suspend(error.status, error.reason, run_id=error.run_id)
+            self._announce()
+
+    def _is_parked(self, step: AtWork) -> bool:
+        """Return True if a step waits for nothing but what is parked, or for its turn behind that."""
+        if step.kind in ("", TIMEOUT) or step.key in self._parked or step in self._waiting:
+            return True  # "" is made of other steps
+        return any(key.startswith(f"{step.key}/") for key in self._parked)
+
+    # Cancellation
+
+    async def until_cancelled(self, found: Recorded) -> NoReturn:
+        """Wait for the code to cancel a step as it did when it was recorded.
+
+        Errors: `CancelledError`, when it does; `ReplayMismatch` if it does not; `Conflict` outside of the
+        code that has cancelled it.
+        """
+        self.asked(found)
+        outcome = found.outcome
+        assert isinstance(outcome, ev.Cut)
+        if not self.is_ordered:
+            raise Conflict(f"step {found.key} was cancelled by the code of {self.core.run_id}")
+        if outcome.raised:
+            if (step := self.steps.get(found.key)) is not None:
+                await self.turn(step)
+            raise asyncio.CancelledError
+        took_s = max(0, found.at_us - max(found.began_us, found.resumed_us)) / 1_000_000
+        step = self.steps.get(found.key)
+        try:
+            async with asyncio.timeout(took_s + CANCEL_PATIENCE_S):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            is_again = False
+            while step is not None and self._must_wait(step):  # it took a while to end
+                try:
+                    await self._wait(step)
+                except asyncio.CancelledError:
+                    is_again = True
+            if is_again and (task := asyncio.current_task()) is not None:
+                task.uncancel()  # the second cancellation is for what the code does about the first
+                task.cancel()
+            raise
+        raise ReplayMismatch(
+            f"step {found.key} of {self.core.run_id} was cancelled, and its code does not cancel it now",
+            expected="a cancelled step", got="code that waits for it",
+            hint="Run the code that recorded it.", section="cancelled", key=found.key,
+        )  # fmt: skip
+
+    def cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
+        """A step was cancelled, by the code or with the drive.
+
+        `is_raised` tells that nobody has cancelled its task: None to look at the current one.
+        """
+        if step.is_settled:
+            return
+        step.is_settled = True
+        if self.is_ordered and len(self.steps) > 1:
+            self._hold_back()  # the code reacts to this too
+        core = self.core
+        if isinstance(step.outcome, ev.Cut):
+            self._arrived(step)
+            return  # as it was recorded
+        if not self.is_ordered or core.actor is None or step.is_effect or not step.kind:
+            return
+        task = asyncio.current_task()
+        if is_raised is None:
+            is_raised = not step.is_left and task is not None and not task.cancelling()
+        is_timeout = any(scope.is_over for scope in scopes.get())
+        self._noted.pop(step.key, None)
+        since, (last, nth) = self._since(), self._place
+        self._place = (since, nth + 1 if last == since else 0)
+        self.pending.append(_Cancelled(step, is_timeout, is_raised, task, *self._place))
+
+    def _since(self) -> int:
+        """Return how many requests and outcomes this drive had recorded before now; below 0 for those that
+        were there before it. Outcomes that are recorded and have not reached the code come after now.
+        """
+        assert self.core.actor is not None
+        history = self.core.history
+        on_their_way = any(other.ended and not other.is_settled for other in self.steps.values())
+        if on_their_way or history.missing(self._at * GAP, 0) is not None:
+            return self._at - history.count
+        return next((count - 1 for count in self._noted.values()), self.core.actor.count)
+
+    def settle(self) -> None:
+        """The code goes on: what it has cancelled has an outcome, unless the drive is being interrupted."""
+        if self.pending and not self.is_breaking_off:
+            self.take_down()
+
+    @property
+    def is_breaking_off(self) -> bool:
+        """True if the drive ends before the code does: what is cancelled from now on has no outcome."""
+        core = self.core
+        if core.suspended is not None or core.actor is None or core.actor.failure is not None:
+            return True
+        return not self._is_over if self.is_closing else self.is_interrupted()
+
+    def is_interrupted(self) -> bool:
+        if self.main is not None and not self.main.done():
+            return self.main.cancelling() > self.base
+        tasks = [one.task for one in self.pending if one.task is not None]
+        return any(not task.done() and task.cancelling() for task in tasks)
+
+    def take_down(self) -> None:
+        """Record every cancellation as the outcome of its step."""
+        core, pending = self.core, self.pending
+        self.pending = []
+        for one in pending:
+            if core.actor is None:
+                return
+            if (request := core.held.pop(one.step.key, None)) is not None:
+                self._taking_back.append(one)
+                self.see_to(self._take_back(one, request))
+            else:
+                self._note(one)
+
+    async def _take_back(self, one: _Cancelled, request: ev.ModelRequested) -> None:
+        """Settle what is held for a call that was never made; then it is cancelled."""
+        from artelier.kernel.steps.model_call import take_back
+
+        await take_back(self.core, request, one.step.key)
+        self._taking_back.remove(one)
+        self._note(one)
+
+    def _note(self, one: _Cancelled) -> None:
+        core, step = self.core, one.step
+        if core.actor is None:
+            return
+        self.settle()  # what else was cancelled stands before it, and counts
+        ref, blobs = step.came() if step.came is not None else (None, [])
+        cls = ev.StepTimedOut if one.is_timeout else ev.StepCancelled
+        if step.kind in ("wait", "approval"):
+            core.status = "running"
+        is_known = step.kind == "compute" and step.asked is not None
+        asked = max(0, one.since - (step.asked or 0) + 1) if is_known else 0
+        core.actor.note(
+            cls(
+                key=step.key, kind=step.kind, name=step.name, came=ref, cost=step.cost,
+                left=step.is_left, raised=one.is_raised, late=core.actor.count - one.since, nth=one.nth,
+                asked=asked,
+            ),
+            blobs,
+        )  # fmt: skip
+
+    def see_to(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the code, before the drive ends."""
+        task = asyncio.ensure_future(work)
+        self.closing.add(task)
+        task.add_done_callback(self.closing.discard)
+
+    async def close(self, *, is_over: bool) -> None:
+        """End what is still at work when the code has ended. `is_over` tells that it came to an end of its
+        own; else the drive was interrupted, and what it cancels is asked for again."""
+        self.is_closing, self._is_over = True, is_over
+        self._announce()
+        for reading in tuple(self.readings):
+            if not reading.is_busy:
+                await reading.close()
+        if self.is_ordered:
+            here = asyncio.current_task()
+            for step in tuple(self.steps.values()):
+                if step.task is not None and step.task is not here and not step.is_effect:
+                    step.task.cancel()
+            while any(
+                step.task is not here and not step.is_effect and step.task is not None
+                and not step.task.done()
+                for step in self.steps.values()
+            ):  # fmt: skip
+                await self._next_piece()
+        if not self.is_breaking_off:
+            self.take_down()
+        self.pending = []
+        while self.closing:
+            await asyncio.wait(tuple(self.closing))
+        for timer in self._timers.values():
+            timer.cancel()
+
+
+def _is_beside(outcome: EventData | None) -> bool:
+    """Return True if a computed step, of which nothing tells when it began, was not alone."""
+    return isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.beside
+
+
+def _comes_before(other: AtWork, step: AtWork) -> bool:
+    """Return True if a recorded outcome is still to come, before the one of `step` that is recorded now."""
+    if other is step or not other.ended or other.is_settled or _is_around(other, step):
+        return False
+    is_cut = isinstance(other.outcome, ev.Cut) and other.kind != TIMEOUT
+    return step.recorded is not None or not is_cut
+
+
+def _is_around(other: AtWork, step: AtWork) -> bool:
+    """Return True if a step is taken by another one, such as `run.first`, which ends after it."""
+    return step.key.startswith(f"{other.key}/")
+
+
+class at_step:
+    """A step of the current task: its outcome reaches the code in its turn, and its end is taken down.
+
+    `kind` is empty for what has no outcome when it is cancelled. Errors: those of `Keys.take`.
+    """
+
+    __slots__ = ("_core", "_key", "_kind", "_parent", "_step")
+
+    def __init__(self, core: RunCore, key: str | None, kind: str) -> None:
+        self._core, self._key, self._kind = core, key, kind
+
+    async def __aenter__(self) -> AtWork:
+        core = self._core
+        self._parent, full = core.begin(self._key)
+        try:
+            self._step = core.delivery.begin(full, self._kind)
+        except BaseException:
+            core.end(self._parent)
+            raise
+        return self._step
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        delivery, step = self._core.delivery, self._step
+        try:
+            if error is None:
+                await (delivery.effects.turn if step.is_effect else delivery.turn)(step)
+            elif isinstance(error, Exception):
+                if isinstance(error, RunSuspended):
+                    await delivery.suspended(step, error)
+                await delivery.turn(step)
+            elif isinstance(error, asyncio.CancelledError):
+                delivery.cancelled(step)
+        except asyncio.CancelledError:
+            delivery.cancelled(step)
+            raise
+        finally:
+            delivery.end(step)
+            self._core.end(self._parent)

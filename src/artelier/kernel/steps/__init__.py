@@ -1,0 +1,1 @@
+"""Steps that ask a model, and the values that all steps share."""

@@ -1,0 +1,378 @@
+"""One model step: the prompt is recorded and paid for in advance, the reply is recorded and settled."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
+
+from artelier.errors import (
+    ArtelierError,
+    InvalidRequest,
+    NotGranted,
+    OutputInvalid,
+    ReplayMismatch,
+)
+from artelier.kernel import events as ev
+from artelier.kernel.history.drift import go_on_in_fork, untake
+from artelier.kernel.history.step_history import Recorded
+from artelier.kernel.limits.budget import CallSize, held, price_for, source_for
+from artelier.kernel.limits.provider_queue import claims_for, take_turn
+from artelier.kernel.policy import check_seconds
+from artelier.kernel.prompt.assembly import (
+    Assembled,
+    Renderer,
+    assemble,
+    differing_part,
+    prompt_of,
+    settle_numbers,
+)
+from artelier.kernel.prompt.manifest import (
+    Head,
+    comparable,
+    decode_head,
+    decode_reply,
+    decode_tools,
+    encoded,
+)
+from artelier.kernel.prompt.request_diff import Shape, joined_tag, with_joined
+from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.delivery import AtWork, at_step
+from artelier.kernel.run.results import ModelResult
+from artelier.kernel.steps.failures import raise_recorded
+from artelier.kernel.steps.model_call import (
+    TOKENS_MAX,
+    ModelCall,
+    Ready,
+    answered,
+    ask,
+    asked_before,
+    result,
+)
+from artelier.kernel.steps.model_stream import streamed
+from artelier.kernel.steps.structured_output import fitted, schema_of
+from artelier.kernel.tool_calls.tool_list import note_tools
+from artelier.ports.model import Delta, ModelPort, ModelRequest, StreamingModelPort, ToolSchema
+from artelier.ports.telemetry import ModelFacts
+from artelier.tokens.names import canonical_name
+
+
+async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:
+    """Errors: see `Run.step_model`."""
+    async with at_step(core, key, "model") as step:
+        ready = await _ready(core, call, step.key)
+        return ready if isinstance(ready, ModelResult) else await answered(core, ready)
+
+
+async def exact_model_step(core: RunCore, call: ModelCall, *, key: str) -> ModelResult:
+    """A model step under its full key, of whoever has a step at work. Errors: see `Run.step_model`."""
+    ready = await _prepare(core, call, key)
+    return ready if isinstance(ready, ModelResult) else await answered(core, ready)
+
+
+async def stream_step(
+    core: RunCore, call: ModelCall, step: AtWork
+) -> AsyncGenerator[Delta | ModelResult]:
+    """Deltas as they come, then the result. A stream that a command cuts keeps what came, with its cost."""
+    try:
+        ready = await _ready(core, call, step.key)
+    except _Cut as cut:
+        async for piece in _pieces_again(core, cut.recorded, step):
+            yield piece
+        return
+    if isinstance(ready, Ready) and isinstance(ready.port, StreamingModelPort):
+        async with aclosing(streamed(core, ready)) as items:
+            async for item in items:
+                yield item
+        return
+    whole = ready if isinstance(ready, ModelResult) else await answered(core, ready)
+    # A reply without text, such as one that only calls tools, brought no piece when it was streamed.
+    pieces = [Delta(text=whole.text)] if whole.text else []
+    is_early = core.delivery.is_before_leaving(step)  # a reader compares how two of them begin
+    for piece in pieces if is_early else ():
+        yield piece
+    await core.delivery.turn(step)
+    for piece in () if is_early else pieces:
+        yield piece
+    yield whole
+
+
+class _Cut(Exception):
+    """A recorded stream that its reader did not read to the end."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        super().__init__(recorded.key)
+        self.recorded = recorded
+
+
+async def _pieces_again(
+    core: RunCore, recorded: Recorded, step: AtWork
+) -> AsyncGenerator[Delta | ModelResult]:
+    """The pieces that a reader was given before he left the stream, or was cancelled."""
+    core.delivery.asked(recorded)
+    outcome = cast(ev.Cut, recorded.outcome)
+    pieces: list[str] = await core.load_json(outcome.came) or []
+    for number, piece in enumerate(pieces, 1):
+        if outcome.left and number == len(pieces):
+            await core.delivery.due(
+                step
+            )  # he leaves with this one, and may do so because of another step
+        yield Delta(text=piece)
+    await core.delivery.until_cancelled(recorded)
+
+
+async def _ready(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
+    try:
+        return await _prepare(core, call, key)
+    except ReplayMismatch as mismatch:
+        await go_on_in_fork(core, mismatch)
+        return await _prepare(core, call, key)
+
+
+async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
+    """The recorded result, or a request that is durable and paid for in advance."""
+    recorded = await core.recorded(key, "model")
+    if recorded is not None and recorded.inherited and recorded.outcome is None:
+        recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
+    if call.port is None and (recorded is None or not recorded.inherited):
+        model = core.model_override or core.replaced(call.model)
+        call = call if model == call.model else replace(call, model=model)
+    schema = schema_of(call.output, is_recorded=recorded is not None)
+    tools = await _tools_of(core, call, recorded)
+    prompt = prompt_of(core, call.messages, key=key)
+    replaying = recorded is not None and recorded.status in ("completed", "failed", "cancelled")
+    if replaying:
+        name, port = _recorded_model(recorded), None
+    else:
+        if call.timeout_s is not None:
+            check_seconds("timeout_s", call.timeout_s)
+        await core.boundary()
+        note_tools(core)
+        name, port = _granted_model(core, call.model, call.port)
+    if recorded is None or recorded.status == "open" or recorded.repeated:
+        prompt = await settle_numbers(core, prompt)
+    if core.pii is not None:
+        await core.pii.prepare_prompt(prompt.parts)
+    params = dict(call.params)
+    if "max_output_tokens" not in params:
+        params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)
+    _check_params(params)
+    if not replaying:
+        encoded((params, tools, schema))
+        for conversation in core.fresh.values():
+            conversation.check()
+    again = recorded if recorded is not None and recorded.status != "open" else None
+    if again is not None and not replaying:
+        core.held[key] = cast(ev.ModelRequested, again.request)
+    assembled = assemble(
+        core, prompt, key=key, model=name, params=params, tools=tools, output_schema=schema,
+        recorded=again.context if again is not None else None,
+    )  # fmt: skip
+    if recorded is not None and again is not None:
+        assembled = await _compare(core, recorded, assembled, call)
+        if replaying:
+            return await _replayed(core, recorded, call)
+    if recorded is not None:
+        core.delivery.asked(recorded)
+    assert port is not None
+    price = price_for(core, name, port)
+    if recorded is not None and recorded.status == "requested":
+        # Asked before a crash: the same request, and its hold still stands.
+        reservation = held(
+            core.held[key], price=price, source=source_for(core), size=assembled.size
+        )
+        await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
+    else:
+        reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
+    span = None
+    if (telemetry := core.services.telemetry) is not None:
+        span = telemetry.model_call(
+            core, ModelFacts(key=key, model=name, request=assembled.request)
+        )
+    ready = Ready(
+        key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation,
+        span=span,
+    )  # fmt: skip
+    is_asked = recorded is not None and recorded.status == "requested"
+    return await asked_before(core, ready) if is_asked else ready
+
+
+def _granted_model(core: RunCore, asked: str, own: ModelPort | None) -> tuple[str, ModelPort]:
+    """Canonical name and port of a model that may be called; `own` stands in for a registered one.
+
+    Errors: `NotGranted`, before anybody looks for its key; `UnknownModel`, `MissingKey`.
+    """
+    name = canonical_name(asked)
+    if not core.policy.allows_model(name):
+        raise NotGranted(
+            f"model {name!r} is not allowed here",
+            expected=", ".join(core.policy.models or ()) or "no model at all",
+            hint="The list is Policy(models=...), or `allow` under [model] in artelier.toml.",
+        )
+    name, port = (name, own) if own is not None else core.services.model(asked)
+    if not core.may_use_model(name):
+        raise NotGranted(
+            f"model {name!r} is not granted to this run", expected=", ".join(core.grants)
+        )
+    return name, port
+
+
+async def _tools_of(
+    core: RunCore, call: ModelCall, recorded: Recorded | None
+) -> tuple[ToolSchema, ...]:
+    head = await _recorded_head(core, recorded)
+    then: tuple[ToolSchema, ...] = ()
+    if head is not None and head.tools is not None:
+        then = await core.decoded(head.tools, decode_tools)
+    if not call.visible_tools:
+        return _tool_schemas(core, call.tools, {schema.name: schema for schema in then})
+    return core.offered_tools() if head is None else then
+
+
+async def _recorded_head(core: RunCore, recorded: Recorded | None) -> Head | None:
+    """The stable part of a recorded request, if there is one."""
+    if recorded is None or recorded.context is None:
+        return None
+    return await core.decoded(recorded.context.head, decode_head)
+
+
+async def _max_output_tokens(core: RunCore, model: str, recorded: Recorded | None) -> int:
+    """Return what was recorded, since the tables of windows may have changed; else the model's own."""
+    head = await _recorded_head(core, recorded)
+    if head is not None and (told := head.params.get("max_output_tokens")) is not None:
+        return told
+    return core.services.window_of(model).max_output_tokens
+
+
+def _tool_schemas(
+    core: RunCore, tools: Sequence[str] | Sequence[ToolSchema], then: Mapping[str, ToolSchema]
+) -> tuple[ToolSchema, ...]:
+    """Schemas of the tools that are named: as they were then, or as they are now."""
+    found: list[ToolSchema] = []
+    for tool in tools:
+        if isinstance(tool, ToolSchema):
+            found.append(tool)
+        elif tool in then:
+            found.append(then[tool])
+        elif (tool := core.replaced(tool)) in core.tools:
+            found.append(core.tools[tool].schema)
+        else:
+            raise InvalidRequest(
+                f"no tool {tool!r} to offer", expected=", ".join(core.tools) or "a registered tool"
+            )
+    return tuple(found)
+
+
+def _check_params(params: Mapping[str, Any]) -> None:
+    limit = params["max_output_tokens"]
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 0 < limit <= TOKENS_MAX:
+        raise InvalidRequest(
+            "max_output_tokens", expected="a positive number of tokens", got=repr(limit)[:80]
+        )
+
+
+def _recorded_model(recorded: Recorded | None) -> str:
+    assert recorded is not None
+    return cast(ev.ModelRequested, recorded.request).model
+
+
+# Replay
+
+
+async def _compare(
+    core: RunCore, recorded: Recorded, assembled: Assembled, call: ModelCall
+) -> Assembled:
+    """Hold a recorded request against what the code asks for now, and act by the replay policy."""
+    context = recorded.context
+    name = _recorded_model(recorded)
+    asked = call.model if call.model == name else _canonical(core, call.model, name)
+    same = asked == name or recorded.inherited
+    if context is None or (context.request == assembled.event.request and same):
+        return assembled
+    section = "model"
+    renderer = await Renderer.open(core.services, core.tenant.id, core.run_id)
+    old = await renderer.render_event(context)
+    if asked == name:
+        section = await _first_difference(renderer, context, old, assembled)
+    if not recorded.inherited and core.replay != "allow_prompt_drift":
+        untake(core)
+        raise core.mismatch(recorded.key, section)
+    if not recorded.inherited and core.actor is not None:
+        core.actor.note(ev.PromptDrifted(key=recorded.key, section=section))
+    core.rebase()
+    return _with_request(context, old)
+
+
+def _with_request(context: ev.ContextAssembled, request: ModelRequest) -> Assembled:
+    """The recorded request stands: what was asked before a crash is what is asked again."""
+    size = CallSize.of(request, request.canonical())
+    return Assembled(request=request, event=context, blobs=[], size=size)
+
+
+def _canonical(core: RunCore, asked: str, recorded: str) -> str:
+    try:
+        return core.services.resolve(asked)[0]
+    except ArtelierError:
+        # Replaying needs no provider: a bare name still counts as the recorded one.
+        return recorded if recorded.endswith(f":{asked}") else asked
+
+
+async def _first_difference(
+    renderer: Renderer, context: ev.ContextAssembled, old: ModelRequest, assembled: Assembled
+) -> str:
+    new = assembled.request
+    for field in ("params", "tools", "output_schema"):
+        if getattr(old, field) != getattr(new, field):
+            return field
+    parts = (await renderer.manifest(context.key)).parts
+    contents = [await renderer.content(part) for part in parts]
+    shapes = [
+        Shape.of(part.tag, content, joined=part.joined)
+        for part, content in zip(parts, contents, strict=True)
+    ]
+    recorded, now = list[tuple[str, bytes]](), list[tuple[str, bytes]]()
+    position = 0
+    for index, shape in enumerate(shapes):
+        if shape.joined:
+            continue  # it is compared with the message that it joins
+        group = with_joined(shapes, index)
+        end = position + shape.own if index + len(group) < len(shapes) else len(new.messages)
+        there, here = old.messages[position:end], new.messages[position:end]
+        if len(group) > 1:
+            same = there[:-1] == here[:-1] and bool(there and here)
+            tag = joined_tag(group, there[-1], here[-1]) if same else shape.tag
+            recorded.append((tag, comparable(there)))
+        else:
+            tag = shape.tag
+            recorded.append((tag, comparable(contents[index])))
+        now.append((tag, comparable(here)))
+        position = end
+    return differing_part([item for item in recorded if item[1] != b'""'], now)
+
+
+async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> ModelResult:
+    outcome = recorded.outcome
+    if isinstance(outcome, ev.Cut) and call.is_streamed:
+        raise _Cut(recorded)
+    if isinstance(outcome, ev.Cut):
+        await core.delivery.until_cancelled(recorded)
+    core.delivery.asked(recorded)
+    if (telemetry := core.services.telemetry) is not None:
+        code = outcome.code if isinstance(outcome, ev.ModelFailed) else ""
+        if isinstance(outcome, ev.ModelCompleted) and outcome.invalid:
+            code = OutputInvalid.code
+        telemetry.step_replayed(core, operation="chat", key=recorded.key, code=code)
+    if isinstance(outcome, ev.ModelFailed):
+        await raise_recorded(core, outcome.code, outcome.message)
+    assert isinstance(outcome, ev.ModelCompleted)
+    reply = decode_reply(await core.load(outcome.reply))
+    if outcome.misfit is not None:  # in the same words, whatever form of the schema is at hand now
+        raise OutputInvalid(await core.load_json(outcome.misfit), reply=reply)
+    # Where prompts may drift, the schema may be another than the recorded one.
+    is_same = core.replay != "allow_prompt_drift"
+    fit = await fitted(reply, call.output, is_recorded=is_same)
+    if fit.misfit is not None:
+        raise fit.misfit
+    output = fit.output
+    return result(core, recorded.key, reply, output, cost=outcome.cost, replayed=True)

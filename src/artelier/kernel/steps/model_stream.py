@@ -1,0 +1,206 @@
+"""A streamed model call: pieces as they come, then the recorded whole, which is all that is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from typing import cast
+
+from artelier import errors
+from artelier.errors import TransientError
+from artelier.kernel.run.context import OutOfTime, RunCore
+from artelier.kernel.run.results import ModelResult
+from artelier.kernel.steps.model_call import (
+    Ready,
+    asked_again,
+    bill_cut,
+    checked,
+    cut_short,
+    failed,
+    next_attempt,
+    record,
+)
+from artelier.kernel.steps.structured_output import Fitted, fitted, fitted_at_once
+from artelier.ports.model import Delta, ModelReply, StreamingModelPort, Usage
+from artelier.tokens import TextMeter
+
+Item = Delta | ModelReply
+
+PIECE_CHARS = 16 * 1024
+"""Of a reply that is searched for personal data at once, while it is written."""
+
+CUT_PERCENT = 130
+"""Of the tokens that were asked for, by estimate: English prose has 4.5 to 5 characters per token, and the
+estimate counts 4, so a whole reply must not be cut for that."""
+
+
+async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
+    """Deltas, then the result. What came before a stream was cut is kept, with its cost."""
+    stream, live = _Stream(core, ready), None if core.pii is None else core.pii.live()
+    if (step := core.delivery.steps.get(ready.key)) is not None:
+        step.bill = stream.bill
+    try:
+        while not stream.is_done:
+            item = await stream.next()
+            if isinstance(item, Delta):
+                if live is None:
+                    if item.text:
+                        yield Delta(text=item.text)
+                    continue
+                for at in range(0, len(item.text), PIECE_CHARS):
+                    if at:
+                        await asyncio.sleep(
+                            0
+                        )  # a large piece is searched in parts, others in between
+                    if text := live.add(item.text[at : at + PIECE_CHARS]):
+                        yield Delta(text=text)
+            elif item is not None:
+                result = await stream.end(item)
+                if (
+                    not stream.has_begun and result.text
+                ):  # it came whole: a replay gives it as a piece
+                    yield Delta(text=result.text)
+                elif live is not None and (text := live.rest()):
+                    yield Delta(text=text)
+                yield result
+    finally:
+        await stream.close()
+
+
+class _Stream:
+    """One step's stream, over as many attempts as it takes until the first piece has come."""
+
+    def __init__(self, core: RunCore, ready: Ready) -> None:
+        self._core = core
+        self._ready = ready
+        self._pieces: list[str] = []
+        self._meter = TextMeter()
+        self._attempt = 0
+        self._iterator: AsyncIterator[Item] | None = None
+        self._fit = Fitted()
+        self._cut: ModelReply | None = None
+        """What stands for the reply of a stream that was cut."""
+        self.is_done = False
+
+    @property
+    def has_begun(self) -> bool:
+        """True if a piece with text has come."""
+        return bool(self._pieces)
+
+    async def next(self) -> Item | None:
+        """The next piece, the whole reply, or None if the call has to be made again."""
+        core = self._core
+        if self._pieces and (core.stopping or core.cancelled_reason is not None):
+            return self.cut()
+        if self._is_spent():
+            return self.cut()
+        try:
+            item = await self._piece()
+        except TransientError as error:
+            if self._pieces:
+                await failed(core, self._ready, error, output_tokens=self._meter.tokens)
+            await self._again()
+            self._ready = await next_attempt(core, self._ready, self._attempt, error)
+            return None
+        except asyncio.CancelledError:
+            if self._pieces and core.was_interrupted():
+                return self.cut()
+            await self._again()
+            came = self._meter.tokens
+            self._ready = await asked_again(core, self._ready, output_tokens=came)
+            self._attempt = 0
+            return None
+        except OutOfTime:  # half a reply is no outcome: a run that gets more time asks again
+            await cut_short(core, self._ready, output_tokens=self._meter.tokens)
+        except Exception as error:  # a port's own too: record it, then let the caller see it
+            await failed(core, self._ready, error, output_tokens=self._meter.tokens)
+        if isinstance(item, Delta) and item.text:
+            self._pieces.append(item.text)
+            self._meter.add(item.text)
+        return item
+
+    async def _piece(self) -> Item:
+        core, ready = self._core, self._ready
+        if self._iterator is None:
+            assert isinstance(ready.port, StreamingModelPort)
+            self._attempt += 1
+            core.unsent.discard(ready.key)
+            ready.sent.clear()
+            self._iterator = aiter(ready.port.stream(ready.request))
+        timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
+        try:
+            with core.flight(harmless=True), ready.recorded():
+                async with core.within(timeout_s):
+                    if ready.span is None:
+                        item = cast(object, await anext(self._iterator))
+                    else:
+                        with ready.span:
+                            item = cast(object, await anext(self._iterator))
+        except StopAsyncIteration:
+            raise errors.ModelReplyBroken("the stream ended without a reply") from None
+        except OutOfTime:
+            raise
+        except TimeoutError:
+            raise errors.ModelTimeout(
+                "the stream brought nothing for too long", expected=f"at most {timeout_s} s"
+            ) from None
+        if isinstance(item, ModelReply):
+            reply = (await checked(core, ready, item))[0]
+            with core.flight(harmless=True):  # in flight until it is known whether it fits
+                self._fit = await fitted(reply, ready.call.output)
+            return reply
+        if not isinstance(item, Delta) or not _is_text(item.text):
+            raise errors.ModelReplyBroken("the stream brought no Delta", got=repr(item)[:80])
+        return item
+
+    async def _again(self) -> None:
+        await self.close()
+        self._iterator = None
+
+    def _is_spent(self) -> bool:
+        """Return True if it brought more tokens than are reserved, however many pieces they came in."""
+        return 100 * self._meter.tokens > CUT_PERCENT * self._ready.assembled.size.output_max
+
+    def cut(self) -> ModelReply:
+        """Return what came before the stream was cut, with its cost by estimate."""
+        usage = Usage(
+            input_tokens=self._ready.assembled.size.input_tokens, output_tokens=self._meter.tokens
+        )
+        text = "".join(self._pieces)
+        self._cut = ModelReply(text=text, usage=usage, finish_reason="cut")
+        return self._cut
+
+    def bill(self) -> None:
+        """Settle the call, whose reader has gone away."""
+        if not self.is_done:
+            self.is_done = True
+            bill_cut(self._core, self._ready, output_tokens=self._meter.tokens, came=self.cut())
+
+    async def end(self, reply: ModelReply) -> ModelResult:
+        """Record the whole. Errors: `OutputInvalid`."""
+        try:
+            _, content = await checked(self._core, self._ready, reply)
+        except asyncio.CancelledError:
+            raise  # its reader has gone: `bill` says what it cost
+        except BaseException:
+            self.is_done = True
+            raise
+        self.is_done = True
+        is_ours = reply is self._cut
+        fit = fitted_at_once(reply, self._ready.call.output) if is_ours else self._fit
+        return record(self._core, self._ready, reply, content, fit, estimated=is_ours)
+
+    async def close(self) -> None:
+        """A cut stream must end its HTTP call now, not when it is collected as garbage."""
+        if (aclose := getattr(self._iterator, "aclose", None)) is not None:
+            with suppress(Exception):  # whatever a port does wrong here, the outcome stands
+                await aclose()
+
+
+def _is_text(value: object) -> bool:
+    """Return True if a port brought text that can be stored: with lone surrogates it cannot."""
+    try:
+        return isinstance(value, str) and len(value.encode()) >= 0
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,1 @@
+"""Tenants and what each of them may use."""

@@ -1,0 +1,196 @@
+"""Outcomes of tool calls: what is recorded, what a model sees of it, and what a replay gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest
+from artelier.kernel import events as ev
+from artelier.kernel.history.fork_effects import RECORD, RecordedCall
+from artelier.kernel.history.step_history import Recorded
+from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
+from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.results import ToolResult
+from artelier.kernel.steps.failures import words
+from artelier.kernel.tool_calls import tool_trace
+from artelier.kernel.tool_calls.tool_request import ToolAsk
+from artelier.ledger import Count
+from artelier.log import Tx
+
+PREVIEW_CHARS = 2_000
+"""Characters of a large result that a model is shown, half from its head and half from its tail."""
+
+
+NAME_CHARS = 200
+"""Of the name of a refused call, which may be anything."""
+
+
+def error_value(error: ArtelierError) -> dict[str, Any]:
+    return {"error": error.to_wire()}
+
+
+def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolResult:
+    """Record that a call is not dispatched; the model is told why."""
+    content = core.clean(canonical(error_value(error)))
+    value = msgspec.json.decode(content)
+    ref, blob = core.keep(content)
+    blobs, asked = [blob], None
+    with suppress(InvalidRequest):  # a caller may hand over anything; that is why it is refused
+        asked, more = core.keep_json(ask.arguments)
+        blobs += more
+    core.writer.note(
+        ev.ToolRefused(
+            key=key,
+            name=ask.name[:NAME_CHARS],
+            code=error.code,
+            result=ref,
+            arguments=asked,
+            undoes=ask.undo.step if ask.undo is not None else "",
+        ),
+        blobs,
+    )
+    if (telemetry := core.services.telemetry) is not None:
+        tool_trace.refused(telemetry, core, ask, key, error.code)
+    return ToolResult(value=value, is_error=True, key=key, call_id=ask.call_id, content=content)
+
+
+async def complete(
+    core: RunCore,
+    ask: ToolAsk,
+    key: str,
+    value: Any,
+    *,
+    ms: int,
+    settled_by: str = "",
+    wait: bool = False,
+) -> ToolResult:
+    """Record an outcome: of a side effect on arrival, of anything else with the next request."""
+    is_error = isinstance(value, ArtelierError)
+    if isinstance(value, ArtelierError):
+        value = error_value(value)
+    try:
+        content = canonical(value)
+    except UNENCODABLE as error:
+        # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
+        is_error = True
+        value = error_value(
+            InvalidArguments(f"the tool returned something that is no JSON: {words(error)[:200]}")
+        )
+        content = canonical(value)
+    if core.pii is not None:
+        content = await core.pii.result(content, core.tools.get(ask.name), is_error=is_error)
+    value = msgspec.json.decode(content)
+    ref, blob = core.keep(content)
+    artifact, shown = "", None
+    if len(content) > core.result_bytes_max:
+        artifact, shown = await _as_artifact(core, key, content)
+    event = ev.ToolCompleted(
+        key=key, result=ref, is_error=is_error, ms=ms, artifact=artifact,
+        preview=shown is not None and not artifact, settled_by=settled_by,
+    )  # fmt: skip
+    blobs = [blob]
+    if wait:
+        await core.writer.commit(event, blobs=blobs)
+        core.services.at("tool.completed")
+    else:
+        core.writer.note(event, blobs)
+    return ToolResult(
+        value=value, ref=artifact or None, is_error=is_error, key=key, call_id=ask.call_id,
+        content=content, shown=shown, settled_by=settled_by,
+    )  # fmt: skip
+
+
+async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, bytes]:
+    """A large result as an artifact of its own, and what a model sees of it."""
+    if core.store_result is None:
+        return "", preview(content, "")
+    try:
+        artifact_id = await core.store_result(core, key, content)
+    except ArtelierError:
+        return "", preview(content, "")  # the outcome counts; the event holds all of it anyway
+    return artifact_id, preview(content, artifact_id)
+
+
+def preview(content: bytes, ref: str) -> bytes:
+    """Head, tail, size and ref of a large result as canonical JSON."""
+    text = content.decode("utf-8", "replace")
+    half = PREVIEW_CHARS // 2
+    shown: dict[str, Any] = {"head": text[:half], "tail": text[-half:], "total_chars": len(text)}
+    if ref:
+        shown["ref"] = ref
+        shown["read_with"] = "read_artifact(ref, offset, limit)"
+    return canonical(shown)
+
+
+async def return_recorded(
+    core: RunCore, ask: ToolAsk, key: str, call: RecordedCall, *, counts: Sequence[Count],
+    guard: Callable[[Tx], None],
+) -> ToolResult:  # fmt: skip
+    """Record a step whose outcome is that of an origin's call: asked and answered in one batch, so that it
+    is never found without an outcome. Errors: `Exhausted` if a cap has no room for it; those of `guard`.
+    """
+    content = b"null" if call.result is None else await core.load(call.result)
+    result, blob = core.keep(content)
+    arguments, blobs = core.keep_json(ask.arguments)
+    await core.writer.commit(
+        ev.ToolRequested(key=key, name=ask.name, arguments=arguments, counts=tuple(counts)),
+        ev.ToolCompleted(
+            key=key, result=result, is_error=call.is_error, artifact=call.artifact,
+            preview=call.preview, settled_by=RECORD,
+            recorded=ev.RecordedStep(run=call.run_id, key=call.key),
+        ),
+        blobs=[*blobs, blob], refusable=True, guard=guard,
+    )  # fmt: skip
+    return ToolResult(
+        value=msgspec.json.decode(content), ref=call.artifact or None, is_error=call.is_error,
+        key=key, call_id=ask.call_id, content=content, settled_by=RECORD,
+        shown=preview(content, call.artifact) if call.artifact or call.preview else None,
+    )  # fmt: skip
+
+
+async def replayed(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
+    outcome = recorded.outcome
+    artifact, large, settled_by = "", False, ""
+    if isinstance(outcome, ev.ToolRefused):
+        content, is_error = await core.load(outcome.result), True
+    elif isinstance(outcome, ev.ToolReconciled):
+        content = await core.load(outcome.result) if outcome.result else b"null"
+        is_error, settled_by = outcome.answer == "failed", "person"
+        large = len(content) > core.result_bytes_max
+    else:
+        completed = cast(ev.ToolCompleted, outcome)
+        content, is_error = await core.load(completed.result), completed.is_error
+        artifact, settled_by = completed.artifact, completed.settled_by
+        # As it was shown then, whatever the limit is now: else the next prompt would be another one.
+        large = bool(artifact) or completed.preview
+    check_arguments(core, recorded, ask)
+    return ToolResult(
+        value=msgspec.json.decode(content), ref=artifact or None, is_error=is_error, replayed=True,
+        key=recorded.key, call_id=ask.call_id, content=content,
+        shown=preview(content, artifact) if large else None, settled_by=settled_by,
+    )  # fmt: skip
+
+
+def check_arguments(core: RunCore, recorded: Recorded, ask: ToolAsk) -> None:
+    """A recorded call must be the one that the code makes now, unless the policy lets it drift."""
+    if recorded.inherited or core.replay == "allow_prompt_drift":
+        return
+    request, outcome = recorded.request, recorded.outcome
+    if isinstance(request, ev.ToolRequested):
+        then, name = request.asked or request.arguments, ask.name
+    elif isinstance(outcome, ev.ToolRefused):
+        request, then, name = outcome, outcome.arguments, ask.name[:NAME_CHARS]
+    else:
+        return
+    if request.name != name:
+        raise core.mismatch(recorded.key, "tool", expected=request.name, got=ask.name[:80])
+    if then is None:
+        return
+    with suppress(InvalidRequest):  # what has no form as JSON was not recorded
+        if then == core.ref_of(ask.arguments):
+            return
+    raise core.mismatch(recorded.key, "arguments")
