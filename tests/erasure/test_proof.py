@@ -12,8 +12,9 @@ import pytest
 
 from artelier.app import VIEWS
 from artelier.cli import main
-from artelier.log import Report, erasing, verify_store
+from artelier.log import Report, verify_store
 from artelier.log.chain import GENESIS, commit_root, event_hash
+from artelier.log.erasure import content_removal
 from tests.erasure.test_subjects import KEY, SEALED, WORDS, opened, serve
 from tests.kernel.stage import play
 
@@ -267,14 +268,14 @@ def test_verify_finds_a_planted_erasure_that_takes_a_key_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bug of a writer, not of a tamperer: chains, commits and the event are all as they were written."""
-    wipe = erasing.wipe
+    wipe = content_removal.wipe
 
-    def greedy(db: sqlite3.Connection, wanted: erasing.Erasing) -> erasing.Wiped:
+    def greedy(db: sqlite3.Connection, wanted: content_removal.Erasing) -> content_removal.Wiped:
         done = wipe(db, wanted)
         erase_quietly(db, "of-ben")
         return done
 
-    monkeypatch.setattr(erasing, "wipe", greedy)
+    monkeypatch.setattr(content_removal, "wipe", greedy)
 
     served(tmp_path, KEY)
 

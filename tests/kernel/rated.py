@@ -20,7 +20,7 @@ from typing import Any
 from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Rate, Tenant, Usage
 from artelier.errors import LeaseHeld
 from artelier.log import Asked, Taken
-from artelier.log.rates import Change
+from artelier.log.rate_windows import Change
 from tests.kernel.stage import PRICE, ask, last
 
 SPEED = 10

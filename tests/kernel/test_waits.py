@@ -10,7 +10,7 @@ import pytest
 
 from artelier import Run
 from artelier.errors import Conflict, InvalidRequest, NotFound, ReplayMismatch
-from artelier.log.writer import POLL_S
+from artelier.log.sqlite.writer import POLL_S
 from artelier.testing import ManualClock
 from tests.kernel.stage import (
     ask,

@@ -23,7 +23,8 @@ from artelier.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, sqlite, verify_store
+from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, verify_store
+from artelier.log.sqlite import store as sqlite_store
 from artelier.testing.conformance.stage import TALLY, batch, noted, settled, stream, total
 
 
@@ -123,7 +124,7 @@ asyncio.run(main())
 def test_a_locked_database_says_so_and_works_again_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(sqlite_store, "BUSY_TIMEOUT_S", 0.05)
     path = tmp_path / "state.db"
 
     async def story(store: SqliteStore) -> None:

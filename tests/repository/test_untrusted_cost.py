@@ -232,12 +232,12 @@ ALLOWED: dict[str, str] = {
         kernel/tool_calls/tool_outcome.py:replayed msgspec.json.decode
         kernel/tool_calls/tool_step.py:_live msgspec.json.decode
         log/blobs.py:blob_name base64.b64decode
-        log/collecting.py:refs_in base64.urlsafe_b64decode
-        log/erasing.py:reaches msgspec.json.decode
+        log/erasure/garbage_collection.py:refs_in base64.urlsafe_b64decode
+        log/erasure/content_removal.py:reaches msgspec.json.decode
         log/event.py:<module> msgspec.json.Decoder
         log/event.py:decode_data msgspec.json.decode
-        log/names.py:_plain msgspec.json.decode
-        log/stored.py:decode_stored msgspec.json.decode
+        log/inline_text_policy.py:_plain msgspec.json.decode
+        log/stored_values.py:decode_stored msgspec.json.decode
         log/verify.py:blob_refs msgspec.json.decode
         memory/entries.py:_config_of msgspec.json.decode
         memory/losses.py:losses_of msgspec.json.decode

@@ -287,7 +287,9 @@ def test_pages_of_any_size_are_the_log_without_gap_or_duplicate(
                 monkeypatch.setattr(
                     "artelier.server.hub.SCANNED_MAX", chance.choice((1, 30, 10**4))
                 )
-                monkeypatch.setattr("artelier.log.sqlite.SCANNED_AT_ONCE", chance.randint(1, 90))
+                monkeypatch.setattr(
+                    "artelier.log.sqlite.store.SCANNED_AT_ONCE", chance.randint(1, 90)
+                )
                 kinds = chance.choice(((), ("note.injected",)))
                 seen: list[int] = []
                 after: int | None = 0

@@ -67,7 +67,7 @@ def _opened(call: Call, path: Path) -> Looked:
 async def _database(kernel: Kernel, path: Path) -> Finding:
     """Opened and migrated by now; an empty batch says whether somebody else has it locked."""
     from artelier.log import Batch
-    from artelier.log.migrations import SCHEMA_VERSION
+    from artelier.log.sqlite.migrations import SCHEMA_VERSION
 
     await kernel.store.append(Batch())
     size = path.stat().st_size / 1024**2

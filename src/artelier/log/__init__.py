@@ -2,7 +2,6 @@
 
 from artelier.log.blobs import Blob, DataKey, blob_name, blob_ref, make_blob, prepared_blob
 from artelier.log.chain import GENESIS
-from artelier.log.collecting import Collected
 from artelier.log.contract import (
     Applied,
     Batch,
@@ -15,7 +14,8 @@ from artelier.log.contract import (
     Tx,
     View,
 )
-from artelier.log.erasing import ContentErased, Erasing, Wiped, check_subject
+from artelier.log.erasure.content_removal import ContentErased, Erasing, Wiped, check_subject
+from artelier.log.erasure.garbage_collection import Collected
 from artelier.log.event import (
     BlobRef,
     Draft,
@@ -31,9 +31,9 @@ from artelier.log.event import (
     tenant_stream,
     upcaster,
 )
-from artelier.log.rates import PRESENT_US, WAITS, Asked, Claim, Taken
-from artelier.log.sqlite import SqliteStore
-from artelier.log.stored import decode_stored, missing_mark, stored_blob
+from artelier.log.rate_windows import PRESENT_US, WAITS, Asked, Claim, Taken
+from artelier.log.sqlite.store import SqliteStore
+from artelier.log.stored_values import decode_stored, missing_mark, stored_blob
 from artelier.log.verify import Report, verify_store
 
 __all__ = [

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from artelier.log.blobs import Blob, DataKey, Secret
-from artelier.log.collecting import Collected, Driving
-from artelier.log.erasing import Erasing, Wiped
+from artelier.log.erasure.content_removal import Erasing, Wiped
+from artelier.log.erasure.garbage_collection import Collected, Driving
 from artelier.log.event import Draft, Event, EventData, RawDraft, Stream
-from artelier.log.rates import Asked, Change, Taken
+from artelier.log.rate_windows import Asked, Change, Taken
 
 Row = tuple[Any, ...]
 

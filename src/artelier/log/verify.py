@@ -26,13 +26,13 @@ from artelier.errors import (
 from artelier.log.blobs import ERASED, blob_ref, name_blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import View
-from artelier.log.erasure_proof import GoneKeys
+from artelier.log.erasure.proof import GoneKeys
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
-from artelier.log.migrations import MIGRATIONS
-from artelier.log.sqlite import open_read_only
-from artelier.log.stored import RESTORE
-from artelier.log.views import create_tables, fold
-from artelier.log.writer import store_error
+from artelier.log.sqlite.migrations import MIGRATIONS
+from artelier.log.sqlite.store import open_read_only
+from artelier.log.sqlite.views import create_tables, fold
+from artelier.log.sqlite.writer import store_error
+from artelier.log.stored_values import RESTORE
 
 FINDINGS_MAX = 50
 """A broken file is described by its first findings, not by all of them."""

@@ -42,7 +42,7 @@ from artelier.log import (
     prepared_blob,
 )
 from artelier.log.blobs import name_blob
-from artelier.log.erasing import IMPORTED
+from artelier.log.erasure.content_removal import IMPORTED
 from artelier.memory import events as ev
 
 ATTEMPTS_MAX = 200

@@ -18,7 +18,7 @@ from artelier.log import (
 )
 from artelier.log.blobs import Secret
 from artelier.log.contract import Row
-from artelier.log.names import names_in, names_of
+from artelier.log.inline_text_policy import names_in, names_of
 from artelier.pii.detectors import find_all, pattern
 from artelier.pii.marking import marked_by, watch
 from artelier.pii.scrubber import Scrubber

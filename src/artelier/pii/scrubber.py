@@ -16,7 +16,7 @@ import msgspec
 
 from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
-from artelier.log.names import is_made
+from artelier.log.inline_text_policy import is_made
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.reading import Shipped
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored

@@ -13,7 +13,7 @@ from artelier.log import EventData, registered
 _SOURCES = (
     "artelier.kernel.events",
     "artelier.kernel.tenants.events",
-    "artelier.log.erasing",
+    "artelier.log.erasure.content_removal",
     "artelier.kernel.privacy.pii_scrubber",
     "artelier.kernel.limits.rates",
     "artelier.artifacts.events",

@@ -27,7 +27,7 @@ from artelier.log import (
     check_subject,
     prepared_blob,
 )
-from artelier.log.stored import stored_name
+from artelier.log.stored_values import stored_name
 from artelier.money import parse_usd
 from artelier.pii.placeholder import disarmed
 

@@ -3,7 +3,7 @@
 Tenants take turns, and within a tenant its runs do (start-time fair queueing): a run with a hundred calls
 does not keep one with a single call waiting. What the first call in that order needs, later ones may not
 take, so a large call is not starved by small ones. One task per event loop asks the store for all that wait
-there; the store counts for all processes (`log/rates.py`). Without rates nothing here runs.
+there; the store counts for all processes (`log/rate_windows.py`). Without rates nothing here runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rates at which a provider may be called: those of the policy and of a tenant, and one call's needs.
 
 Pure but for the event and its view. The order of waiting calls is in `provider_queue.py`, the windows in
-`log/rates.py`.
+`log/rate_windows.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from artelier.log.erasing import SUBJECT_CHARS_MAX
+from artelier.log.erasure.content_removal import SUBJECT_CHARS_MAX
 from artelier.server.wire.forms import Asked, Told
 
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_CHARS_MAX)]

@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from artelier.log.sqlite import connect
+from artelier.log.sqlite.store import connect
 from artelier.testing.bench.cycle import Cost
 
 COMMITS_PER_CYCLE = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artelier.log import Asked, Claim, Store, Taken
-from artelier.log.rates import WINDOW_US
+from artelier.log.rate_windows import WINDOW_US
 from artelier.testing.conformance.stage import TALLY, Stage, batch
 
 AT_US = 1_000_000_000

@@ -21,7 +21,7 @@ import artelier.kernel.tool_calls.tool_invocation
 import artelier.kernel.tool_calls.tool_outcome
 import artelier.kernel.tool_calls.tool_step
 import artelier.ledger.view
-import artelier.log.writer
+import artelier.log.sqlite.writer
 from artelier.errors import InvalidRequest
 from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.testing.torture.missions_plants import MISSION_PLANTS
@@ -172,7 +172,7 @@ def _unfenced() -> AbstractContextManager[None]:
 
         return check_nothing
 
-    return _wrapped(artelier.log.writer.Writer, "_check_fence", wrap)
+    return _wrapped(artelier.log.sqlite.writer.Writer, "_check_fence", wrap)
 
 
 def _twice_undone() -> AbstractContextManager[None]:

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import artelier.log.sqlite
+import artelier.log.sqlite.store
 from artelier.app import Kernel
 from artelier.errors import StoreClosed
 from artelier.kernel import Policy
 from artelier.kernel.tool_calls.dispatches import ProcessId
-from artelier.log.writer import Writer
+from artelier.log.sqlite.writer import Writer
 from artelier.ports.model import ModelPort
 from artelier.ports.tool import ToolPort
 from artelier.testing.torture.outside import Outside
@@ -102,13 +102,13 @@ _opening: list[Process] = []
 @contextmanager
 def _inline_writers(process: Process) -> Generator[None]:
     """Stores that are opened in here get the writer without a thread."""
-    before = artelier.log.sqlite.Writer
+    before = artelier.log.sqlite.store.Writer
     _opening.append(process)
-    artelier.log.sqlite.Writer = InlineWriter
+    artelier.log.sqlite.store.Writer = InlineWriter
     try:
         yield
     finally:
-        artelier.log.sqlite.Writer = before
+        artelier.log.sqlite.store.Writer = before
         _opening.pop()
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import artelier.log.sqlite
+import artelier.log.sqlite.store
 from artelier.log.contract import Applied
-from artelier.log.writer import Writer
+from artelier.log.sqlite.writer import Writer
 
 LIVES_MAX = 8
 """Lives with a misfortune; then comes the calm."""
@@ -117,11 +117,11 @@ _opening: list[WorldFaults] = []
 @contextmanager
 def breaking_writers(faults: WorldFaults) -> Generator[None]:
     """Stores that are opened in here break as these faults say."""
-    before = artelier.log.sqlite.Writer
+    before = artelier.log.sqlite.store.Writer
     _opening.append(faults)
-    artelier.log.sqlite.Writer = _BreakingWriter
+    artelier.log.sqlite.store.Writer = _BreakingWriter
     try:
         yield
     finally:
-        artelier.log.sqlite.Writer = before
+        artelier.log.sqlite.store.Writer = before
         _opening.pop()

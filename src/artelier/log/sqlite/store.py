@@ -29,17 +29,17 @@ from artelier.errors import (
     StoreUnavailable,
 )
 from artelier.ids import fresh_secret
-from artelier.log import collecting, erasing
 from artelier.log.blobs import Blob, DataKey, blob_ref
 from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, LeaseEnd, Names, Receipt, Row, View
+from artelier.log.erasure import content_removal, garbage_collection
 from artelier.log.event import Event, Stream
-from artelier.log.identity import FileIdentity
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
-from artelier.log.migrations import migrate, schema_version
-from artelier.log.rates import Asked, Change, Taken, change_turns, take_turns
-from artelier.log.views import dispatch, install
-from artelier.log.writer import FaultHook, Writer, another_process, store_error
+from artelier.log.rate_windows import Asked, Change, Taken, change_turns, take_turns
+from artelier.log.sqlite.file_identity import FileIdentity
+from artelier.log.sqlite.migrations import migrate, schema_version
+from artelier.log.sqlite.views import dispatch, install
+from artelier.log.sqlite.writer import FaultHook, Writer, another_process, store_error
 
 BUSY_TIMEOUT_S = 10.0
 """How long a writer waits for another process's transaction before `StoreLocked`."""
@@ -431,7 +431,7 @@ class SqliteStore:
     async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
         rows = self._rows(
             "SELECT b.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-            f" WHERE b.name = ? AND b.tenant = ? AND k.subject <> '{erasing.IMPORTED}'",
+            f" WHERE b.name = ? AND b.tenant = ? AND k.subject <> '{content_removal.IMPORTED}'",
             (name, tenant),
         )
         return self.keyring.key(tenant, *rows[0]) if rows else None
@@ -457,7 +457,7 @@ class SqliteStore:
             if row is None:
                 row = db.execute(
                     "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?) RETURNING key_id",
-                    (tenant, erasing.IMPORTED, stored),
+                    (tenant, content_removal.IMPORTED, stored),
                 ).fetchone()
             return row[0]
 
@@ -494,13 +494,15 @@ class SqliteStore:
     def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
         return self._writer.call(lambda db: change_turns(db, changes))
 
-    async def measure(self, wanted: erasing.Erasing) -> erasing.Wiped:
-        return await self._writer.call(lambda db: erasing.measure(db, wanted))
+    async def measure(self, wanted: content_removal.Erasing) -> content_removal.Wiped:
+        return await self._writer.call(lambda db: content_removal.measure(db, wanted))
 
-    async def erase(self, wanted: erasing.Erasing, *, record: Batch) -> erasing.Wiped:
+    async def erase(
+        self, wanted: content_removal.Erasing, *, record: Batch
+    ) -> content_removal.Wiped:
         if self.names is not None:
             record = self.names.admit(record)
-        done = await self._writer.submit_with(record, lambda db: erasing.wipe(db, wanted))
+        done = await self._writer.submit_with(record, lambda db: content_removal.wipe(db, wanted))
         self._keys_changed()
         return done
 
@@ -513,25 +515,29 @@ class SqliteStore:
                 fault("shred.before")
                 db.set_progress_handler(lambda: fault("shred.step"), SHRED_STEP)
             try:
-                erasing.shred(db, self.path, timeout_s=timeout_s)
+                content_removal.shred(db, self.path, timeout_s=timeout_s)
             except sqlite3.Error as error:
                 raise store_error(error) from error
 
         await asyncio.to_thread(work)
 
     async def collect(
-        self, *, now_us: int, is_driving: collecting.Driving = lambda holder, end: True, dry: bool = False,
-    ) -> collecting.Collected:  # fmt: skip
+        self,
+        *,
+        now_us: int,
+        is_driving: garbage_collection.Driving = lambda holder, end: True,
+        dry: bool = False,
+    ) -> garbage_collection.Collected:
         keyring = self.keyring
 
-        def look() -> tuple[set[collecting.Named], int, int, int, int]:
+        def look() -> tuple[set[garbage_collection.Named], int, int, int, int]:
             db = connect(str(self.path), read_only=True)
             try:
                 db.execute("BEGIN")
-                garbage, position = collecting.unreferenced(db, keyring)
-                plain = collecting.count_plain(db, keyring)
-                size = collecting.size_of(db, garbage) if dry else 0
-                rates = collecting.drop_rates(db, now_us=now_us, dry=True) if dry else 0
+                garbage, position = garbage_collection.unreferenced(db, keyring)
+                plain = garbage_collection.count_plain(db, keyring)
+                size = garbage_collection.size_of(db, garbage) if dry else 0
+                rates = garbage_collection.drop_rates(db, now_us=now_us, dry=True) if dry else 0
                 return garbage, position, plain, size, rates
             except sqlite3.Error as error:
                 raise store_error(error) from error
@@ -540,22 +546,22 @@ class SqliteStore:
 
         garbage, position, plain, size, rates = await asyncio.to_thread(look)
         if dry:
-            return collecting.Collected(
+            return garbage_collection.Collected(
                 blobs=len(garbage), size_bytes=size, resealed=plain, rates=rates, cleaned=False
             )
         blobs, size, busy = await self._writer.call(
-            lambda db: collecting.remove(
+            lambda db: garbage_collection.remove(
                 db, keyring, garbage, after=position, is_driving=is_driving
             )
         )
         resealed = 0
-        while some := await self._writer.call(lambda db: collecting.reseal(db, keyring)):
+        while some := await self._writer.call(lambda db: garbage_collection.reseal(db, keyring)):
             resealed += some
-        await self._writer.call(lambda db: collecting.name_subjects(db, keyring))
+        await self._writer.call(lambda db: garbage_collection.name_subjects(db, keyring))
         rates = await self._writer.call(
-            lambda db: collecting.drop_rates(db, now_us=now_us, dry=False)
+            lambda db: garbage_collection.drop_rates(db, now_us=now_us, dry=False)
         )
-        return collecting.Collected(
+        return garbage_collection.Collected(
             blobs=blobs, size_bytes=size, resealed=resealed, rates=rates, busy=busy
         )
 

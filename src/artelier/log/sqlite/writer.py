@@ -3,7 +3,7 @@
 It owns the write connection. Heads, leases and the last position are cached and dropped whenever another
 process has written (`PRAGMA data_version`); one that has upgraded the views ends all writing here. Each batch
 of a group is validated alone; a failed fsync fails the whole group.
-Read next: `contract.py` for what is promised, `sqlite.py` for opening and reading.
+Read next: `contract.py` for what is promised, `store.py` for opening and reading.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from artelier.log.contract import (
     StreamAppend,
 )
 from artelier.log.event import Draft, Stream, decode_import, encode_data
-from artelier.log.identity import FileIdentity
 from artelier.log.keyring import Keyring
-from artelier.log.migrations import SCHEMA_VERSION
-from artelier.log.stored import RESTORE
-from artelier.log.views import Dispatch, SqliteTx, stored_versions
+from artelier.log.sqlite.file_identity import FileIdentity
+from artelier.log.sqlite.migrations import SCHEMA_VERSION
+from artelier.log.sqlite.views import Dispatch, SqliteTx, stored_versions
+from artelier.log.stored_values import RESTORE
 
 GROUP_MAX = 512
 """Batches per commit: bounds the time a waiter of the same group may lose to others."""

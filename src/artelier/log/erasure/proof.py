@@ -11,7 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from artelier.log.erasing import Reach, reaches
+from artelier.log.erasure.content_removal import Reach, reaches
 
 
 class GoneKeys:

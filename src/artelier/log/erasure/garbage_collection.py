@@ -15,9 +15,9 @@ from typing import Any
 
 from artelier.errors import Erased, MissingKey
 from artelier.log.blobs import ERASED, SEALED
-from artelier.log.erasing import IMPORTED
+from artelier.log.erasure.content_removal import IMPORTED
 from artelier.log.keyring import SECRET_BYTES, Keyring, is_subject_name, subject_name
-from artelier.log.rates import WINDOW_US
+from artelier.log.rate_windows import WINDOW_US
 
 Driving = Callable[[str, Sequence[Any]], bool]
 """Tells whether a lease holds, from its holder and its `expires_us` and `expires_uptime_us`."""

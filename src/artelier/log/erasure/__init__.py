@@ -1,0 +1,1 @@
+"""Taking content out of the log: erasure, its proof, and garbage collection."""
