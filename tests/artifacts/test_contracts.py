@@ -272,7 +272,7 @@ def test_strangers_slow_contracts_do_not_stop_a_search(
             await eve.write(f"e{n}", kind="document", content="x", access={"contract": "rule"})
 
         step = Decisions().bounded(asks_max=50, time_ms=600)
-        from artelier.artifacts.contracts import Gate
+        from artelier.artifacts.access.contracts import Gate
 
         gate = Gate(eve._door.stage(), here.interpreter, step)
         for n in range(40):

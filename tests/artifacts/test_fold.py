@@ -14,9 +14,9 @@ from artelier.artifacts import (
     Artifacts,
     ArtifactTransferred,
     ArtifactWritten,
-    door,
     store,
 )
+from artelier.artifacts.write import space_session
 from artelier.errors import AccessDenied, ArtelierError, Conflict, NotFound, VersionConflict
 from artelier.log import Batch, Draft, EventData, Stream, StreamAppend, make_blob
 from tests.artifacts.places import LEDGER, Place, in_place  # noqa: F401 - the view is verified
@@ -125,7 +125,7 @@ def test_an_artifact_that_never_stands_still_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "ATTEMPTS_MAX", 3)
-    monkeypatch.setattr(door, "ATTEMPTS_MAX", 3)
+    monkeypatch.setattr(space_session, "ATTEMPTS_MAX", 3)
 
     async def story(here: Place) -> None:
         alice = here.as_("alice")

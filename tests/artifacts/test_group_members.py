@@ -18,7 +18,7 @@ from artelier.artifacts import (
     GroupLeft,
     artifact_stream,
 )
-from artelier.artifacts.group_rows import GROUPS_MAX, MEMBERS_MAX
+from artelier.artifacts.groups.queries import GROUPS_MAX, MEMBERS_MAX
 from artelier.errors import Conflict, InvalidRequest, LimitReached, NotFound, SequenceConflict
 from artelier.log import Batch, Draft, SqliteStore, StreamAppend
 from tests.artifacts.places import Place, in_place

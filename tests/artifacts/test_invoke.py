@@ -18,7 +18,7 @@ from artelier.artifacts import (
     artifact_stream,
     in_scope,
 )
-from artelier.artifacts.invoking import Held, Invoker, hold_of
+from artelier.artifacts.invoke.invocation_store import Held, Invoker, hold_of
 from artelier.errors import (
     AccessDenied,
     InsufficientFunds,

@@ -219,7 +219,7 @@ ALLOWED: dict[str, str] = {
     """,
     "stored by us, within the bounds of what stored it": """
         agents/baggage.py:_json msgspec.json.decode
-        artifacts/access.py:Access.read msgspec.json.decode
+        artifacts/access/rules.py:Access.read msgspec.json.decode
         kernel/steps/failures.py:raise_recorded msgspec.json.decode
         kernel/prompt/manifest.py:<module> msgspec.json.Decoder
         kernel/prompt/manifest.py:message_of_result msgspec.json.decode

@@ -13,7 +13,7 @@ import pytest
 
 from artelier.agents.minds.condition import read_condition
 from artelier.agents.minds.reflex import check_reflex
-from artelier.artifacts.program import program_of
+from artelier.artifacts.invoke.program import program_of
 from artelier.errors import ArtelierError
 from artelier.sandbox import CodeProblem, MontySandbox, SandboxError, check_code
 from artelier.sandbox.language import parse

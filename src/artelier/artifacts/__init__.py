@@ -1,11 +1,11 @@
 """Artifacts: addressable, versioned, owned content; who may touch it and what that costs."""
 
-from artelier.artifacts.access import Access, Decision, check_principal, group_of
+from artelier.artifacts.access.bill import Bill, Prices, account_of
+from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter, static_decision
+from artelier.artifacts.access.decision import Verdict, judge
+from artelier.artifacts.access.rules import Access, Decision, check_principal, group_of
 from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
-from artelier.artifacts.bill import Bill, Prices, account_of
-from artelier.artifacts.contracts import Decisions, Gate, Interpreter, static_decision
 from artelier.artifacts.diff import Change, Diff
-from artelier.artifacts.door import Taken
 from artelier.artifacts.events import (
     GROUPING,
     MOVING,
@@ -22,8 +22,10 @@ from artelier.artifacts.events import (
     artifact_stream,
     money_stream,
 )
-from artelier.artifacts.groups import Member, Shared, SharedItem
-from artelier.artifacts.invocation import (
+from artelier.artifacts.groups.membership import Member, Shared, SharedItem
+from artelier.artifacts.invoke.code_scope import in_scope
+from artelier.artifacts.invoke.invocation_store import Outcome
+from artelier.artifacts.invoke.invocation_tree import (
     Call,
     InvocationFailed,
     InvocationLimits,
@@ -32,15 +34,13 @@ from artelier.artifacts.invocation import (
     Tree,
     principal_of,
 )
-from artelier.artifacts.invoking import Outcome
 from artelier.artifacts.kinds import Kind, known_kinds, register_kind
 from artelier.artifacts.ref import Ref
-from artelier.artifacts.scope import in_scope
 from artelier.artifacts.space import Money, Space
-from artelier.artifacts.stage import Decided, Licence, Royalty, Stage, StoreStage, Working
 from artelier.artifacts.store import Artifacts
-from artelier.artifacts.verdict import Verdict, judge
 from artelier.artifacts.view import artifacts_view
+from artelier.artifacts.write.space_session import Taken
+from artelier.artifacts.write.state import Decided, Licence, Royalty, Stage, StoreStage, Working
 
 __all__ = [
     "GROUPING",

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from artelier.artifacts.access import Access
-from artelier.artifacts.bill import Prices
+from artelier.artifacts.access.bill import Prices
+from artelier.artifacts.access.rules import Access
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidArtifact
 

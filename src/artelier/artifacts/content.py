@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import CorruptStore, InvalidArtifact
 from artelier.log.blobs import LARGE_BYTES
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from artelier.artifacts.access import Access
-from artelier.artifacts.bill import Prices
+from artelier.artifacts.access.bill import Prices
+from artelier.artifacts.access.rules import Access
 from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving
 from artelier.log import BlobRef, EventData, Stream, event

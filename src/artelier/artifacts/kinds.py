@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from artelier.artifacts import checks
 from artelier.artifacts.content import Media, media_of
-from artelier.artifacts.program import check_entry, code_of
-from artelier.artifacts.shown import shown
+from artelier.artifacts.invoke.program import check_entry, code_of
+from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.write import content_checks
 from artelier.errors import Conflict, InvalidArtifact, InvalidConfig
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -24,7 +24,7 @@ class Kind:
 
     name: str
     media: frozenset[Media] = ANY
-    check: checks.Check = checks.anything
+    check: content_checks.Check = content_checks.anything
     """Raises `InvalidArtifact` for content that does not fit."""
     default_access: str = "owner_writes"
     parts: str | None = None
@@ -108,44 +108,44 @@ def is_executable(kind: Kind, content: object) -> bool:
 
 # What can be read for free cannot be sold: what an agent thinks with is private unless it says otherwise.
 for _name, _media, _check in (
-    ("prompt", TEXT_OR_JSON, checks.prompt),
-    ("personality", TEXT_OR_JSON, checks.prompt),
-    ("workflow", JSON, checks.workflow),
-    ("memory_store", JSON, checks.memory_store),
-    ("steering", JSON, checks.json_object),
+    ("prompt", TEXT_OR_JSON, content_checks.prompt),
+    ("personality", TEXT_OR_JSON, content_checks.prompt),
+    ("workflow", JSON, content_checks.workflow),
+    ("memory_store", JSON, content_checks.memory_store),
+    ("steering", JSON, content_checks.json_object),
 ):
     register_kind(Kind(name=_name, media=_media, check=_check, default_access="private"))
 
 for _name, _media, _check in (
-    ("agent", JSON, checks.agent),
-    ("dataset", ANY, checks.anything),
-    ("document", ANY, checks.anything),
-    ("membrane", JSON, checks.json_object),
-    ("profile", JSON, checks.json_object),
-    ("report", ANY, checks.anything),
-    ("skill", TEXT_OR_JSON, checks.text_or_object),
-    ("task", JSON, checks.json_object),
+    ("agent", JSON, content_checks.agent),
+    ("dataset", ANY, content_checks.anything),
+    ("document", ANY, content_checks.anything),
+    ("membrane", JSON, content_checks.json_object),
+    ("profile", JSON, content_checks.json_object),
+    ("report", ANY, content_checks.anything),
+    ("skill", TEXT_OR_JSON, content_checks.text_or_object),
+    ("task", JSON, content_checks.json_object),
 ):
     register_kind(Kind(name=_name, media=_media, check=_check))
 
-register_kind(Kind(name="library", media=JSON, check=checks.library, parts="prompts"))
+register_kind(Kind(name="library", media=JSON, check=content_checks.library, parts="prompts"))
 
 register_kind(
     Kind(
-        name="contract", media=TEXT_OR_JSON, check=checks.code, entry="check",
+        name="contract", media=TEXT_OR_JSON, check=content_checks.code, entry="check",
         positional=("caller", "action", "target", "context"),
     )
 )  # fmt: skip
 register_kind(
     Kind(
-        name="reflex", media=TEXT_OR_JSON, check=checks.code, default_access="private",
+        name="reflex", media=TEXT_OR_JSON, check=content_checks.code, default_access="private",
         entry="reflex", positional=("context",),
     )
 )  # fmt: skip
 # A tool as text is a description of one; with `code` it can be invoked.
 register_kind(
     Kind(
-        name="tool", media=TEXT_OR_JSON, check=checks.text_or_object, entry="run",
+        name="tool", media=TEXT_OR_JSON, check=content_checks.text_or_object, entry="run",
         code_needed=False,
     )
 )  # fmt: skip

@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from artelier.artifacts import search as text_search
-from artelier.artifacts.access import check_principal
+from artelier.artifacts.access.bill import Bill, account_of
+from artelier.artifacts.access.contracts import Decisions, Interpreter
+from artelier.artifacts.access.decision import Verdict
+from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
-from artelier.artifacts.bill import Bill, account_of
 from artelier.artifacts.content import Content, decoded_content, is_small
-from artelier.artifacts.contracts import Decisions, Interpreter
 from artelier.artifacts.diff import Diff, diff
-from artelier.artifacts.door import ATTEMPTS_MAX, Door, KeyOfRun, Stages, Taken, too_busy
-from artelier.artifacts.edit import replaced
 from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactPruned,
@@ -29,23 +28,37 @@ from artelier.artifacts.events import (
     GroupLeft,
     artifact_stream,
 )
-from artelier.artifacts.groups import Groups, Member, Shared
-from artelier.artifacts.invocation import (
+from artelier.artifacts.groups.membership import Groups, Member, Shared
+from artelier.artifacts.invoke.invocation_store import Invoker, Outcome
+from artelier.artifacts.invoke.invocation_tree import (
     InvocationLimits,
     MemorySearch,
     Service,
     check_price_max,
     principal_of,
 )
-from artelier.artifacts.invoking import Invoker, Outcome
 from artelier.artifacts.kinds import check_deletable
-from artelier.artifacts.plan import Wish, asked_right, decide_write, prepare, written
+from artelier.artifacts.queries import Standing, sources_of
 from artelier.artifacts.ref import Ref, check_new_id
-from artelier.artifacts.retention import Retention, first_kept
-from artelier.artifacts.rows import Standing, sources_of
-from artelier.artifacts.stage import StoreStage
 from artelier.artifacts.substitution import substituted
-from artelier.artifacts.verdict import Verdict
+from artelier.artifacts.write.retention import Retention, first_kept
+from artelier.artifacts.write.space_session import (
+    ATTEMPTS_MAX,
+    Door,
+    KeyOfRun,
+    Stages,
+    Taken,
+    too_busy,
+)
+from artelier.artifacts.write.state import StoreStage
+from artelier.artifacts.write.text_edit import replaced
+from artelier.artifacts.write.write_decision import (
+    Wish,
+    asked_right,
+    decide_write,
+    prepare,
+    written,
+)
 from artelier.clock import Clock
 from artelier.errors import (
     AccessDenied,

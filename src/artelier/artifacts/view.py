@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-from artelier.artifacts import group_rows
 from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactHeld,
@@ -19,6 +18,7 @@ from artelier.artifacts.events import (
     GroupJoined,
     GroupLeft,
 )
+from artelier.artifacts.groups import queries
 from artelier.artifacts.ref import Ref
 from artelier.errors import Conflict, NotFound, VersionConflict
 from artelier.log import Applied, Tx, View
@@ -29,7 +29,7 @@ artifacts_view = View(
     name="artifacts",
     version=3,
     tables=(
-        "artifacts", "artifact_versions", "artifact_sources", "artifact_holds", *group_rows.TABLES,
+        "artifacts", "artifact_versions", "artifact_sources", "artifact_holds", *queries.TABLES,
     ),
     schema=(
         # `position` is that of the event that made it: the order of lists and searches, which no later
@@ -65,7 +65,7 @@ artifacts_view = View(
             until_us INTEGER NOT NULL,
             PRIMARY KEY(tenant, space, hold)) STRICT, WITHOUT ROWID""",
         "CREATE INDEX artifact_holds_by_payer ON artifact_holds(tenant, space, payer, until_us)",
-        *group_rows.SCHEMA,
+        *queries.SCHEMA,
     ),
 )  # fmt: skip
 
@@ -107,7 +107,7 @@ def show_written(event: Applied, tx: Tx) -> None:
             "INSERT INTO artifact_sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (tenant, space, data.id, data.version, n, source, ref.space or space, ref.id),
         )
-    group_rows.show_shared(tx, event.stream, data.id, data.access)
+    queries.show_shared(tx, event.stream, data.id, data.access)
 
 
 def _refuse_version(event: Applied, data: ArtifactWritten, tx: Tx) -> None:
@@ -137,7 +137,7 @@ def show_deleted(event: Applied, tx: Tx) -> None:
     )
     if done.rowcount != 1:
         raise NotFound(f"no artifact {data.id} to delete")
-    group_rows.forget(tx, event.stream, data.id)
+    queries.forget(tx, event.stream, data.id)
 
 
 @artifacts_view.on(ArtifactTransferred)
@@ -156,7 +156,7 @@ def show_transferred(event: Applied, tx: Tx) -> None:
     if done.rowcount != 1:
         raise Conflict(f"artifact {data.id} does not belong to {data.giver} any more")
     if data.access is not None:
-        group_rows.show_shared(tx, event.stream, data.id, data.access)
+        queries.show_shared(tx, event.stream, data.id, data.access)
 
 
 @artifacts_view.on(ArtifactPruned)
@@ -201,11 +201,11 @@ def show_invoked(event: Applied, tx: Tx) -> None:
 def show_joined(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, GroupJoined)
-    group_rows.add_member(tx, event.stream, data.group, data.principal, at_us=event.at_us)
+    queries.add_member(tx, event.stream, data.group, data.principal, at_us=event.at_us)
 
 
 @artifacts_view.on(GroupLeft)
 def show_left(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, GroupLeft)
-    group_rows.remove_member(tx, event.stream, data.group, data.principal)
+    queries.remove_member(tx, event.stream, data.group, data.principal)

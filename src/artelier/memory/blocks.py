@@ -12,7 +12,7 @@ from copy import copy
 from typing import NamedTuple
 
 from artelier.artifacts import Artifact, Kind, register_kind
-from artelier.artifacts.rows import Standing
+from artelier.artifacts.queries import Standing
 from artelier.errors import (
     AccessDenied,
     Conflict,

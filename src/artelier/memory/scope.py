@@ -21,7 +21,7 @@ from artelier.artifacts import (
     check_principal,
     static_decision,
 )
-from artelier.artifacts.door import Door
+from artelier.artifacts.write.space_session import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE, check_tenant

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from artelier.artifacts import StoreStage
-from artelier.artifacts.rows import Standing
+from artelier.artifacts.queries import Standing
 from artelier.errors import Conflict
 from artelier.ids import MAIN_SPACE
 from artelier.log import Tx

@@ -2,7 +2,7 @@
 
 A membrane is an artifact of kind `membrane`; its members are a group, and an artifact is shared in it when
 its access policy lists that group. So what an agent may read is decided where every access is
-(`artifacts/access.py`), and nothing here decides it a second time.
+(`artifacts/access/rules.py`), and nothing here decides it a second time.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
-from artelier.artifacts.access import check_principal
+from artelier.artifacts.access.rules import check_principal
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.queries import blob_json
 from artelier.log import (

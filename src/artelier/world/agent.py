@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeGuard, cast
 
-from artelier.artifacts.rows import Standing
+from artelier.artifacts.queries import Standing
 from artelier.errors import InvalidRequest
 
 REFERENCES = (

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from artelier.actions import ACTIONS
 from artelier.agents.minds import SubscriptionLimits
-from artelier.artifacts.bill import PRICE_MAX
+from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import check_json
 from artelier.errors import InvalidArtifact, InvalidConfig, InvalidRequest
 from artelier.kernel.policy import check_models

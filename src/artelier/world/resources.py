@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from artelier.artifacts import Working
 from artelier.artifacts.events import ArtifactTransferred
+from artelier.artifacts.queries import Standing
 from artelier.artifacts.ref import ACTORS
-from artelier.artifacts.rows import Standing
 from artelier.errors import LimitReached
 from artelier.world.scene import Scene
 from artelier.world.stage import ESCROW, stored_changes

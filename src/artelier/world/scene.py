@@ -30,7 +30,7 @@ from artelier.artifacts import (
     judge,
 )
 from artelier.artifacts.content import canonical_json
-from artelier.artifacts.rows import Standing
+from artelier.artifacts.queries import Standing
 from artelier.log import Blob, BlobRef, DataKey, EventData, make_blob
 from artelier.log.contract import Names
 from artelier.money import SCRIP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from artelier.artifacts import search as text_search
-from artelier.artifacts.door import Door
+from artelier.artifacts.write.space_session import Door
 from artelier.world.clock import TickClock
 from artelier.world.scene import Step
 from artelier.world.stage import WorldStage

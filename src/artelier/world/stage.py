@@ -20,7 +20,7 @@ from artelier.artifacts import (
     account_of,
     principal_of,
 )
-from artelier.artifacts.rows import COLUMNS, Standing, standing_from
+from artelier.artifacts.queries import COLUMNS, Standing, standing_from
 from artelier.log import DataKey, Store, blob_name, blob_ref
 from artelier.money import SCRIP
 from artelier.world.config import read_config

@@ -14,10 +14,10 @@ import msgspec
 
 from artelier.agents.minds import register_minds
 from artelier.artifacts import Bill, Decision, Ref, Service, account_of
-from artelier.artifacts.bill import PRICE_MAX
+from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import canonical_json, decode_content
-from artelier.artifacts.plan import Wish, decide_write
-from artelier.artifacts.rows import Standing
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.write.write_decision import Wish, decide_write
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_world
 from artelier.kernel.limits.scopes import set_cap, used_of

@@ -15,7 +15,7 @@ from artelier.agents.minds.facts import facts_of, with_position
 from artelier.agents.minds.prompt import BUILT_IN, read_prompt
 from artelier.agents.minds.transition import Reply, next_state
 from artelier.agents.minds.workflow import MindState, read_workflow
-from artelier.artifacts.program import program_of
+from artelier.artifacts.invoke.program import program_of
 from artelier.errors import NotFound
 from artelier.sandbox import MontySandbox
 from artelier.world.loading import Plan, Specification, read_agents

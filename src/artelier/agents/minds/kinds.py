@@ -9,7 +9,7 @@ from artelier.agents.minds.reflex import check_reflex
 from artelier.agents.minds.workflow import read_workflow
 from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact
 
 _TEXT_OR_JSON: frozenset[Media] = frozenset(("text", "json"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from artelier.agents.minds.template import MissingVariable, Template, read_template
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 
 BUILT_IN: tuple[str, ...] = tuple(

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 from artelier.actions import Action, Rejected, action_from
 from artelier.agents.minds.reading import Skip
 from artelier.artifacts import Interpreter
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError, check_code

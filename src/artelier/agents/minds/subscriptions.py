@@ -13,7 +13,7 @@ from typing import NamedTuple
 from artelier.agents.minds.clipping import clip
 from artelier.agents.minds.reading import Reading, Skip
 from artelier.agents.minds.template import as_text
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.context import Section, Source, fenced
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.ids import check_artifact_id

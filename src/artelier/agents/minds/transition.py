@@ -10,7 +10,7 @@ import msgspec
 from artelier.actions import NoObject, one_object
 from artelier.agents.minds.facts import with_position
 from artelier.agents.minds.workflow import Branch, MindState, Step, Workflow
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 
 REASON_CHARS_MAX = 300
 

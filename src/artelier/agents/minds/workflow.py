@@ -11,7 +11,7 @@ import msgspec
 from artelier.agents.minds.condition import Condition, read_condition
 from artelier.agents.minds.prompt import read_plain_prompt
 from artelier.artifacts import Ref
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 
 STATES_MAX = 64

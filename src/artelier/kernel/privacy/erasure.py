@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
-from artelier.artifacts.shown import ERASED as ERASED
-from artelier.artifacts.shown import LOCKED as LOCKED
+from artelier.artifacts.safe_repr import ERASED as ERASED
+from artelier.artifacts.safe_repr import LOCKED as LOCKED
 from artelier.errors import Conflict, LeaseHeld, MissingKey, NotFound, StoreLocked
 from artelier.kernel.events import RunForked, RunStarted
 from artelier.kernel.history.fork_lineage import KEYED

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
-from artelier.artifacts.program import check_entry
+from artelier.artifacts.invoke.program import check_entry
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.operations.definition import VALUE_BYTES_MAX, Form, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem

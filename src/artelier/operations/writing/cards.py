@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.writing.foreign import Fields, Notes, Source, read_json, source_bytes
 from artelier.operations.writing.forms import (

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidImport
 from artelier.operations.writing.foreign import (
     Fields,

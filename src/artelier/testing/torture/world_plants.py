@@ -11,8 +11,8 @@ import msgspec
 
 import artelier.world.tick
 from artelier.actions import Accept
-from artelier.artifacts.access import Access, Decision
-from artelier.artifacts.stage import Licence
+from artelier.artifacts.access.rules import Access, Decision
+from artelier.artifacts.write.state import Licence
 from artelier.ledger import Posting
 from artelier.log import Batch
 from artelier.world.deciding.dispatch import DECIDE

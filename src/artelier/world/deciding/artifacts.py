@@ -9,11 +9,11 @@ import msgspec
 
 from artelier.actions import Delete, Edit, Invoke, Read, Search, Write
 from artelier.artifacts import Bill, Ref, Working, account_of, principal_of
+from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
-from artelier.artifacts.edit import replaced
 from artelier.artifacts.events import ArtifactDeleted
-from artelier.artifacts.plan import Wish, asked_right, decide_write
-from artelier.artifacts.verdict import part_of, version_at
+from artelier.artifacts.write.text_edit import replaced
+from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
 from artelier.errors import InvalidArtifact, NotFound
 from artelier.log import BlobRef
 from artelier.world.agent import is_agents_own

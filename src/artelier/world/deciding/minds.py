@@ -11,10 +11,10 @@ from artelier.actions import Configure, SubscribeArtifact, UnsubscribeArtifact
 from artelier.agents.minds import subscribe as added
 from artelier.agents.minds import unsubscribe as removed
 from artelier.artifacts import Bill, Ref
+from artelier.artifacts.access.decision import permit
 from artelier.artifacts.content import decode_content
-from artelier.artifacts.plan import Wish, asked_right, decide_write
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.verdict import permit
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.world.agent import AGREED, WORKFLOW, is_agents_own, read_agent
 from artelier.world.consent import agreed_prices, id_of, step_ids

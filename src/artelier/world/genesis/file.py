@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta
 
-from artelier.artifacts.bill import PRICE_MAX
+from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.world.config import WorldConfig, read_config
 from artelier.world.loading.folder import Folder

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from artelier.artifacts import Working, check_principal
-from artelier.artifacts.plan import Wish, decide_write
 from artelier.artifacts.ref import check_new_id
+from artelier.artifacts.write.write_decision import Wish, decide_write
 from artelier.errors import ArtelierError, Conflict, InvalidConfig, SequenceConflict
 from artelier.log import Batch, Blob, DataKey, Draft, EventData, StreamAppend
 from artelier.world.events import world_space, world_stream

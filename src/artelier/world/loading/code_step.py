@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from artelier.agents.minds.prompt import BUILT_IN
-from artelier.artifacts.program import check_entry
+from artelier.artifacts.invoke.program import check_entry
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import check_code
 from artelier.world.loading.vocabulary import VARIABLES, Rename

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from artelier.artifacts.content import decode_content
-from artelier.artifacts.rows import Standing
+from artelier.artifacts.queries import Standing
 from artelier.errors import CorruptStore, NotFound
 from artelier.world.scene import Scene, Step
 from artelier.world.stage import ESCROW

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from artelier.artifacts import Call, InvocationFailed, Verdict, Working
 from artelier.artifacts import Ref as TheRef
 from artelier.artifacts.content import canonical_json, decode_content
-from artelier.artifacts.invocation import Admitted, Spent, Tree
+from artelier.artifacts.invoke.code_scope import in_scope
+from artelier.artifacts.invoke.invocation_tree import Admitted, Spent, Tree
 from artelier.artifacts.kinds import runnable_code
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.scope import in_scope
+from artelier.artifacts.queries import Standing
 from artelier.errors import ArtelierError
 from artelier.world.scene import Scene
 

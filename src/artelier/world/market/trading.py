@@ -6,9 +6,9 @@ from typing import Any
 
 from artelier.actions import Accept, CancelOffer, Offer
 from artelier.artifacts import Access, Bill, Ref
+from artelier.artifacts.access.decision import version_at
 from artelier.artifacts.events import ArtifactTransferred, ArtifactWritten
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.verdict import version_at
+from artelier.artifacts.queries import Standing
 from artelier.errors import AccessDenied, Conflict, InvalidArguments, LimitReached, NotFound
 from artelier.log import BlobRef
 from artelier.world.events import OfferAccepted, OfferCancelled, OfferMade

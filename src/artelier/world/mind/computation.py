@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from artelier.agents.minds import Reading, Step
 from artelier.agents.minds.workflow import StepPrompt
-from artelier.artifacts.program import code_of, program_of
+from artelier.artifacts.invoke.program import code_of, program_of
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError

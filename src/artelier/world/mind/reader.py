@@ -13,10 +13,10 @@ import msgspec
 
 from artelier.agents.minds import Reading, Skip
 from artelier.artifacts import Gate, Ref, Verdict, account_of, judge
+from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.events import ArtifactCharged
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.verdict import part_of, version_at
+from artelier.artifacts.queries import Standing
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, Refused
 from artelier.world.mind.purse import Bounded, Purse
 from artelier.world.scene import Scene

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from artelier.artifacts import Call, Tree, Working
-from artelier.artifacts.door import Door
+from artelier.artifacts.write.space_session import Door
 from artelier.world.clock import TickClock
 from artelier.world.search import listed
 from artelier.world.services.arguments import Arguments, arguments

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from artelier.artifacts import Call, Ref, Tree, Working
-from artelier.artifacts.verdict import permit
+from artelier.artifacts.access.decision import permit
 from artelier.log import Event, Stream
 from artelier.world.config import WorldConfig, read_config
 from artelier.world.services.arguments import Arguments, arguments

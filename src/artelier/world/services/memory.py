@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from artelier.artifacts import Call, Ref, Tree, Verdict, Working, judge
-from artelier.artifacts.bill import Bill
-from artelier.artifacts.invocation import Free
+from artelier.artifacts.access.bill import Bill
+from artelier.artifacts.invoke.invocation_tree import Free
 from artelier.errors import InvalidArguments, NotFound
 from artelier.world.services.arguments import Arguments, arguments, ref_of
 from artelier.world.stage import as_stage

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from artelier.artifacts import Working
 from artelier.artifacts.content import canonical_json, decode_content
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.stage import PENDING
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.write.state import PENDING
 from artelier.errors import Conflict, InvalidArguments, InvalidRequest
 from artelier.log import Blob, make_blob
 from artelier.memory.entries import checked

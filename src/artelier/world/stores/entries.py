@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, cast
 
 from artelier.artifacts import Stage, StoreStage, Working
 from artelier.artifacts.content import decode_content
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.stage import PENDING
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.write.state import PENDING
 from artelier.errors import CorruptStore, Erased, InvalidArtifact, NotFound
 from artelier.log import Blob, BlobRef, Store, blob_name, blob_ref, missing_mark
 from artelier.world.events import EntryAdded, EntryRemoved

@@ -8,7 +8,7 @@ import msgspec
 
 from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact
 from artelier.memory.vectors import DIMS_MAX
 

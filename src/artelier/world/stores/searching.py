@@ -6,7 +6,7 @@ from typing import Any
 
 from artelier.artifacts import Working
 from artelier.artifacts.content import canonical_json
-from artelier.artifacts.rows import Standing
+from artelier.artifacts.queries import Standing
 from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.memory.entries import check_query
 from artelier.world.stores.adding import config_of

@@ -2,7 +2,7 @@
 
 Each invocation works in a working state of its own, over that of its caller. It is absorbed when the code
 succeeds and dropped when it fails, so what a failed invocation did never was. Nothing is appended here: see
-`invoking.py` for the store, and hand in another stage for a world.
+`invocation_store.py` for the store, and hand in another stage for a world.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from artelier.artifacts.access import check_principal
-from artelier.artifacts.bill import Bill, account_of
+from artelier.artifacts.access.bill import Bill, account_of
+from artelier.artifacts.access.contracts import WALL, Decisions, Gate, Interpreter
+from artelier.artifacts.access.decision import Verdict, judge, version_at
+from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.content import canonical_json, decode_content
-from artelier.artifacts.contracts import WALL, Decisions, Gate, Interpreter
 from artelier.artifacts.events import ArtifactInvoked
+from artelier.artifacts.invoke.program import Program, check_call, program_of
 from artelier.artifacts.kinds import runnable_code
-from artelier.artifacts.program import Program, check_call, program_of
+from artelier.artifacts.queries import Standing
 from artelier.artifacts.ref import ACTORS, Ref, check_new_id
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.stage import Stage, Working
-from artelier.artifacts.verdict import Verdict, judge, version_at
+from artelier.artifacts.write.state import Stage, Working
 from artelier.errors import (
     AccessDenied,
     External,

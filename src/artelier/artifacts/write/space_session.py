@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
+from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter
+from artelier.artifacts.access.decision import Verdict, judge, part_of, permit, version_at
 from artelier.artifacts.artifact import Artifact, Provenance
 from artelier.artifacts.content import decode_content, decoded_content
-from artelier.artifacts.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
+from artelier.artifacts.queries import Standing, VersionRow, load, sources_of
 from artelier.artifacts.ref import Ref
-from artelier.artifacts.rows import Standing, VersionRow, load, sources_of
-from artelier.artifacts.stage import Stage, StoreStage
-from artelier.artifacts.verdict import Verdict, judge, part_of, permit, version_at
+from artelier.artifacts.write.state import Stage, StoreStage
 from artelier.clock import Clock
 from artelier.errors import Conflict, CorruptStore, NotFound, SequenceConflict, VersionConflict
 from artelier.log import Batch, DataKey, Draft, EventData, Store, StreamAppend, blob_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from artelier.artifacts.content import canonical_json, decode_content, media_of
-from artelier.artifacts.shown import shown
+from artelier.artifacts.safe_repr import shown
 from artelier.errors import CorruptStore, InvalidArtifact
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from artelier.artifacts.access import Access
-from artelier.artifacts.bill import Prices
+from artelier.artifacts.access.bill import Prices
+from artelier.artifacts.access.rules import Access
 from artelier.artifacts.events import (
     ArtifactCharged,
     ArtifactDeleted,
@@ -19,8 +19,8 @@ from artelier.artifacts.events import (
     ArtifactTransferred,
     ArtifactWritten,
 )
-from artelier.artifacts.group_rows import groups_in, groups_of
-from artelier.artifacts.rows import Standing, VersionRow, load
+from artelier.artifacts.groups.queries import groups_in, groups_of
+from artelier.artifacts.queries import Standing, VersionRow, load
 from artelier.errors import Conflict, InsufficientFunds, SequenceConflict
 from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving, Posting, may_owe

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from artelier.artifacts.door import Door
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.shown import shown
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.write.space_session import Door
 from artelier.errors import InvalidArtifact
 
 _Number = Annotated[int, msgspec.Meta(ge=1, le=10**12)]

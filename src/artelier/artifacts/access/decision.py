@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, cast
 
-from artelier.artifacts.bill import Bill, account_of, is_priced
-from artelier.artifacts.contracts import Gate
+from artelier.artifacts.access.bill import Bill, account_of, is_priced
+from artelier.artifacts.access.contracts import Gate
 from artelier.artifacts.events import ArtifactCharged
 from artelier.artifacts.kinds import kind_named
+from artelier.artifacts.queries import Standing, VersionRow
 from artelier.artifacts.ref import Ref
-from artelier.artifacts.rows import Standing, VersionRow
-from artelier.artifacts.stage import Licence, Royalty, Stage
+from artelier.artifacts.write.state import Licence, Royalty, Stage
 from artelier.errors import (
     AccessDenied,
     ArtelierError,

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.artifacts.bill import Bill
+from artelier.artifacts.access.bill import Bill
+from artelier.artifacts.access.contracts import Decisions
 from artelier.artifacts.content import canonical_json
-from artelier.artifacts.contracts import Decisions
-from artelier.artifacts.door import Door, too_busy
 from artelier.artifacts.events import (
     ArtifactHeld,
     ArtifactInvoked,
     artifact_stream,
     money_stream,
 )
-from artelier.artifacts.invocation import (
+from artelier.artifacts.invoke.code_scope import in_scope
+from artelier.artifacts.invoke.invocation_tree import (
     Admitted,
     Call,
     Free,
@@ -35,8 +35,8 @@ from artelier.artifacts.invocation import (
     from_hold,
     to_hold,
 )
-from artelier.artifacts.scope import in_scope
-from artelier.artifacts.stage import Decided, StoreStage, Working
+from artelier.artifacts.write.space_session import Door, too_busy
+from artelier.artifacts.write.state import Decided, StoreStage, Working
 from artelier.errors import Conflict, InsufficientFunds
 from artelier.ids import MAIN_SPACE, fresh_secret
 from artelier.ledger import Posting

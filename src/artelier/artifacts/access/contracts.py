@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, cast
 
-from artelier.artifacts.access import (
+from artelier.artifacts.access.bill import PRICE_MAX, Bill, is_priced
+from artelier.artifacts.access.rules import (
     CHANGING,
     RULED,
     Access,
@@ -20,12 +21,11 @@ from artelier.artifacts.access import (
     Governed,
     check_principal,
 )
-from artelier.artifacts.bill import PRICE_MAX, Bill, is_priced
 from artelier.artifacts.content import decode_content
-from artelier.artifacts.program import CONTRACT, code_of
-from artelier.artifacts.rows import Standing
-from artelier.artifacts.shown import shown
-from artelier.artifacts.stage import Stage, facts_of
+from artelier.artifacts.invoke.program import CONTRACT, code_of
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.write.state import Stage, facts_of
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError

@@ -11,19 +11,19 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from artelier.artifacts.access import check_principal
-from artelier.artifacts.door import ATTEMPTS_MAX, Door, too_busy
+from artelier.artifacts.access.decision import permit
+from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.events import (
     ArtifactWritten,
     GroupJoined,
     GroupLeft,
     artifact_stream,
 )
-from artelier.artifacts.group_rows import GROUP_KIND, already_in, group_ids, not_in
+from artelier.artifacts.groups.queries import GROUP_KIND, already_in, group_ids, not_in
+from artelier.artifacts.queries import COLUMNS, Standing, standing_from
 from artelier.artifacts.ref import Ref, check_new_id
-from artelier.artifacts.rows import COLUMNS, Standing, standing_from
-from artelier.artifacts.shown import shown
-from artelier.artifacts.verdict import permit
+from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.write.space_session import ATTEMPTS_MAX, Door, too_busy
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE
 from artelier.log import Batch, Draft, StreamAppend, Tx

@@ -10,20 +10,20 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from artelier.artifacts.access import check_principal
-from artelier.artifacts.bill import PRICE_MAX, account_of
+from artelier.artifacts.access.bill import PRICE_MAX, account_of
+from artelier.artifacts.access.decision import judge, part_of, version_at
+from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.content import decode_content
-from artelier.artifacts.invocation import (
+from artelier.artifacts.invoke.invocation_tree import (
     Call,
     InvocationFailed,
     Tree,
     check_price_max,
     principal_of,
 )
-from artelier.artifacts.plan import Wish, asked_right, decide_write
 from artelier.artifacts.ref import Ref, check_new_id
-from artelier.artifacts.stage import Working
-from artelier.artifacts.verdict import judge, part_of, version_at
+from artelier.artifacts.write.state import Working
+from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
 from artelier.errors import InvalidArguments, InvalidArtifact, InvalidRequest
 from artelier.ledger import MoneyTransferred, Posting
 from artelier.money import SCRIP

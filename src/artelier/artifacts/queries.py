@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from artelier.artifacts.access import Access
+from artelier.artifacts.access.bill import Prices
+from artelier.artifacts.access.rules import Access
 from artelier.artifacts.artifact import Summary
-from artelier.artifacts.bill import Prices
 from artelier.log import Store
 
 Row = tuple[Any, ...]

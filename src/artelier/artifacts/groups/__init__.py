@@ -1,0 +1,1 @@
+"""Groups: members, and what is shared with them."""

@@ -1,0 +1,1 @@
+"""Executable artifacts: programs, and the trees of their invocations."""

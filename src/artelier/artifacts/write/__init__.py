@@ -1,0 +1,1 @@
+"""Decisions about writes, over a state with pending changes."""
