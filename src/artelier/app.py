@@ -75,7 +75,7 @@ from artelier.models.registry import ModelRegistry
 from artelier.operations.commands_handle import CommandsHandle
 from artelier.operations.handle import ChatsHandle
 from artelier.operations.view import operations_view
-from artelier.pii.sealing import check_sealing, sealer_from
+from artelier.pii.encryption import check_sealing, sealer_from
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
@@ -192,7 +192,9 @@ class Kernel:
             quotas=quotas or Quotas(),
         )
         if policy.pii:
-            from artelier.pii.door import PersonalData  # its detectors take 60 ms to compile
+            from artelier.pii.scrubber_registry import (
+                PersonalData,  # its detectors take 60 ms to compile
+            )
 
             services.personal = PersonalData(store, policy.looked_for())
         return cls(store, services, registry)

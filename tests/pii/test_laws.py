@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from artelier.kernel.prompt.manifest import canonical
 from artelier.log import DataKey
 from artelier.pii.detectors import shipped
+from artelier.pii.encryption import VaultCipher
 from artelier.pii.placeholder import placeholder, placeholders_in
 from artelier.pii.scrubber import Scrubber
-from artelier.pii.sealing import VaultCipher
 from artelier.pii.vault import Vault
 from artelier.testing.pii_corpus import KINDS, values
 

@@ -12,11 +12,11 @@ import pytest
 from artelier.app import Kernel
 from artelier.errors import PatternTimeout
 from artelier.kernel import Policy
+from artelier.pii.decoded_view import Place
 from artelier.pii.detectors import pattern, shipped
 from artelier.pii.placeholder import placeholders_in
-from artelier.pii.search import Search, Turns
-from artelier.pii.view import Place
-from artelier.pii.windows import places, windows
+from artelier.pii.search_processes import Search, Turns
+from artelier.pii.text_windows import places, windows
 from artelier.ports.pii import Detector
 from artelier.testing.pii_corpus import KINDS, values
 from tests.server.test_personal import KEY

@@ -32,10 +32,10 @@ ALLOWED: dict[str, str] = {
         kernel/privacy/pii_scrubber.py:Personal.passed msgspec.json.decode
         pii/placeholder.py:is_json msgspec.json.decode
         pii/scrubber.py:Scrubber._fitted msgspec.json.decode
-        pii/walking.py:loses_fields msgspec.json.decode
+        pii/json_walk.py:loses_fields msgspec.json.decode
     """,
     "tokens of 100,000 characters at most": """
-        pii/hidden.py:_of_base64 base64.b64decode
+        pii/hidden_values.py:_of_base64 base64.b64decode
     """,
     "an answer of ours, read once to be shown": """
         server/personal.py:_restored_json msgspec.json.decode
@@ -88,7 +88,7 @@ ALLOWED: dict[str, str] = {
         models/offline/given.py:text_formed re.findall
         models/offline/hints.py:_said re.compile
         models/offline/schemas.py:_has_format re.fullmatch
-        pii/detectors/words.py:words re.compile
+        pii/detectors/preceding_words.py:words re.compile
     """,
     "tables of a package": """
         pii/detectors/phone_plans.py:_union re.compile
@@ -132,7 +132,7 @@ ALLOWED: dict[str, str] = {
         server/routes/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
-        pii/sealing.py:_bytes_of base64.b64decode
+        pii/encryption.py:_bytes_of base64.b64decode
         server/mcp/resources.py:_after base64.b64decode
         server/sessions.py:Sessions.read base64.b64decode
         server/sessions.py:Sessions.read msgspec.json.decode

@@ -12,7 +12,7 @@ import pytest
 
 from artelier import Kernel
 from artelier.kernel import Policy
-from artelier.pii.search import INLINE_CHARS_MAX
+from artelier.pii.search_processes import INLINE_CHARS_MAX
 from artelier.ports.pii import Found
 from artelier.server.bodies import ITEMS_MAX
 from artelier.server.routes.uploads import JSON_ITEMS_MAX

@@ -195,7 +195,7 @@ def _marking(call: Call) -> Callable[[str], str]:
         return lambda text: text
     if not detectors:
         return lambda text: text
-    from artelier.pii.marking import marked_by
+    from artelier.pii.output_redaction import marked_by
 
     return lambda text: marked_by(detectors, text)
 

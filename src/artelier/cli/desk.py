@@ -16,7 +16,7 @@ from artelier.cli.call import Call
 from artelier.cli.mission_story import plan_lines
 from artelier.cli.watch import Watch, tasks_below
 from artelier.errors import ArtelierError
-from artelier.pii.marking import marked
+from artelier.pii.output_redaction import marked
 
 LINE_BYTES_MAX = 65_536
 """Of one typed line."""

@@ -11,7 +11,7 @@ from artelier.cli.call import Call
 from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from artelier.pii.marking import marked
+from artelier.pii.output_redaction import marked
 
 if TYPE_CHECKING:
     from artelier.app import Kernel

@@ -99,7 +99,7 @@ async def _clock(kernel: Kernel) -> Finding:
 
 def _vault(call: Call, looked: Looked) -> Finding:
     """Return whether the key is there and can be used; never what it is."""
-    from artelier.pii.sealing import VARIABLE, sealer_from
+    from artelier.pii.encryption import VARIABLE, sealer_from
 
     try:
         cipher = sealer_from(os.environ)

@@ -23,7 +23,7 @@ from artelier.errors import (
     InvalidRequest,
     NotFound,
 )
-from artelier.pii.marking import marked
+from artelier.pii.output_redaction import marked
 
 if TYPE_CHECKING:
     from artelier.app import Kernel

@@ -16,7 +16,7 @@ from artelier.cli.call import Call, file_of
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
 from artelier.ids import is_tenant
-from artelier.pii.marking import marked
+from artelier.pii.output_redaction import marked
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

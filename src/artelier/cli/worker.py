@@ -82,7 +82,7 @@ async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: in
 def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
     from artelier.errors import ArtelierError
     from artelier.money import format_usd
-    from artelier.pii.marking import marked, marked_wire
+    from artelier.pii.output_redaction import marked, marked_wire
 
     if isinstance(outcome, ArtelierError):
         if call.as_json:

@@ -38,7 +38,7 @@ class StoreBeside(SqliteStore):
         self.keyring.scrub_of = self._net_of
 
     def _net_of(self, tenant: str, key: DataKey) -> Scrub:
-        from artelier.pii.door import (
+        from artelier.pii.scrubber_registry import (
             Net,  # as the kernel does where personal data is replaced alone
         )
 

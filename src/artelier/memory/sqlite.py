@@ -21,7 +21,7 @@ from artelier.memory.beside import StoreBeside
 from artelier.memory.blocks import DEFAULT_BLOCKS
 from artelier.memory.store import MAX_ENTRIES, LogMemory, LogMemoryStore
 from artelier.memory.view import memory_view
-from artelier.pii.sealing import sealer_from
+from artelier.pii.encryption import sealer_from
 from artelier.ports.embedder import Embedder
 from artelier.tools.skills.view import skills_view
 

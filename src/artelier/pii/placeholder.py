@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.pii.walking import walked
+from artelier.pii.json_walk import walked
 
 KIND = r"[A-Z][A-Z0-9_]{1,23}"
 CODE_CHARS = 6

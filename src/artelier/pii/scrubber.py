@@ -17,14 +17,14 @@ import msgspec
 from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
 from artelier.log.inline_text_policy import is_made
+from artelier.pii.decoded_view import RULES, Place, view_of
 from artelier.pii.detectors import find_all
-from artelier.pii.detectors.reading import Shipped
+from artelier.pii.detectors.text_view import Shipped
+from artelier.pii.json_walk import loses_fields, walked
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
-from artelier.pii.search import INLINE_CHARS_MAX, Search
+from artelier.pii.search_processes import INLINE_CHARS_MAX, Search
+from artelier.pii.text_windows import places
 from artelier.pii.vault import ERASED, LOCKED, Vault
-from artelier.pii.view import RULES, Place, view_of
-from artelier.pii.walking import loses_fields, walked
-from artelier.pii.windows import places
 from artelier.ports.pii import Detector
 
 MEMO_MAX = 4_096

@@ -38,7 +38,7 @@ from artelier.errors import (
     StoreUnavailable,
     TooManyAtOnce,
 )
-from artelier.pii.marking import marked_wire
+from artelier.pii.output_redaction import marked_wire
 from artelier.sandbox.errors import SandboxError
 
 logger = logging.getLogger("artelier.server")

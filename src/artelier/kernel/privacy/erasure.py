@@ -126,7 +126,7 @@ async def erase(
             f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are."
         )
     if subject is None:
-        from artelier.pii.marking import marked
+        from artelier.pii.output_redaction import marked
 
         by = marked(by)  # a value in it would be stored, and erased, with the event
     attempt = 1
@@ -278,8 +278,8 @@ async def _values(
     if sealer is None or own is None:
         return []
     from artelier.pii.detectors import pattern
-    from artelier.pii.detectors.finding import find_all
-    from artelier.pii.door import PATTERNS_SQL
+    from artelier.pii.detectors.match_merge import find_all
+    from artelier.pii.scrubber_registry import PATTERNS_SQL
     from artelier.pii.vault import Vault
 
     vault = Vault(tenant, own, sealer, store.look)

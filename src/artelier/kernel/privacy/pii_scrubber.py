@@ -27,8 +27,8 @@ from artelier.ports.model import ChatMessage
 if TYPE_CHECKING:
     from artelier.kernel.run.context import RunCore
     from artelier.log import Store
-    from artelier.pii.live import LiveText
     from artelier.pii.scrubber import Scrubber
+    from artelier.pii.stream_scrubber import LiveText
     from artelier.ports.tool import ToolPort
 
 RESTORE = "pii:restore"
@@ -304,7 +304,7 @@ class Personal:
 
     def live(self) -> LiveText:
         """Return the filter for a reply that is shown while it is written."""
-        from artelier.pii.live import LiveText
+        from artelier.pii.stream_scrubber import LiveText
 
         return LiveText(self._scrubber, self.knows)
 

@@ -68,7 +68,7 @@ from artelier.log import (
     make_blob,
     run_stream,
 )
-from artelier.pii.view import RULES
+from artelier.pii.decoded_view import RULES
 from artelier.ports.telemetry import RunFacts, Telemetry
 from artelier.ports.tool import ToolPort
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artelier.pii.detectors.naming import CARD
-from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
+from artelier.pii.detectors.context_words import CARD
+from artelier.pii.detectors.text_view import Reading, Run, Shipped, joins
 from artelier.ports.pii import Found
 
 _ANY = range(16, 20)

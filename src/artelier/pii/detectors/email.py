@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from artelier.pii.detectors.reading import CJK_FIRST, Reading, Shipped
+from artelier.pii.detectors.text_view import CJK_FIRST, Reading, Shipped
 from artelier.ports.pii import Found
 
 _LOCAL_CHARS_MAX = 64

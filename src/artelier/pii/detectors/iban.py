@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.reading import Reading, Shipped, joins
+from artelier.pii.detectors.text_view import Reading, Shipped, joins
 from artelier.ports.pii import Found
 
 _LENGTHS_TEXT = """

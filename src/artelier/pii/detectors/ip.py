@@ -10,8 +10,8 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.reading import Reading, Shipped, joins
-from artelier.pii.detectors.words import words
+from artelier.pii.detectors.preceding_words import words
+from artelier.pii.detectors.text_view import Reading, Shipped, joins
 from artelier.ports.pii import Found
 
 _RESOLVERS = frozenset(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.naming import PHONE, PHONE_SURELY
+from artelier.pii.detectors.context_words import PHONE, PHONE_SURELY
 from artelier.pii.detectors.phone_plans import international, national, written_nationally
-from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
-from artelier.pii.detectors.words import adjoins, is_figure
+from artelier.pii.detectors.preceding_words import adjoins, is_figure
+from artelier.pii.detectors.text_view import Reading, Run, Shipped, joins
 from artelier.ports.pii import Found
 
 _DIGITS_MAX = 15

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.reading import Reading, Shipped, joins
 from artelier.pii.detectors.secret_forms import (
     FORMS,
     HINT,
@@ -17,6 +16,7 @@ from artelier.pii.detectors.secret_forms import (
     TOKEN_CHARS_MIN,
     TOKEN_KEYS,
 )
+from artelier.pii.detectors.text_view import Reading, Shipped, joins
 from artelier.ports.pii import Found
 
 _TOKEN_SIGNS = (

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import Request
 
 from artelier.errors import InvalidConfig, InvalidRequest
-from artelier.pii.marking import marked_wire
+from artelier.pii.output_redaction import marked_wire
 from artelier.server.deps import Actor, Desk
 from artelier.server.errands import Errands, errands_of
 from artelier.server.routes import resource

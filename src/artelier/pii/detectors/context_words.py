@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from artelier.pii.detectors.national_forms import stems
-from artelier.pii.detectors.words import words
+from artelier.pii.detectors.national.forms import stems
+from artelier.pii.detectors.preceding_words import words
 
 _PHONE = (
     "t[eé]l(?![a-z])", "tlf", "gsm(?![a-z])", "telefon", "(?:home|work|office|cell|contact)phone",

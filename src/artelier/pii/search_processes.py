@@ -16,10 +16,10 @@ from typing import Any
 from artelier.child import ChildPool, ChildStopped, Question
 from artelier.confinement import Needs
 from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
+from artelier.pii.decoded_view import RULES, Place
 from artelier.pii.detectors.pattern import TenantPattern
-from artelier.pii.detectors.reading import Shipped
-from artelier.pii.view import RULES, Place
-from artelier.pii.windows import Window, joined, places, windows
+from artelier.pii.detectors.text_view import Shipped
+from artelier.pii.text_windows import Window, joined, places, windows
 from artelier.ports.pii import Detector
 
 INLINE_CHARS_MAX = 32 * 1024

@@ -15,8 +15,8 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator, Sequence
 
+from artelier.pii.decoded_view import Place, View, unescaped
 from artelier.pii.detectors import find_all
-from artelier.pii.view import Place, View, unescaped
 from artelier.ports.pii import Detector
 
 DEPTH_MAX = 3

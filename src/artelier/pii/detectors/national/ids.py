@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.naming import names_a_number
-from artelier.pii.detectors.national_forms import (
+from artelier.pii.detectors.context_words import names_a_number
+from artelier.pii.detectors.national.forms import (
     BY_SHAPE,
     FREE_SHAPES,
     ONE_WORD,
@@ -18,7 +18,7 @@ from artelier.pii.detectors.national_forms import (
     Form,
     is_valid,
 )
-from artelier.pii.detectors.reading import Reading, Run, Shipped, joins
+from artelier.pii.detectors.text_view import Reading, Run, Shipped, joins
 from artelier.ports.pii import Found
 
 _SIGNS = re.compile("[A-Za-z0-9]+")

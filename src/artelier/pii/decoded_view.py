@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 RULES = 2
 """How values are looked for. 1: as they are written, behind up to three levels of escapes; 2: also where they
-are encoded, spaced or parted (`hidden.py`). A run keeps those it was started under."""
+are encoded, spaced or parted (`hidden_values.py`). A run keeps those it was started under."""
 
 LEVELS_MAX = 3
 """JSON within JSON within JSON."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 from artelier.errors import ArtelierError
-from artelier.pii.view import view_of
+from artelier.pii.decoded_view import view_of
 from artelier.ports.pii import Detector
 
 UNREADABLE = "[not shown: it could not be searched for personal data]"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from artelier.pii.detectors.words import words
+from artelier.pii.detectors.preceding_words import words
 
 _GENERAL = (
     "national id", "national_id", "national number", "id number", "id no", "tax id", "tax_id", "tin(?![a-z])",

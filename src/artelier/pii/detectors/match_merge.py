@@ -9,10 +9,10 @@ from artelier.pii.detectors.card import Cards
 from artelier.pii.detectors.email import Emails
 from artelier.pii.detectors.iban import Ibans
 from artelier.pii.detectors.ip import Ips
-from artelier.pii.detectors.national import NationalIds
+from artelier.pii.detectors.national.ids import NationalIds
 from artelier.pii.detectors.phone import Phones
-from artelier.pii.detectors.reading import Reading, Shipped
 from artelier.pii.detectors.secret import Secrets
+from artelier.pii.detectors.text_view import Reading, Shipped
 from artelier.ports.pii import Detector, Found
 
 

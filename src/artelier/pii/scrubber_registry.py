@@ -19,12 +19,12 @@ from artelier.log import (
 from artelier.log.blobs import Secret
 from artelier.log.contract import Row
 from artelier.log.inline_text_policy import names_in, names_of
+from artelier.pii.decoded_view import RULES
 from artelier.pii.detectors import find_all, pattern
-from artelier.pii.marking import marked_by, watch
+from artelier.pii.output_redaction import marked_by, watch
 from artelier.pii.scrubber import Scrubber
-from artelier.pii.search import Search
+from artelier.pii.search_processes import Search
 from artelier.pii.vault import PATTERNS_SQL, Vault
-from artelier.pii.view import RULES
 from artelier.ports.pii import Detector
 
 _IDS_SQL = (

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from artelier.pii.detectors.folding import fold
-from artelier.pii.detectors.naming import names_a_number
-from artelier.pii.detectors.words import NEAR_CHARS_MAX, words_before
+from artelier.pii.detectors.context_words import names_a_number
+from artelier.pii.detectors.preceding_words import NEAR_CHARS_MAX, words_before
+from artelier.pii.detectors.unicode_normalisation import fold
 from artelier.ports.pii import Found
 
 RUN_DIGITS_MIN = 7

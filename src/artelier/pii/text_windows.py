@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from artelier.pii.decoded_view import RULES, Place, view_of
 from artelier.pii.detectors import find_all
-from artelier.pii.hidden import hidden
-from artelier.pii.view import RULES, Place, view_of
+from artelier.pii.hidden_values import hidden
 from artelier.ports.pii import Detector
 
 WINDOW_CHARS = 256 * 1024

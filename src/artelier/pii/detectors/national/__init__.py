@@ -1,0 +1,1 @@
+"""Numbers that states give to people."""
