@@ -187,7 +187,7 @@ ALLOWED: dict[str, str] = {
         tools/skills/frontmatter.py:_check_events yaml.BaseLoader
     """,
     "code of 32 KB, its braces and marks counted before, or 2,000 characters at most": """
-        sandbox/language.py:_parsed ast.parse
+        sandbox/dialect_check.py:_parsed ast.parse
     """,
     "a template of bounded length, its nodes counted": """
         operations/liquid_compiler.py:_Environment liquid.Environment

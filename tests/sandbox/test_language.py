@@ -16,7 +16,7 @@ from artelier.agents.minds.reflex import check_reflex
 from artelier.artifacts.invoke.program import program_of
 from artelier.errors import ArtelierError
 from artelier.sandbox import CodeProblem, MontySandbox, SandboxError, check_code
-from artelier.sandbox.language import parse
+from artelier.sandbox.dialect_check import parse
 from artelier.tools.calculator import calculate
 
 SPOKEN = (

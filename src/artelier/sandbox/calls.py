@@ -16,8 +16,8 @@ from artelier.errors import (
     StoreUnavailable,
     VersionConflict,
 )
-from artelier.sandbox.crossing import NotData, data
-from artelier.sandbox.turns import HostCall
+from artelier.sandbox.protocol import HostCall
+from artelier.sandbox.values_codec import NotData, data
 
 MESSAGE_CHARS_MAX = 300
 

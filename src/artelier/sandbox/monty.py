@@ -23,11 +23,11 @@ from artelier.confinement import plan_of, program_launcher
 from artelier.errors import InvalidRequest, Refused
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox.calls import answer_call
-from artelier.sandbox.crossing import NotData, data
+from artelier.sandbox.dialect_check import CODE_BYTES_MAX, costly
+from artelier.sandbox.error_map import judge
 from artelier.sandbox.errors import SandboxError
-from artelier.sandbox.language import CODE_BYTES_MAX, costly
-from artelier.sandbox.turns import Done, Feed, HostCall, proceed, start
-from artelier.sandbox.verdict import judge
+from artelier.sandbox.protocol import Done, Feed, HostCall, proceed, start
+from artelier.sandbox.values_codec import NotData, data
 
 if TYPE_CHECKING:
     import pydantic_monty

@@ -12,7 +12,7 @@ from math import isqrt
 from typing import Any
 
 from artelier.errors import ToolFailed
-from artelier.sandbox.language import parse_expression
+from artelier.sandbox.dialect_check import parse_expression
 from artelier.tools.function import Tool, tool
 
 EXPRESSION_CHARS_MAX = 2_000

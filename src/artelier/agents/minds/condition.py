@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact
-from artelier.sandbox.language import parse_expression
+from artelier.sandbox.dialect_check import parse_expression
 
 CONDITION_CHARS_MAX = 500
 NODES_MAX = 120

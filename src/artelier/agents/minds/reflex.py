@@ -15,7 +15,7 @@ from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError, check_code
-from artelier.sandbox.language import parse
+from artelier.sandbox.dialect_check import parse
 
 TIME_MS_MAX = 100
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.sandbox import check_code, costly
-from artelier.sandbox.language import parse
+from artelier.sandbox.dialect_check import parse
 
 CONTRACT = "contract"
 

@@ -17,7 +17,7 @@ from artelier.operations.kinds.texts import found
 from artelier.operations.liquid_values import Messages, Named
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError, check_code
-from artelier.sandbox.language import CODE_BYTES_MAX
+from artelier.sandbox.dialect_check import CODE_BYTES_MAX
 
 MEBIBYTE = 1024 * 1024
 

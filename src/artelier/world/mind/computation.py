@@ -18,7 +18,7 @@ from artelier.artifacts.invoke.program import code_of, program_of
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError
-from artelier.sandbox.language import parse
+from artelier.sandbox.dialect_check import parse
 from artelier.world.mind import parts
 from artelier.world.mind.reader import Reader
 

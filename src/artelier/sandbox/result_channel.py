@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from artelier.sandbox.crossing import DEPTH_MAX
-from artelier.sandbox.language import parse
+from artelier.sandbox.dialect_check import parse
+from artelier.sandbox.values_codec import DEPTH_MAX
 
 HOST = "__artelier_host"
 """The only function of the host that the interpreter knows."""
@@ -25,7 +25,7 @@ PRELUDE_FILE = "<python-input-0>"
 
 _LINE_ENDS = re.compile(rb"\r\n|\r|\n")
 
-# Says why a value was refused, in the words of `crossing.data`. It may be led astray by code that has
+# Says why a value was refused, in the words of `values_codec.data`. It may be led astray by code that has
 # given builtins other meanings; its answer is checked like any value.
 _WHY = f"""\
 def __artelier_why(value, way, depth):

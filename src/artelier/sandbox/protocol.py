@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox.errors import SandboxError
-from artelier.sandbox.leaving import CALL_AT, HOST, PRELUDE_FILE, leaving, prelude
+from artelier.sandbox.result_channel import CALL_AT, HOST, PRELUDE_FILE, leaving, prelude
 
 if TYPE_CHECKING:
     import pydantic_monty

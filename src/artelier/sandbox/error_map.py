@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from artelier.ports.sandbox import SandboxLimits
+from artelier.sandbox.dialect_check import check_code
 from artelier.sandbox.errors import Reason, SandboxError
-from artelier.sandbox.language import check_code
 
 if TYPE_CHECKING:
     import pydantic_monty
