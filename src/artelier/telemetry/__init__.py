@@ -6,18 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.telemetry.choice import telemetry_of
+    from artelier.telemetry.configuration import telemetry_of
     from artelier.telemetry.export import exporting
-    from artelier.telemetry.guard import GuardedTelemetry
+    from artelier.telemetry.safe_wrapper import GuardedTelemetry
     from artelier.telemetry.spans import OpenTelemetry
 
 __all__ = ["GuardedTelemetry", "OpenTelemetry", "exporting", "telemetry_of"]
 
 _HOMES = {
-    "GuardedTelemetry": "guard",
+    "GuardedTelemetry": "safe_wrapper",
     "OpenTelemetry": "spans",
     "exporting": "export",
-    "telemetry_of": "choice",
+    "telemetry_of": "configuration",
 }
 
 

@@ -19,7 +19,7 @@ from opentelemetry import metrics, trace
 from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
 from artelier.ports.telemetry import Telemetry
-from artelier.telemetry.guard import GuardedTelemetry
+from artelier.telemetry.safe_wrapper import GuardedTelemetry
 from artelier.telemetry.spans import OpenTelemetry
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from artelier.errors import InvalidRequest
 from artelier.ports.telemetry import Telemetry
-from artelier.telemetry.guard import GuardedTelemetry
+from artelier.telemetry.safe_wrapper import GuardedTelemetry
 
 CONTENT = "ARTELIER_OTEL_CONTENT"
 """The variable that opts in to message content where no code says it."""
