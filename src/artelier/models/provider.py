@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
     from artelier.models.failures import Call
-    from artelier.models.mapping import Output
+    from artelier.models.request_mapper import Output
 
 _MODELS_MAX = 64
 _LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -163,15 +163,15 @@ class ProviderModel:
         if (sent := sending.get()) is not None:
             sent.adapter, sent.params = adapter_version(), request.params
         model = await self._vendor_model(self._wire_name(request))
-        from artelier.models import mapping
+        from artelier.models import request_mapper
 
         profile: dict[str, Any] = dict(model.profile)
-        output = mapping.output_of(request, profile)
+        output = request_mapper.output_of(request, profile)
         return _Prepared(
             model=model,
-            messages=mapping.messages_of(request, profile),
-            settings=mapping.settings_for(settings, profile),
-            parameters=mapping.parameters_of(request, output),
+            messages=request_mapper.messages_of(request, profile),
+            settings=request_mapper.settings_for(settings, profile),
+            parameters=request_mapper.parameters_of(request, output),
             output=output,
         )
 
@@ -181,7 +181,7 @@ class ProviderModel:
         if connection is not None and name in connection.models:
             return connection.models[name]
         # The first import takes more than a second: other runs of this loop go on meanwhile.
-        await asyncio.to_thread(importlib.import_module, "artelier.models.mapping")
+        await asyncio.to_thread(importlib.import_module, "artelier.models.request_mapper")
         from artelier.models.http_client import open_client
 
         connection = self._connections.get(loop)  # another call may have been faster

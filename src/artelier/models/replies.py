@@ -7,8 +7,8 @@ from typing import Any, cast
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.usage import RequestUsage
 
-from artelier.models.mapping import OUTPUT_TOOL, WRAPPED, Output
 from artelier.models.output import output_text, parse_arguments, parse_output
+from artelier.models.request_mapper import OUTPUT_TOOL, WRAPPED, Output
 from artelier.ports.model import ModelReply, ModelRequest, ToolCall, Usage, sending
 from artelier.tokens.estimate import estimate_tokens
 

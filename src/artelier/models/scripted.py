@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 from artelier.errors import External, InvalidRequest
-from artelier.models.step import PlainStep, Step, complete_reply, reply_from, tool_call
+from artelier.models.scripted_reply import PlainStep, Step, complete_reply, reply_from, tool_call
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
 
 __all__ = ["ScriptedModel", "Step", "UnexpectedCall", "tool_call"]

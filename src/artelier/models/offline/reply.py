@@ -44,7 +44,7 @@ from artelier.models.offline.recollection import (
 from artelier.models.offline.report import LABEL
 from artelier.models.offline.story import NO_DATA, Story
 from artelier.models.offline.turns import asked_at, body_of, held_by, note_at, past_texts
-from artelier.models.step import complete_reply
+from artelier.models.scripted_reply import complete_reply
 from artelier.ports.model import ModelReply, ModelRequest
 
 ALL_SHOWN_MAX = 40
