@@ -52,7 +52,7 @@ ALLOWED: dict[str, str] = {
         operations/transform_worker/running.py:_nodes jsonpath.JSONPathEnvironment
         tools/worker/delimited.py:_width csv.reader
         tools/worker/delimited.py:_rows csv.reader
-        tools/worker/matching.py:_compile re.compile
+        tools/worker/line_match.py:_compile re.compile
     """,
     "read and bounded by `patterns`, never a text": """
         patterns/linear.py:engine re2 passed on
@@ -82,7 +82,7 @@ ALLOWED: dict[str, str] = {
         models/offline/given.py:number_named re.findall
         models/offline/missions/compared.py:_parted re.compile
         models/offline/reply.py:_check_held re.search
-        tools/http_veil.py:Veil._pattern re.compile
+        tools/http/secret_redaction.py:Veil._pattern re.compile
     """,
     "one of our own patterns, handed on": """
         models/offline/given.py:text_formed re.findall
@@ -137,7 +137,7 @@ ALLOWED: dict[str, str] = {
         server/sessions.py:Sessions.read base64.b64decode
         server/sessions.py:Sessions.read msgspec.json.decode
         server/users.py:_parts base64.b64decode
-        tools/http_rules.py:_credentials base64.b64decode
+        tools/http/rules.py:_credentials base64.b64decode
     """,
     "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
         actions/reply.py:<module> json.JSONDecoder
@@ -165,11 +165,11 @@ ALLOWED: dict[str, str] = {
         kernel/export/archive.py:ArchiveReader._chunks zlib.decompressobj
         log/blobs.py:unpack zlib.decompressobj
         models/http_client.py:_Inflate.__init__ zlib.decompressobj
-        tools/http_exchange.py:Line._reply zlib.decompressobj
+        tools/http/exchange.py:Line._reply zlib.decompressobj
     """,
     "answers within `BODY_BYTES_MAX` of the tool": """
-        tools/http.py:_value msgspec.json.decode
-        tools/http.py:_about msgspec.json.decode
+        tools/http/http_json.py:_value msgspec.json.decode
+        tools/http/http_json.py:_about msgspec.json.decode
     """,
     "arguments within `ARGUMENTS_BYTES_MAX`": """
         tools/mcp/schema.py:_object msgspec.json.decode
@@ -181,10 +181,10 @@ ALLOWED: dict[str, str] = {
         tools/mcp/schema.py:_misfit import_module(jsonschema.exceptions)
     """,
     "16 KB, with its nodes and depth counted": """
-        tools/skills/frontmatter.py:_mapping yaml.compose
-        tools/skills/frontmatter.py:_mapping yaml.BaseLoader
-        tools/skills/frontmatter.py:_check_events yaml.parse
-        tools/skills/frontmatter.py:_check_events yaml.BaseLoader
+        tools/skills/sources/frontmatter.py:_mapping yaml.compose
+        tools/skills/sources/frontmatter.py:_mapping yaml.BaseLoader
+        tools/skills/sources/frontmatter.py:_check_events yaml.parse
+        tools/skills/sources/frontmatter.py:_check_events yaml.BaseLoader
     """,
     "code of 32 KB, its braces and marks counted before, or 2,000 characters at most": """
         sandbox/dialect_check.py:_parsed ast.parse
@@ -267,8 +267,8 @@ ALLOWED: dict[str, str] = {
         server/events.py:_without_path msgspec.json.decode
         tools/skills/definition.py:definition_from msgspec.json.decode
         tools/skills/handle.py:Skills._json msgspec.json.decode
-        tools/skills/pins.py:_was_unreadable msgspec.json.decode
-        tools/skills/usable.py:usable_tools msgspec.json.decode
+        tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode
+        tools/skills/approval/tool_filter.py:usable_tools msgspec.json.decode
         world/changed.py:previewed msgspec.json.decode
         world/checkpoints.py:checkpoint_before msgspec.json.decode
         world/listing.py:_say_settings msgspec.json.decode

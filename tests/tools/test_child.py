@@ -12,8 +12,8 @@ import pytest
 
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
-from artelier.tools.folder import Folder
-from artelier.tools.tables import tables_of
+from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.tables import tables_of
 
 MATCH = {"ask": "match", "pattern": "a+$", "text": "b\naa", "hits_max": 5}
 ENDLESS = {"ask": "match", "pattern": "(a+)+$", "text": "a" * 60 + "!", "hits_max": 5}

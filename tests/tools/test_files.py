@@ -13,8 +13,8 @@ import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
 from artelier.tools import Tool
-from artelier.tools.folder import Folder
-from artelier.tools.search import PatternMatcher, search
+from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.search import PatternMatcher, search
 
 from .conftest import Call
 from .contexts import Recorder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.tools.http_address import why_refused
-from artelier.tools.http_rules import HttpRule, UnclearUrl, parse_url
+from artelier.tools.http.address_check import why_refused
+from artelier.tools.http.rules import HttpRule, UnclearUrl, parse_url
 
 
 @pytest.mark.parametrize(

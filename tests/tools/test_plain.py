@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from artelier.tools import ToolResultInvalid, tool
-from artelier.tools.plain import NotJson, plain_json
+from artelier.tools.json_conversion import NotJson, plain_json
 
 from .contexts import Recorder
 

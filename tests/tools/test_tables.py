@@ -13,9 +13,9 @@ import duckdb
 import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
-from artelier.tools.folder import Folder
-from artelier.tools.tables import Tables
-from artelier.tools.worker.naming import columns_from, identifier, unused
+from artelier.tools.worker.table_names import columns_from, identifier, unused
+from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.tables import Tables
 
 from .conftest import Call
 

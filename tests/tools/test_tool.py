@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from artelier.errors import InvalidArguments, InvalidRequest, ToolFailed
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import Tool, tool
-from artelier.tools.workspace import workspace_tools
+from artelier.tools.workspace.toolset import workspace_tools
 
 from .contexts import Recorder
 
@@ -80,7 +80,7 @@ def test_what_acts_and_must_not_be_repeated_is_of_high_risk_unless_it_says_other
 
 
 def test_shipped_tools_that_act_state_their_risk(tmp_path: Path):
-    from artelier.tools.http import http_json_tool
+    from artelier.tools.http.http_json import http_json_tool
 
     kit = [*workspace_tools(tmp_path), http_json_tool(["https://api.example.com/v1/"])]
     acting = {one.name: one.risk for one in kit if one.side_effect}

@@ -14,9 +14,9 @@ from artelier.kernel import Services
 from artelier.kernel.export.archive import Header
 from artelier.kernel.export.extension import Arrival
 from artelier.log import Blob, EventData, Tx, make_blob
+from artelier.tools.skills.approval.pins import pins_of, unchanged
 from artelier.tools.skills.definition import definition_from
 from artelier.tools.skills.events import SkillParked
-from artelier.tools.skills.pins import pins_of, unchanged
 
 OWN_CODE = "function"
 """Origin of skills that are the developer's own code: there is nothing of them to approve elsewhere."""

@@ -8,8 +8,8 @@ from artelier.agents.autonomous import AutonomousAgent
 from artelier.agents.run_request import Kernels
 from artelier.kernel.run.services import Services
 from artelier.ports.tool import ToolPort
-from artelier.tools.http import NAME as OUTSIDE
-from artelier.tools.workspace import workspace_tools
+from artelier.tools.http.http_json import NAME as OUTSIDE
+from artelier.tools.workspace.toolset import workspace_tools
 
 
 def tools_of(services: Services, tenant: str, workspace: str) -> list[ToolPort] | None:

@@ -23,7 +23,7 @@ from artelier.kernel import AgentResult
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.money import format_usd
 from artelier.operations.job import LOOP as TURN
-from artelier.tools.folder import OUT_FOLDER
+from artelier.tools.workspace.folder import OUT_FOLDER
 
 
 async def drive(

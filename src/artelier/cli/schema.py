@@ -22,7 +22,7 @@ from artelier.ports.model import Price
 if TYPE_CHECKING:
     from artelier.kernel.limits import rates as speeds
     from artelier.kernel.limits.quotas import Quota, Quotas
-    from artelier.tools.http_rules import HttpRule
+    from artelier.tools.http.rules import HttpRule
 
 
 def _dollars(value: object) -> str:
@@ -281,7 +281,7 @@ def _governing(
     """Return who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
     from artelier.kernel.limits import rates as speeds
     from artelier.kernel.policy import check_models
-    from artelier.tools.http_rules import rules_from
+    from artelier.tools.http.rules import rules_from
 
     place: tuple[str, ...] = ()
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort
-    from artelier.tools.http_rules import HttpRule
+    from artelier.tools.http.rules import HttpRule
 
 FILE = "artelier.toml"
 """Read from the working directory if it is there."""
@@ -105,6 +105,6 @@ class Settings:
         """Shipped tools that are off until somebody says what they may do."""
         if not self.http_rules:
             return []
-        from artelier.tools.http import http_json_tool
+        from artelier.tools.http.http_json import http_json_tool
 
         return [http_json_tool(self.http_rules, environ=environ)]

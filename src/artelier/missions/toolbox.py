@@ -16,8 +16,8 @@ from artelier.missions.standing import standing_of
 from artelier.missions.steering import Steering
 from artelier.missions.tasks import job_of
 from artelier.ports.tool import ToolPort
-from artelier.tools.http import NAME as HTTP_JSON
-from artelier.tools.http import http_json_tool
+from artelier.tools.http.http_json import NAME as HTTP_JSON
+from artelier.tools.http.http_json import http_json_tool
 
 NO_DELEGATION = "steering allows no more delegation"
 NO_SERVERS = "no server is allowed: [tools.http] allow in artelier.toml"

@@ -21,7 +21,7 @@ from artelier.operations.transform_steps import Case, Extract, JsonPatch, Regex,
 
 if TYPE_CHECKING:
     from artelier.child import ChildPool, Question
-    from artelier.tools.threads import DaemonThreads
+    from artelier.tools.thread_pool import DaemonThreads
 
 __all__ = [
     "Case",
@@ -179,7 +179,7 @@ def _error(code: str, message: str, step: int | None, *, time_s: float = TIME_S)
 @cache
 def _threads() -> DaemonThreads:
     """Threads of their own: a transform that is slow holds up no other work, and not the program's end."""
-    from artelier.tools.threads import DaemonThreads
+    from artelier.tools.thread_pool import DaemonThreads
 
     return DaemonThreads(size_max=AT_ONCE_MAX)
 

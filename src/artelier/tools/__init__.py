@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.tools.function import Tool, ToolResultInvalid, tool
-    from artelier.tools.http import http_json_tool
-    from artelier.tools.http_rules import HttpRule
+    from artelier.tools.http.http_json import http_json_tool
+    from artelier.tools.http.rules import HttpRule
     from artelier.tools.registry import ToolRegistry
     from artelier.tools.skills import ArtifactSkills, SkillCatalog, SkillFolder, SkillsIn
-    from artelier.tools.workspace import workspace_tools
+    from artelier.tools.workspace.toolset import workspace_tools
 
 __all__ = [
     "ArtifactSkills",
@@ -32,10 +32,10 @@ _HOMES = {
     "SkillCatalog": "skills",
     "SkillFolder": "skills",
     "SkillsIn": "skills",
-    "HttpRule": "http_rules",
+    "HttpRule": "http.rules",
     "ToolRegistry": "registry",
-    "http_json_tool": "http",
-    "workspace_tools": "workspace",
+    "http_json_tool": "http.http_json",
+    "workspace_tools": "workspace.toolset",
 }
 
 

@@ -14,9 +14,9 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, ov
 from artelier.errors import External, InvalidRequest
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Happened, ProbeAnswer, Risk, ToolContext
+from artelier.tools.json_conversion import NotJson, plain_json
 from artelier.tools.parameters import Parameters
-from artelier.tools.plain import NotJson, plain_json
-from artelier.tools.threads import DaemonThreads
+from artelier.tools.thread_pool import DaemonThreads
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,8 +17,8 @@ import msgspec
 
 from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.ports.tool import ToolContext
-from artelier.tools.complaints import complain
-from artelier.tools.plain import NotJson, plain_json
+from artelier.tools.argument_errors import complain
+from artelier.tools.json_conversion import NotJson, plain_json
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

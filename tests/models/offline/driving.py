@@ -15,7 +15,7 @@ from artelier.models.offline import OfflineModel
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool
-from artelier.tools.workspace import workspace_tools
+from artelier.tools.workspace.toolset import workspace_tools
 
 ROUNDS_MAX = 12
 SYSTEM = "You are an analyst. Use the tools and report only what they return."

@@ -14,7 +14,7 @@ import pytest
 from artelier.errors import OfflineCannot
 from artelier.models.offline import OfflineModel
 from artelier.ports.model import ChatMessage, ModelRequest, ToolCall, ToolSchema
-from artelier.tools.workspace import workspace_tools
+from artelier.tools.workspace.toolset import workspace_tools
 from tests.models.offline.driving import Workspace, context_of
 from tests.models.offline.talking import Talk, schema_of
 

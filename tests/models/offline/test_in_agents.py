@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from artelier import AutonomousAgent, CompactionStrategy, ContextBuilder, Kernel, tool
 from artelier.agents import SubAgentFactory
 from artelier.memory import SQLiteMemoryStore
-from artelier.tools.workspace import workspace_tools
+from artelier.tools.workspace.toolset import workspace_tools
 
 SALES = Path(__file__).resolve().parents[3] / "examples" / "data" / "sales"
 SEED = "Analyze the Q3 sales data and write a report."

@@ -11,7 +11,7 @@ import pytest
 
 from artelier import Kernel
 from artelier.missions.steering_store import SteeringStore
-from artelier.tools.workspace import workspace_tools
+from artelier.tools.workspace.toolset import workspace_tools
 
 SALES = Path(__file__).resolve().parents[3] / "examples" / "data" / "sales"
 HEADLINE = "Which three regions sold most, and what changed from Q2 to Q3? Write a report."

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from artelier.errors import ArtelierError, OfflineCannot
-from artelier.tools.workspace import workspace_tools
+from artelier.tools.workspace.toolset import workspace_tools
 from tests.models.offline.driving import Workspace, context_of
 from tests.models.offline.talking import SKILL_TOOLS, TEXT, Talk, schema_of
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from artelier.ports.tool import ToolPort
 from artelier.testing.skills_fixture import fifty_tools
 from artelier.tools import Tool
-from artelier.tools.skills.example import example_of, worked_example
+from artelier.tools.skills.prompt.example import example_of, worked_example
 
 
 class Colour(Enum):

@@ -17,7 +17,7 @@ from mcp import types
 from mcp.shared.message import SessionMessage
 
 from artelier.server.mcp.face import Face
-from artelier.tools.threads import DaemonThreads
+from artelier.tools.thread_pool import DaemonThreads
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

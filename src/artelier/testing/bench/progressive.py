@@ -13,7 +13,7 @@ from artelier.context import ContextBuilder
 from artelier.ports.model import FREE, Price
 from artelier.testing.bench.requests import cached_cost, tokens_of
 from artelier.testing.skills_fixture import fifty_tools
-from artelier.tools.skills.example import worked_example
+from artelier.tools.skills.prompt.example import worked_example
 
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("jira_search_issues", {"jql": "project = SUP AND status = Open ORDER BY created"}),

@@ -12,9 +12,9 @@ import msgspec
 
 from artelier.ports.model import ToolSchema
 from artelier.tools.function import DESCRIPTION_CHARS_MAX
-from artelier.tools.mcp.hints import Hints
 from artelier.tools.mcp.schema import Arguments, Unfit
 from artelier.tools.mcp.text import visible
+from artelier.tools.mcp.tool_annotations import Hints
 
 if TYPE_CHECKING:
     from mcp import types

@@ -16,8 +16,8 @@ import msgspec
 
 from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.patterns import Pattern, compile_pattern
+from artelier.tools.json_conversion import NotJson, plain_json
 from artelier.tools.mcp.text import has_hidden, visible
-from artelier.tools.plain import NotJson, plain_json
 
 SCHEMA_BYTES_MAX = 64 * 1024
 """JSON of one input schema (guess: ten times the largest honest one)."""

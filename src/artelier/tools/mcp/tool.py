@@ -10,11 +10,11 @@ from artelier.errors import ArtelierError, ToolFailed
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Risk, ToolContext, ToolPort
 from artelier.tools.function import Hook, ToolResultInvalid, undo_with
+from artelier.tools.json_conversion import NotJson, plain_json
 from artelier.tools.mcp.failures import Answered, CallLost, Declined, Lost, ServerUnavailable
-from artelier.tools.mcp.hints import Facts
 from artelier.tools.mcp.listing import Listed
 from artelier.tools.mcp.text import visible
-from artelier.tools.plain import NotJson, plain_json
+from artelier.tools.mcp.tool_annotations import Facts
 
 
 class Line(Protocol):

@@ -6,29 +6,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.tools.skills.artifact import ArtifactSkills
     from artelier.tools.skills.catalog import SkillCatalog
-    from artelier.tools.skills.folder import SkillFolder, SkillsIn
     from artelier.tools.skills.handle import Skills
-    from artelier.tools.skills.listing import Listing, SkillLine, section_text
-    from artelier.tools.skills.loaded import loaded_text, skill_text
-    from artelier.tools.skills.meta import META_NAMES
-    from artelier.tools.skills.source import ToolSource
+    from artelier.tools.skills.prompt.listing import Listing, SkillLine, section_text
+    from artelier.tools.skills.prompt.loaded import loaded_text, skill_text
+    from artelier.tools.skills.prompt.meta_tools import META_NAMES
+    from artelier.tools.skills.sources.artifact_skills import ArtifactSkills
+    from artelier.tools.skills.sources.folder import SkillFolder, SkillsIn
+    from artelier.tools.skills.sources.source import ToolSource
     from artelier.tools.skills.view import skills_view
 
 _HOMES = {
-    "META_NAMES": "meta",
-    "ArtifactSkills": "artifact",
-    "Listing": "listing",
+    "META_NAMES": "prompt.meta_tools",
+    "ArtifactSkills": "sources.artifact_skills",
+    "Listing": "prompt.listing",
     "SkillCatalog": "catalog",
-    "SkillFolder": "folder",
-    "SkillLine": "listing",
+    "SkillFolder": "sources.folder",
+    "SkillLine": "prompt.listing",
     "Skills": "handle",
-    "SkillsIn": "folder",
-    "ToolSource": "source",
-    "loaded_text": "loaded",
-    "section_text": "listing",
-    "skill_text": "loaded",
+    "SkillsIn": "sources.folder",
+    "ToolSource": "sources.source",
+    "loaded_text": "prompt.loaded",
+    "section_text": "prompt.listing",
+    "skill_text": "prompt.loaded",
     "skills_view": "view",
 }
 

@@ -14,18 +14,18 @@ from artelier.errors import ArtelierError, InvalidRequest
 from artelier.kernel import Services
 from artelier.ports.tool import ToolPort
 from artelier.tools.function import Tool
-from artelier.tools.skills.artifact import ArtifactSkills
-from artelier.tools.skills.folder import SkillFolder, SkillsIn, skills_at
-from artelier.tools.skills.gate import GatedTool
-from artelier.tools.skills.listing import MANY, Listing, SkillLine, short_line
-from artelier.tools.skills.loaded import loaded_text
-from artelier.tools.skills.meta import meta_tools
-from artelier.tools.skills.naming import Names
-from artelier.tools.skills.pins import Candidate, Verdict, settle
-from artelier.tools.skills.place import Place
+from artelier.tools.skills.approval.injection_heuristics import suspicions
+from artelier.tools.skills.approval.pin_guard import GatedTool
+from artelier.tools.skills.approval.pins import Candidate, Verdict, settle
+from artelier.tools.skills.catalog_runtime import Place
+from artelier.tools.skills.prompt.listing import MANY, Listing, SkillLine, short_line
+from artelier.tools.skills.prompt.loaded import loaded_text
+from artelier.tools.skills.prompt.meta_tools import meta_tools
 from artelier.tools.skills.skill import Shelf, Skill
-from artelier.tools.skills.source import Found, Functions, Served, SkillSource, ToolSource
-from artelier.tools.skills.suspicion import suspicions
+from artelier.tools.skills.skill_names import Names
+from artelier.tools.skills.sources.artifact_skills import ArtifactSkills
+from artelier.tools.skills.sources.folder import SkillFolder, SkillsIn, skills_at
+from artelier.tools.skills.sources.source import Found, Functions, Served, SkillSource, ToolSource
 
 SKILLS_MAX = 2_000
 TENANTS_MAX = 1_024

@@ -21,12 +21,12 @@ from artelier.log import (
     make_blob,
     tenant_stream,
 )
-from artelier.tools.folder import Folder
+from artelier.tools.skills.approval.injection_heuristics import visible
+from artelier.tools.skills.approval.pins import Pin, pins_of, unchanged
 from artelier.tools.skills.definition import Definition, definition_from, files_changed
 from artelier.tools.skills.events import SkillApproved, SkillRefused
-from artelier.tools.skills.folder import place_of, text_of
-from artelier.tools.skills.pins import Pin, pins_of, unchanged
-from artelier.tools.skills.suspicion import visible
+from artelier.tools.skills.sources.folder import place_of, text_of
+from artelier.tools.workspace.folder import Folder
 
 NOTE_CHARS_MAX = 10_000
 RUNS_MAX = 50

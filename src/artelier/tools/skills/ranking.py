@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from artelier.tools.skills.listing import short_line
+from artelier.tools.skills.prompt.listing import short_line
 from artelier.tools.skills.skill import Skill
 
 QUERY_CHARS_MAX = 400

@@ -8,10 +8,10 @@ from typing import Any
 
 from artelier.ports.tool import ToolPort
 from artelier.tools.skills.definition import SKILL_FILE, Definition
-from artelier.tools.skills.example import example_of, worked_example
-from artelier.tools.skills.loaded import CALL_WITH
-from artelier.tools.skills.naming import Names
-from artelier.tools.skills.source import Found
+from artelier.tools.skills.prompt.example import example_of, worked_example
+from artelier.tools.skills.prompt.loaded import CALL_WITH
+from artelier.tools.skills.skill_names import Names
+from artelier.tools.skills.sources.source import Found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from artelier.tools.worker.cells import describe_type, plain_row
 from artelier.tools.worker.delimited import load_delimited
 from artelier.tools.worker.failure import Failure, first_line
-from artelier.tools.worker.naming import identifier, quoted, unused
 from artelier.tools.worker.sqlite import MAGIC, SqliteFile
+from artelier.tools.worker.table_names import identifier, quoted, unused
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from artelier.tools.worker.failure import Failure
-from artelier.tools.worker.naming import columns_from
 from artelier.tools.worker.rows import load_rows, load_text
+from artelier.tools.worker.table_names import columns_from
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING
 
 from artelier.tools.worker.failure import Failure
-from artelier.tools.worker.naming import quoted
+from artelier.tools.worker.table_names import quoted
 
 if TYPE_CHECKING:
     import duckdb

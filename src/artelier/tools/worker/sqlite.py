@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.tools.worker.delimited import COLUMNS_MAX
 from artelier.tools.worker.failure import Failure
-from artelier.tools.worker.naming import columns_from, quoted
 from artelier.tools.worker.rows import load_rows
+from artelier.tools.worker.table_names import columns_from, quoted
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,12 +11,12 @@ from artelier.errors import ToolFailed
 from artelier.kernel import Services
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools.function import Tool, tool
+from artelier.tools.skills.approval.pins import pin_of
+from artelier.tools.skills.approval.tool_filter import usable_tools
 from artelier.tools.skills.code import run_code
-from artelier.tools.skills.pins import pin_of
+from artelier.tools.skills.prompt.template import render
 from artelier.tools.skills.ranking import best
 from artelier.tools.skills.skill import Shelf, Skill
-from artelier.tools.skills.template import render
-from artelier.tools.skills.usable import usable_tools
 
 META_NAMES = frozenset(
     ("load_skill", "use_skill", "unload_skill", "search_skills", "read_skill_file")

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from artelier.errors import ToolFailed
 from artelier.ports.tool import ToolContext
-from artelier.tools.folder import FileState, Folder, failed, refused
 from artelier.tools.function import Tool, tool
+from artelier.tools.workspace.folder import FileState, Folder, failed, refused
 
 READ_BYTES_MAX = 32 * 1024 * 1024
 """A larger file is searched or queried, not read."""

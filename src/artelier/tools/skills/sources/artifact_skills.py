@@ -9,11 +9,11 @@ from artelier.artifacts import Artifact, Artifacts, Summary, check_principal
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound
 from artelier.ids import MAIN_SPACE, check_space
 from artelier.kernel import Services
+from artelier.tools.skills.approval.injection_heuristics import invisible, suspicions
 from artelier.tools.skills.definition import Definition
-from artelier.tools.skills.frontmatter import NAME, read_matter
-from artelier.tools.skills.paths import links_out
-from artelier.tools.skills.source import Found, schema_texts
-from artelier.tools.skills.suspicion import invisible, suspicions
+from artelier.tools.skills.sources.frontmatter import NAME, read_matter
+from artelier.tools.skills.sources.paths import links_out
+from artelier.tools.skills.sources.source import Found, schema_texts
 
 SKILLS_MAX = 500
 KNOWN_MAX = 10_000

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from artelier.ports.sandbox import Sandbox
+from artelier.tools.ask_person import ask_tool
 from artelier.tools.calculator import calculator_tool
-from artelier.tools.files import file_tools
-from artelier.tools.folder import Folder
 from artelier.tools.function import Tool
-from artelier.tools.listing import list_tool
-from artelier.tools.people import ask_tool
-from artelier.tools.python import python_tool
-from artelier.tools.search import search_tool
-from artelier.tools.tables import table_tools
+from artelier.tools.python_code import python_tool
+from artelier.tools.workspace.files import file_tools
+from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.listing import list_tool
+from artelier.tools.workspace.search import search_tool
+from artelier.tools.workspace.tables import table_tools
 
 
 def workspace_tools(

@@ -6,8 +6,8 @@ import re
 from typing import Literal
 
 from artelier.ports.model import Value
-from artelier.tools.skills.suspicion import invisible
-from artelier.tools.skills.template import render
+from artelier.tools.skills.approval.injection_heuristics import invisible
+from artelier.tools.skills.prompt.template import render
 
 MANY = 30
 """With more skills, lines are shorter and `search_skills` is offered."""

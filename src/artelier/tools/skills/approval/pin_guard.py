@@ -8,8 +8,8 @@ from typing import Any
 from artelier.errors import ToolFailed
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolPort
-from artelier.tools.skills.pins import pin_of
-from artelier.tools.skills.place import Place
+from artelier.tools.skills.approval.pins import pin_of
+from artelier.tools.skills.catalog_runtime import Place
 
 
 class GatedTool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.tools.skills.template import render
+from artelier.tools.skills.prompt.template import render
 
 CALL_WITH = "use_skill(name, arguments)"
 

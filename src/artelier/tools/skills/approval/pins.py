@@ -28,7 +28,7 @@ from artelier.log import (
 )
 from artelier.tools.skills.definition import definition_from
 from artelier.tools.skills.events import SkillParked, SkillPinned
-from artelier.tools.skills.source import Found
+from artelier.tools.skills.sources.source import Found
 
 ATTEMPTS_MAX = 10
 ACTOR = "skills"

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from artelier.child import Child, ChildStopped
 from artelier.confinement import Needs
 from artelier.errors import ToolFailed
-from artelier.tools.folder import FileState, Folder
 from artelier.tools.function import Tool, tool
-from artelier.tools.listing import walk
-from artelier.tools.unseen import refuse_placeholders
+from artelier.tools.workspace.folder import FileState, Folder
+from artelier.tools.workspace.listing import walk
+from artelier.tools.workspace.pii_guard import refuse_placeholders
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 200 * 1024 * 1024

@@ -6,7 +6,7 @@ import posixpath
 import re
 from urllib.parse import unquote
 
-from artelier.tools.skills.suspicion import suspicions
+from artelier.tools.skills.approval.injection_heuristics import suspicions
 
 _LINK = re.compile(r"\]\(\s{0,20}<?([^)>\s]+)|^\[[^\]\n]{1,200}\]:[ \t]{0,20}<?(\S+)", re.MULTILINE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from artelier.errors import InvalidArtifact, InvalidRequest, ToolFailed
 from artelier.kernel import Services
-from artelier.tools.folder import Folder
+from artelier.tools.skills.approval.injection_heuristics import suspicions
 from artelier.tools.skills.definition import SKILL_FILE, Definition, FileEntry
-from artelier.tools.skills.frontmatter import Matter, read_matter
-from artelier.tools.skills.paths import links_out, strange_path
-from artelier.tools.skills.source import Found
-from artelier.tools.skills.suspicion import suspicions
+from artelier.tools.skills.sources.frontmatter import Matter, read_matter
+from artelier.tools.skills.sources.paths import links_out, strange_path
+from artelier.tools.skills.sources.source import Found
+from artelier.tools.workspace.folder import Folder
 
 SKILL_BYTES_MAX = 128 * 1024
 """Read of a SKILL.md at most; its own bounds are lower."""

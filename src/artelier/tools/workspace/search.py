@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
-from artelier.tools.files import read_text
-from artelier.tools.folder import Folder
 from artelier.tools.function import Tool, tool
-from artelier.tools.listing import walk
-from artelier.tools.unseen import refuse_placeholders
+from artelier.tools.workspace.files import read_text
+from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.listing import walk
+from artelier.tools.workspace.pii_guard import refuse_placeholders
 
 LINE_CHARS_MAX = 500
 QUERY_CHARS_MAX = 1_000

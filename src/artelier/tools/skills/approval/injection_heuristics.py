@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from artelier.tools.skills.orders import ORDERS
+from artelier.tools.skills.approval.injection_phrases import ORDERS
 
 EXCERPT_CHARS = 60
 REASONS_MAX = 20

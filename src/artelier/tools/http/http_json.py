@@ -28,9 +28,9 @@ from artelier.errors import (
 )
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool
-from artelier.tools.http_address import Resolver, addresses_of, system_resolver
-from artelier.tools.http_exchange import Cut, Line, NotSent, Reply, Unusable
-from artelier.tools.http_rules import (
+from artelier.tools.http.address_check import Resolver, addresses_of, system_resolver
+from artelier.tools.http.exchange import Cut, Line, NotSent, Reply, Unusable
+from artelier.tools.http.rules import (
     HttpRule,
     Target,
     UnclearUrl,
@@ -39,8 +39,8 @@ from artelier.tools.http_rules import (
     rules_from,
     secrets_of,
 )
-from artelier.tools.http_veil import Veil
-from artelier.tools.threads import DaemonThreads
+from artelier.tools.http.secret_redaction import Veil
+from artelier.tools.thread_pool import DaemonThreads
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 

@@ -1,6 +1,6 @@
 """The sources of skills: tools of the developer and tools of servers.
 
-A source only finds definitions. Whether one may be used is decided by its pin (`pins.py`).
+A source only finds definitions. Whether one may be used is decided by its pin (`skills/approval/pins.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 from artelier.kernel import Services
 from artelier.ports.tool import ToolPort
 from artelier.tools.function import Tool
+from artelier.tools.skills.approval.injection_heuristics import suspicions
 from artelier.tools.skills.definition import Definition, Origin
-from artelier.tools.skills.suspicion import suspicions
 
 TOOLS_MAX = 1_000
 """Tools of one server; more are left out (a guess: the largest servers have some hundreds)."""

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from artelier.errors import TransientError
-from artelier.tools.http_rules import Target
+from artelier.tools.http.rules import Target
 
 CONNECT_TIMEOUT_S = 10.0
 BODY_BYTES_MAX = 4 * 1024 * 1024

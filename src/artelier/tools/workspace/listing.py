@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from artelier.errors import ToolFailed
-from artelier.tools.folder import DEPTH_MAX, OUT_FOLDER, Folder
 from artelier.tools.function import Tool, tool
+from artelier.tools.workspace.folder import DEPTH_MAX, OUT_FOLDER, Folder
 
 ENTRIES_MAX = 1_000
 VISITED_MAX = 100_000

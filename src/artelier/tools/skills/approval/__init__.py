@@ -1,0 +1,1 @@
+"""Which definitions may be used, and what a person should look at first."""

@@ -1,0 +1,1 @@
+"""What models read of skills, and the tools by which they load them."""

@@ -1,0 +1,1 @@
+"""Sources of skills: functions, servers, folders, artifacts."""

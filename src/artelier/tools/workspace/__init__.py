@@ -1,0 +1,1 @@
+"""Tools over one folder: files, search, tables."""
