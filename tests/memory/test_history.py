@@ -8,7 +8,7 @@ import pytest
 
 from artelier import Kernel, Run
 from artelier.errors import InvalidRequest
-from artelier.memory.history import AgentHistory, excerpt
+from artelier.memory.message_history import AgentHistory, excerpt
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import drive, echo, play, user
 

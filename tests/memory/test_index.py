@@ -10,7 +10,7 @@ import pytest
 from artelier.errors import InvalidRequest
 from artelier.memory import Hit, MemoryIndex, Record, Weights
 from artelier.memory.embedders.hashing import HashingEmbedder
-from artelier.memory.vectors import to_blob
+from artelier.memory.index.vectors import to_blob
 
 FACTS = (
     "The invoice number of the March delivery is INV-20931.",

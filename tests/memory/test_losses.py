@@ -6,8 +6,8 @@ from typing import Any
 
 from artelier import AutonomousAgent, CompactionStrategy, ContextBuilder, Kernel, ModelRequest, tool
 from artelier.memory import LogMemory
-from artelier.memory.consolidation import consolidate
-from artelier.memory.losses import losses_of
+from artelier.memory.consolidation.compaction_losses import losses_of
+from artelier.memory.consolidation.job import consolidate
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import play
 

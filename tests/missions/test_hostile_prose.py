@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from artelier.memory.likeness import gist_of
+from artelier.memory.index.near_duplicates import gist_of
 from artelier.missions.prose import prose_of
 
 BEFORE = re.compile(

@@ -240,10 +240,10 @@ ALLOWED: dict[str, str] = {
         log/stored_values.py:decode_stored msgspec.json.decode
         log/verify.py:blob_refs msgspec.json.decode
         memory/entries.py:_config_of msgspec.json.decode
-        memory/losses.py:losses_of msgspec.json.decode
-        memory/losses.py:_facts msgspec.json.decode
-        memory/scope.py:Scope._opening msgspec.json.decode
-        memory/shelf.py:<module> msgspec.json.Decoder
+        memory/consolidation/compaction_losses.py:losses_of msgspec.json.decode
+        memory/consolidation/compaction_losses.py:_facts msgspec.json.decode
+        memory/memory_handle.py:Scope._opening msgspec.json.decode
+        memory/index/index_cache.py:<module> msgspec.json.Decoder
         memory/transcript.py:Transcript.value msgspec.json.decode
         memory/transcript.py:Transcript._outcome msgspec.json.decode
         missions/driving.py:_refs msgspec.json.decode

@@ -13,7 +13,7 @@ from artelier.errors import InvalidArguments, InvalidConfig, MissingKey, NotGran
 from artelier.kernel import Policy
 from artelier.memory.embedders import register_embedder
 from artelier.memory.embedders.hashing import HashingEmbedder
-from artelier.memory.embedders.names import REGISTERED
+from artelier.memory.embedders.registry import REGISTERED
 from artelier.ports.model import ModelPort
 from artelier.world import World
 from artelier.world.stores.embedding import embedder_of

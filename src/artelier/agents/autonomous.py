@@ -32,7 +32,7 @@ from artelier.kernel.policy import granted
 from artelier.kernel.queries import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
-from artelier.memory.beside import keep_beside
+from artelier.memory.sealed_sidecar_store import keep_beside
 from artelier.ports.tool import ToolPort
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 
 from artelier.ids import MAIN_SPACE
 from artelier.log import Store, decode_stored
-from artelier.memory.scope import short
+from artelier.memory.memory_handle import short
 
 PAGE = 1_000
 

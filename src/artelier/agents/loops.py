@@ -22,7 +22,7 @@ from artelier.kernel.history.fork_lineage import changes_of, lineage
 from artelier.kernel.queries import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
-from artelier.memory.beside import keep_beside
+from artelier.memory.sealed_sidecar_store import keep_beside
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of
 from artelier.operations.needing import check_tools as check_tools_of_turn

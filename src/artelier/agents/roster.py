@@ -9,7 +9,7 @@ from artelier.agents.kindred import card_id, memory_id
 from artelier.errors import NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.memory.scope import check_agent
+from artelier.memory.memory_handle import check_agent
 from artelier.tools.skills.approval.pins import pins_of
 
 PAGE_MAX = 1_000

@@ -197,7 +197,7 @@ async def search(
 
     Core memory, the scratchpad and long-term memory; each hit says where it stands.
     """
-    from artelier.memory.paying import paid_by_person
+    from artelier.memory.embedders.payer import paid_by_person
 
     async with call.kernel() as kernel:
         memory = await _of(call, kernel, agent)
@@ -309,9 +309,9 @@ async def consolidate(
     is at work; a memory in a file of its own needs --runs-db to tell.
     """
     from artelier.cli.exits import COMPLETED, FAILED
-    from artelier.memory.consolidation import consolidate as tidy
-    from artelier.memory.losses import losses_of
-    from artelier.memory.paying import paid_by_person
+    from artelier.memory.consolidation.compaction_losses import losses_of
+    from artelier.memory.consolidation.job import consolidate as tidy
+    from artelier.memory.embedders.payer import paid_by_person
 
     texts = [_read(name) for name in boot or ()]
     async with call.kernel() as kernel, _runs(call, runs_db) as runs:
@@ -360,7 +360,7 @@ async def _runs(call: Call, database: str | None) -> AsyncGenerator[Store | None
 
 async def _check_runs(memory: LogMemory, runs: Store | None) -> None:
     """Errors: `InvalidRequest` if nothing here tells whether the agent is at work."""
-    from artelier.memory.consolidation import has_runs
+    from artelier.memory.consolidation.job import has_runs
 
     if not await has_runs(memory, runs):
         raise InvalidRequest(

@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.memory.consolidation import Consolidation, Loss, consolidate
+    from artelier.memory.consolidation.compaction_losses import losses_of
+    from artelier.memory.consolidation.job import Consolidation, Loss, consolidate
     from artelier.memory.evaluation import evaluate
-    from artelier.memory.hybrid import Weights
-    from artelier.memory.index import Hit, MemoryIndex
-    from artelier.memory.losses import losses_of
-    from artelier.memory.record import Record
+    from artelier.memory.index.index_entry import Record
+    from artelier.memory.index.memory_index import Hit, MemoryIndex
+    from artelier.memory.index.score import Weights
     from artelier.memory.sqlite import SQLiteMemoryStore
     from artelier.memory.store import LogMemory, LogMemoryStore
 
@@ -31,18 +31,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Consolidation": "consolidation",
-    "Hit": "index",
+    "Consolidation": "consolidation.job",
+    "Hit": "index.memory_index",
     "LogMemory": "store",
     "LogMemoryStore": "store",
-    "Loss": "consolidation",
-    "MemoryIndex": "index",
-    "Record": "record",
+    "Loss": "consolidation.job",
+    "MemoryIndex": "index.memory_index",
+    "Record": "index.index_entry",
     "SQLiteMemoryStore": "sqlite",
-    "Weights": "hybrid",
+    "Weights": "index.score",
     "evaluate": "evaluation",
-    "consolidate": "consolidation",
-    "losses_of": "losses",
+    "consolidate": "consolidation.job",
+    "losses_of": "consolidation.compaction_losses",
 }
 """Where each export lives; loaded on first use, because the stores must start fast."""
 

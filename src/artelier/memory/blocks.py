@@ -27,7 +27,7 @@ from artelier.errors import (
 )
 from artelier.log import EventData, blob_name
 from artelier.memory import events as ev
-from artelier.memory.scope import (
+from artelier.memory.memory_handle import (
     ATTEMPTS_MAX,
     EVERYBODYS,
     NOBODYS,

@@ -16,7 +16,7 @@ from artelier.log import EventData
 from artelier.memory import events as ev
 from artelier.memory.blocks import Blocks, taken_back
 from artelier.memory.entries import LIMIT_MAX, Entries
-from artelier.memory.scope import Scope, checked_key
+from artelier.memory.memory_handle import Scope, checked_key
 from artelier.ports.memory import Change
 
 SUMMARY_CHARS = 120

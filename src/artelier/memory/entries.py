@@ -22,8 +22,10 @@ from artelier.errors import (
 )
 from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
-from artelier.memory.likeness import said
-from artelier.memory.scope import (
+from artelier.memory.index.index_cache import CARDS, Card, Shelf, cards_from
+from artelier.memory.index.near_duplicates import said
+from artelier.memory.index.vectors import as_vector, to_blob
+from artelier.memory.memory_handle import (
     ATTEMPTS_MAX,
     EVERYBODYS,
     Opened,
@@ -32,8 +34,6 @@ from artelier.memory.scope import (
     checked_key,
     too_busy,
 )
-from artelier.memory.shelf import CARDS, Card, Shelf, cards_from
-from artelier.memory.vectors import as_vector, to_blob
 from artelier.memory.view import IdTaken, KeyApplied, TextKnown
 from artelier.ports.embedder import Embedder
 from artelier.ports.memory import Entry, Recalled

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from artelier.errors import InvalidRequest
-from artelier.memory.index import MemoryIndex
-from artelier.memory.record import Record
+from artelier.memory.index.index_entry import Record
+from artelier.memory.index.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
-    from artelier.memory.hybrid import Weights
+    from artelier.memory.index.score import Weights
     from artelier.ports.embedder import Embedder
 
 ADVERSARIAL = 5

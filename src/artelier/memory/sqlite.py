@@ -17,8 +17,8 @@ from artelier.kernel.privacy.erasure import erasure_view
 from artelier.kernel.privacy.pii_scrubber import ScrubberOf
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import SqliteStore, Store, View
-from artelier.memory.beside import StoreBeside
 from artelier.memory.blocks import DEFAULT_BLOCKS
+from artelier.memory.sealed_sidecar_store import StoreBeside
 from artelier.memory.store import MAX_ENTRIES, LogMemory, LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.pii.encryption import sealer_from

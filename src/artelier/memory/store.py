@@ -1,7 +1,7 @@
 """The memories of agents over a log: core memory, long-term memory, their changes, and the tools for them.
 
 One implementation serves the kernel's own store and a file of its own (`sqlite.py`). Who forgets, merges
-and promotes in the background is in `consolidation.py`.
+and promotes in the background is in `consolidation/job.py`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from artelier.memory.blocks import (
 )
 from artelier.memory.changes import Changes
 from artelier.memory.entries import SHELVES_MAX, Entries
-from artelier.memory.history import AgentHistory
-from artelier.memory.likeness import tokens_of
-from artelier.memory.scope import EVERYBODYS, Scope, Sight
+from artelier.memory.index.near_duplicates import tokens_of
+from artelier.memory.memory_handle import EVERYBODYS, Scope, Sight
+from artelier.memory.message_history import AgentHistory
 from artelier.ports.embedder import Embedder
 from artelier.ports.memory import Block, Change, Entry, Found, Recalled
 from artelier.ports.tool import ToolPort

@@ -21,7 +21,7 @@ from artelier.errors import (
     ToolFailed,
 )
 from artelier.log import Store
-from artelier.memory.history import AgentHistory
+from artelier.memory.message_history import AgentHistory
 from artelier.ports.memory import Block, Entry, Found, Recalled
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import tool

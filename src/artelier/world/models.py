@@ -13,7 +13,7 @@ from artelier.artifacts.content import decode_content
 from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError, MissingKey, NotGranted, UnknownModel
 from artelier.kernel.policy import check_models, granted, may_use_model
-from artelier.memory.embedders.names import REGISTERED
+from artelier.memory.embedders.registry import REGISTERED
 from artelier.models.vendors import VENDORS
 from artelier.ports.embedder import Ask, Payer
 from artelier.tokens.names import canonical_name

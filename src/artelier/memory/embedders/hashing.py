@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from artelier.errors import InvalidRequest
-from artelier.memory.words import stop_words, term_of, words
+from artelier.memory.index.tokenizer import stop_words, term_of, words
 
 if TYPE_CHECKING:
     from artelier.ports.embedder import Vector

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from artelier.errors import InvalidRequest
-from artelier.memory.vectors import as_vector, to_blob
+from artelier.memory.index.vectors import as_vector, to_blob
 
 if TYPE_CHECKING:
-    from artelier.memory.index import MemoryIndex
+    from artelier.memory.index.memory_index import MemoryIndex
     from artelier.ports.embedder import Embedder
 
 PASSAGE_CHARS = 800

@@ -78,8 +78,8 @@ def _index_figures(entries: _Entries, count: int, times: int) -> dict[str, float
     """Add, query and filtered query of one size."""
     import numpy as np
 
-    from artelier.memory.index import MemoryIndex
-    from artelier.memory.record import Record
+    from artelier.memory.index.index_entry import Record
+    from artelier.memory.index.memory_index import MemoryIndex
 
     draw = np.random.default_rng(count)
     vectors = [
@@ -116,7 +116,7 @@ def _vector_ms(count: int, times: int) -> float:
     """The similarity of all entries to one vector, alone."""
     import numpy as np
 
-    from artelier.memory.columns import VectorColumn
+    from artelier.memory.index.growable_arrays import VectorColumn
 
     draw = np.random.default_rng(3)
     column = VectorColumn(DIMS)
@@ -130,7 +130,7 @@ def _load_ms() -> float:
     """Stored blobs of 768 numbers to one float32 matrix, checked; the median of several."""
     import numpy as np
 
-    from artelier.memory.columns import VectorColumn
+    from artelier.memory.index.growable_arrays import VectorColumn
 
     count, dims = LOAD
     halves = np.random.default_rng(4).standard_normal((count, dims), np.float32).astype("<f2")

@@ -21,7 +21,7 @@ from artelier.errors import (
 from artelier.ids import OPERATOR
 from artelier.ledger import Posting
 from artelier.log import make_blob
-from artelier.memory.embedders.names import embedder_named
+from artelier.memory.embedders.registry import embedder_named
 from artelier.money import SCRIP
 from artelier.world import events as ev
 from artelier.world.agent import REFERENCES, AgentSpec, check_agent_id

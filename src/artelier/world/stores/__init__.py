@@ -3,7 +3,7 @@
 Read next: `kind.py` for what a store says of itself, `adding.py`, `searching.py`.
 """
 
-from artelier.memory.embedders.names import register_embedder
+from artelier.memory.embedders.registry import register_embedder
 from artelier.world.stores.adding import Added, add_entry, copy_entries
 from artelier.world.stores.kind import MEMORY_STORE, StoreConfig, register_stores
 from artelier.world.stores.searching import search_entries

@@ -12,7 +12,7 @@ from artelier.artifacts.write.state import PENDING
 from artelier.errors import Conflict, InvalidArguments, InvalidRequest
 from artelier.log import Blob, make_blob
 from artelier.memory.entries import checked
-from artelier.memory.likeness import said
+from artelier.memory.index.near_duplicates import said
 from artelier.world.stores.embedding import embed, embedder_of, to_bytes
 from artelier.world.stores.entries import (
     MILLION,

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from artelier.artifacts import Stage
 from artelier.log import Store
-from artelier.memory.record import Record
+from artelier.memory.index.index_entry import Record
 from artelier.world.stores.embedding import from_bytes
 from artelier.world.stores.entries import (
     MILLION,
@@ -27,7 +27,7 @@ from artelier.world.stores.entries import (
 )
 
 if TYPE_CHECKING:
-    from artelier.memory.index import MemoryIndex
+    from artelier.memory.index.memory_index import MemoryIndex
     from artelier.ports.embedder import Vector
 
 ENTRIES_HELD_MAX = 50_000
@@ -86,7 +86,7 @@ class Shelf:
     """The index of one store by one embedder."""
 
     def __init__(self, embedder: str) -> None:
-        from artelier.memory.index import MemoryIndex  # with numpy
+        from artelier.memory.index.memory_index import MemoryIndex  # with numpy
 
         self.embedder = embedder
         self.lock = threading.Lock()

@@ -14,13 +14,13 @@ import msgspec
 from artelier.errors import InvalidRequest
 from artelier.log import Store
 from artelier.memory.entries import check_query
-from artelier.memory.scope import EVERYBODYS, Sight
+from artelier.memory.index.tokenizer import terms
+from artelier.memory.memory_handle import EVERYBODYS, Sight
 from artelier.memory.transcript import Transcript
-from artelier.memory.words import terms
 from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:
-    from artelier.memory.index import MemoryIndex
+    from artelier.memory.index.memory_index import MemoryIndex
 
 RUNS_MAX = 500
 """Newest runs of an agent that are searched."""
@@ -82,7 +82,7 @@ class AgentHistory:
         self._begin()
 
     def _begin(self) -> None:
-        from artelier.memory.index import MemoryIndex
+        from artelier.memory.index.memory_index import MemoryIndex
 
         self._index: MemoryIndex = MemoryIndex()
         self._messages: dict[str, _Message] = {}
@@ -168,7 +168,7 @@ class AgentHistory:
                     self._add(run_id, conversation, n, message)
 
     def _add(self, run_id: str, conversation: str, n: int, message: ChatMessage | None) -> None:
-        from artelier.memory.record import Record
+        from artelier.memory.index.index_entry import Record
 
         if message is None or message.role == "system" or message.tool_call_id in self._lookups:
             return

@@ -13,7 +13,7 @@ import msgspec
 from artelier.errors import NotFound
 from artelier.kernel.events import ContextCompacted
 from artelier.log import Store, blob_name
-from artelier.memory.consolidation import PROMOTED_MAX, Loss, newest_consolidation
+from artelier.memory.consolidation.job import PROMOTED_MAX, Loss, newest_consolidation
 from artelier.memory.transcript import Transcript
 
 if TYPE_CHECKING:

@@ -11,8 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from artelier.memory.likeness import Gist, Passages, framing_terms, gist_of, say_the_same
-from artelier.memory.shelf import Card
+from artelier.memory.index.index_cache import Card
+from artelier.memory.index.near_duplicates import (
+    Gist,
+    Passages,
+    framing_terms,
+    gist_of,
+    say_the_same,
+)
 
 CANDIDATES_MAX = 200
 """Entries that one is compared with."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from artelier.memory.associations import associated
-from artelier.memory.columns import Column
-from artelier.memory.question import Question
+from artelier.memory.index.growable_arrays import Column
+from artelier.memory.index.query_parser import Question
+from artelier.memory.index.synonyms import associated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

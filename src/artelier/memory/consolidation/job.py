@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from artelier.errors import Conflict, Flow, InvalidRequest
 from artelier.log import Blob, EventData, Store, Tx
 from artelier.memory import events as ev
+from artelier.memory.consolidation.plan import Sifted, sift
 from artelier.memory.entries import checked, entry_id
-from artelier.memory.likeness import Passages, gist_of, said
-from artelier.memory.scope import checked_key
-from artelier.memory.sifting import Sifted, sift
+from artelier.memory.index.near_duplicates import Passages, gist_of, said
+from artelier.memory.memory_handle import checked_key
 from artelier.memory.view import IdTaken
 
 if TYPE_CHECKING:
-    from artelier.memory.shelf import Card
+    from artelier.memory.index.index_cache import Card
     from artelier.memory.store import LogMemory
 
 CHANGES_MAX = 10_000

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from artelier.log import missing_mark
-from artelier.memory.scope import EVERYBODYS, NOBODYS, Opened, Scope, Sight
-from artelier.memory.vectors import as_list
+from artelier.memory.index.vectors import as_list
+from artelier.memory.memory_handle import EVERYBODYS, NOBODYS, Opened, Scope, Sight
 from artelier.ports.memory import Entry, Recalled
 
 if TYPE_CHECKING:
-    from artelier.memory.index import MemoryIndex
+    from artelier.memory.index.memory_index import MemoryIndex
 
 PAGE = 2_000
 """Rows read at once while the shelf is filled."""
@@ -139,7 +139,9 @@ class Shelf:
         return index, self._cards
 
     def _begin(self) -> MemoryIndex:
-        from artelier.memory.index import MemoryIndex  # with numpy, which core memory never needs
+        from artelier.memory.index.memory_index import (
+            MemoryIndex,  # with numpy, which core memory never needs
+        )
 
         self._index = MemoryIndex(embedder=self._embedder)
         self._cards, self._seen = {}, 0
@@ -179,7 +181,7 @@ class Shelf:
                 return
 
     def _put(self, index: MemoryIndex, card: Card) -> None:
-        from artelier.memory.record import Record
+        from artelier.memory.index.index_entry import Record
 
         if card.is_erased:
             return

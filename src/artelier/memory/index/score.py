@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from artelier.memory.lexical import Match
-from artelier.memory.question import Question
+from artelier.memory.index.query_parser import Question
+from artelier.memory.index.term_index import Match
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from artelier.memory.words import lexicon, term_of
+from artelier.memory.index.tokenizer import lexicon, term_of
 
 MEMBER = 0.4
 """How much a member of the class that was asked for counts, against the word itself."""

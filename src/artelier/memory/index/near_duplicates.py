@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from artelier.memory.words import stop_words, term_of, words
+from artelier.memory.index.tokenizer import stop_words, term_of, words
 
 FILLERS = frozenset(
     "a an the please really very just also so well ok okay actually basically simply quite"

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from artelier.errors import InvalidRequest
-from artelier.memory.columns import Column, VectorColumn
-from artelier.memory.facts import FactTable
-from artelier.memory.hybrid import Weights, is_evident, parts_of, shares, total, weights_for
-from artelier.memory.lexical import FEW, TermIndex
-from artelier.memory.question import Question, read_question, without_names
-from artelier.memory.record import Record
-from artelier.memory.vectors import DIMS_MAX, as_vector
-from artelier.memory.words import terms
+from artelier.memory.index.entry_columns import FactTable
+from artelier.memory.index.growable_arrays import Column, VectorColumn
+from artelier.memory.index.index_entry import Record
+from artelier.memory.index.query_parser import Question, read_question, without_names
+from artelier.memory.index.score import Weights, is_evident, parts_of, shares, total, weights_for
+from artelier.memory.index.term_index import FEW, TermIndex
+from artelier.memory.index.tokenizer import terms
+from artelier.memory.index.vectors import DIMS_MAX, as_vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from artelier.memory.columns import AnyVector
-    from artelier.memory.hybrid import Parts
+    from artelier.memory.index.growable_arrays import AnyVector
+    from artelier.memory.index.score import Parts
     from artelier.ports.embedder import Vector
 
     Slots = NDArray[np.int64]

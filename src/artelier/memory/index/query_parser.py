@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from artelier.memory.associations import WEAK, weak_terms
-from artelier.memory.dates import MONTHS, NO_DAYS, Asked, asked_days
-from artelier.memory.words import stop_words, term_of, words
+from artelier.memory.index.dates import MONTHS, NO_DAYS, Asked, asked_days
+from artelier.memory.index.synonyms import WEAK, weak_terms
+from artelier.memory.index.tokenizer import stop_words, term_of, words
 
 CHARS_MAX = 4_000
 TERMS_MAX = 32

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from artelier.memory.columns import Column
-from artelier.memory.dates import day_of, month_of
-from artelier.memory.hybrid import Facts
-from artelier.memory.question import NUMBER_WORDS, TIME_WORDS
-from artelier.memory.record import Record
-from artelier.memory.words import words
+from artelier.memory.index.dates import day_of, month_of
+from artelier.memory.index.growable_arrays import Column
+from artelier.memory.index.index_entry import Record
+from artelier.memory.index.query_parser import NUMBER_WORDS, TIME_WORDS
+from artelier.memory.index.score import Facts
+from artelier.memory.index.tokenizer import words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

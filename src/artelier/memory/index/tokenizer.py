@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from artelier.memory.stem import stem
+from artelier.memory.index.stemmer import stem
 
 _LEXICON = Path(__file__).parent / "lexicon"
 _WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")

@@ -1,0 +1,1 @@
+"""The background step that tidies a memory."""

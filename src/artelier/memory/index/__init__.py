@@ -1,0 +1,1 @@
+"""The index of a memory: words, vectors, and how entries are ranked."""
