@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.context import CompactionStrategy, kept_from
-from artelier.context.extract import extract
+from artelier.context.extractive_summary import extract
 from artelier.context.loss import facts_of, lost
 from artelier.errors import InvalidRequest
 from artelier.ports.model import ChatMessage, ToolCall

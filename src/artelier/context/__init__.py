@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from artelier.context.context import Context
     from artelier.context.estimator import Estimator
     from artelier.context.section import Section, Source
+    from artelier.context.shipped_texts import template
     from artelier.context.summarise import Block, Wish, compact
-    from artelier.context.wording import template
     from artelier.kernel.prompt.delimiters import fenced
     from artelier.tokens.cut import cut
 
@@ -55,7 +55,7 @@ _HOMES = {
     "kept_from": "artelier.context.compaction",
     "prompt_tokens": "artelier.context.assembly",
     "section_tokens": "artelier.context.assembly",
-    "template": "artelier.context.wording",
+    "template": "artelier.context.shipped_texts",
 }
 
 

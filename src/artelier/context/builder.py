@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.context.context import Context
 from artelier.context.section import Section, Source
-from artelier.context.wording import template
+from artelier.context.shipped_texts import template
 from artelier.errors import InvalidRequest
 from artelier.kernel.prompt.delimiters import fenced
 from artelier.ports.memory import MemoryStore, seen_in

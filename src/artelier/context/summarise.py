@@ -13,9 +13,9 @@ import msgspec
 
 from artelier.context import loss
 from artelier.context.compaction import CompactionStrategy
-from artelier.context.extract import extract
+from artelier.context.extractive_summary import extract
+from artelier.context.shipped_texts import template
 from artelier.context.transcript import pieces
-from artelier.context.wording import template
 from artelier.errors import Conflict, CorruptStore, Flow, StoreUnavailable
 from artelier.kernel import FixedPart, Prompt, RangePart, Run
 from artelier.kernel.events import ContextCompacted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from artelier.agents.minds import PromptArtifact, read_prompt
-from artelier.context.wording import shipped_text
+from artelier.context.shipped_texts import shipped_text
 
 
 @lru_cache(maxsize=32)
