@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "memory",
         "context",
         "actions",
-        "cycle",
+        "loops",
         "operations",
         "agents",
         "missions",

@@ -14,9 +14,9 @@ from artelier import Kernel, ModelRequest, Policy
 from artelier.agents import Worker, resume_run, workspace_agent
 from artelier.cli.settings_file import load_settings
 from artelier.cli.up import free_mission, workspaces_of
-from artelier.cycle.driving import WORKSPACE_DENIED
 from artelier.errors import AccessDenied, Conflict, InvalidConfig, NotFound
 from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.loops.run_control import WORKSPACE_DENIED
 from artelier.missions.conduct import conduct, recorded_job
 from artelier.ports.model import ModelReply, ToolCall
 from artelier.server.app import create_app

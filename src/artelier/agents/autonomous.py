@@ -18,7 +18,6 @@ from artelier.agents.state import STUCK_AFTER
 from artelier.agents.steps import saved
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
-from artelier.cycle.driving import go, has_ended
 from artelier.errors import (
     Conflict,
     InvalidRequest,
@@ -32,6 +31,7 @@ from artelier.kernel.policy import granted
 from artelier.kernel.queries import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
+from artelier.loops.run_control import go, has_ended
 from artelier.memory.sealed_sidecar_store import keep_beside
 from artelier.ports.tool import ToolPort
 

@@ -21,7 +21,6 @@ from artelier.agents.steps import steps_of
 from artelier.agents.window import ContextWindow
 from artelier.agents.wording import template
 from artelier.context import Context, ContextBuilder, Section, cut
-from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
 from artelier.kernel.events import RunReopened
@@ -29,6 +28,7 @@ from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.limits.loop_limits import reopenings
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
+from artelier.loops import Outcome, Parts, cycle
 from artelier.operations.failures import StepFailed
 from artelier.ports.model import ToolCall
 from artelier.tokens import estimate_tokens

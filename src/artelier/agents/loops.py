@@ -13,7 +13,6 @@ from artelier.agents.loop import AgentLoop
 from artelier.agents.run_request import Kernels, TenantRuns
 from artelier.agents.workspace import tools_of
 from artelier.context import CompactionStrategy, ContextBuilder
-from artelier.cycle.driving import check_origin, check_tools, check_workspace
 from artelier.errors import InvalidRequest, NotFound, RunSuspended
 from artelier.kernel import AgentResult, Run, run_row
 from artelier.kernel.history.drift import FORK_ON_DRIFT, newest_drift
@@ -22,6 +21,7 @@ from artelier.kernel.history.fork_lineage import changes_of, lineage
 from artelier.kernel.queries import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
+from artelier.loops.run_control import check_origin, check_tools, check_workspace
 from artelier.memory.sealed_sidecar_store import keep_beside
 from artelier.operations.job import LOOP as TURN
 from artelier.operations.job import chat_of

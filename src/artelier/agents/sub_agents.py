@@ -20,11 +20,11 @@ from artelier.agents.autonomous import AutonomousAgent, check_tools
 from artelier.agents.run_request import Kernels, Wanted
 from artelier.agents.wording import template
 from artelier.context import CompactionStrategy, ContextBuilder
-from artelier.cycle.driving import go_below
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunSuspended, ToolFailed
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
 from artelier.kernel.run.context import is_final
+from artelier.loops.run_control import go_below
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import Tool

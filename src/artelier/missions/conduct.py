@@ -9,12 +9,12 @@ from typing import Any
 from artelier.agents.finish import agent_result
 from artelier.agents.loops import kit_of
 from artelier.agents.reading import read_artifact_tool
-from artelier.cycle.driving import check_workspace, code_missing, go, has_ended, recorded
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.commands.control_stream import finish_cancelled
 from artelier.kernel.run.context import is_final
+from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, recorded
 from artelier.missions.mission import MissionLoop
 from artelier.missions.names import check_name
 from artelier.missions.plan import ID_CHARS_MAX, LOOP, MissionJob

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from artelier.artifacts import Artifacts
-from artelier.cycle.driving import go_below
 from artelier.errors import NotFound, RunStopped, ToolFailed
 from artelier.ids import OPERATOR
 from artelier.kernel import Run, RunCore
 from artelier.log import Batch
+from artelier.loops.run_control import go_below
 from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, checked
 from artelier.missions.job import TaskJob, TaskResult
 from artelier.missions.wording import template

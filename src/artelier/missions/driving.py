@@ -7,7 +7,6 @@ from typing import Any, cast
 from artelier.agents.loops import kit_of
 from artelier.agents.reading import read_artifact_tool
 from artelier.agents.results import keep_result
-from artelier.cycle.driving import check_workspace, code_missing, go, has_ended, recorded
 from artelier.errors import (
     InvalidRequest,
     NotFound,
@@ -19,6 +18,7 @@ from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.history.fork_lineage import subject_key
 from artelier.kernel.queries import shown_json
 from artelier.kernel.run.context import is_final
+from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, recorded
 from artelier.missions.delegating import DELEGATE, delegate_tool
 from artelier.missions.job import LOOP, TaskJob, TaskResult
 from artelier.missions.loop import TaskLoop

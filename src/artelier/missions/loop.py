@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from artelier.context import assemble
-from artelier.cycle import Outcome, Parts, cycle
 from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.log import Blob, BlobRef
+from artelier.loops import Outcome, Parts, cycle
 from artelier.missions import acting, content, gathering, prompts, telling
 from artelier.missions import events as ev
 from artelier.missions.acting import Acted

@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from artelier.cycle.driving import when_free
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -29,6 +28,7 @@ from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.results import FINAL
 from artelier.kernel.run.tree import used_below
 from artelier.log import Blob
+from artelier.loops.run_control import when_free
 from artelier.missions import events as ev
 from artelier.missions.assigning import task_job
 from artelier.missions.definition import Plan

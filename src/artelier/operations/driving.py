@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from artelier.cycle import driving
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
 from artelier.kernel.queries import shown_fields, shown_json
 from artelier.kernel.run.context import is_final
 from artelier.log import decode_stored
+from artelier.loops import run_control
 from artelier.operations.commits import joined
 from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, Planned
 from artelier.operations.job import LOOP, TurnJob
@@ -77,7 +77,9 @@ async def drive(
         if recorded is not None:  # elsewhere: a call without its tool would spend an approval
             await check_tools(desk, run_id)
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
-            await driving.go(services, tenant, run_id, _driven(desk, run_id, job, on_wait=on_wait))
+            await run_control.go(
+                services, tenant, run_id, _driven(desk, run_id, job, on_wait=on_wait)
+            )
     return await result_of(services, tenant, run_id, job)
 
 
@@ -106,14 +108,14 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
 
 async def has_ended(desk: Any, run_id: str) -> bool:
     """Return True if a run is over; one that never began is not."""
-    return await driving.has_ended(desk.services, desk.id, run_id)
+    return await run_control.has_ended(desk.services, desk.id, run_id)
 
 
 async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
     """Return what a run was asked to do; None if it never began. Errors: `InvalidRequest` for another
     loop's.
     """
-    return await driving.recorded(
+    return await run_control.recorded(
         desk.services, desk.id, run_id, loop=LOOP, job=TurnJob.restored,
         other=lambda loop: InvalidRequest(f"run {run_id!r} is no turn of a chat", got=loop),
     )  # fmt: skip

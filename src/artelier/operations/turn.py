@@ -15,12 +15,12 @@ import msgspec
 
 from artelier.context import assemble
 from artelier.context.section import Section
-from artelier.cycle import Outcome as CycleOutcome
-from artelier.cycle import Parts, cycle
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
 from artelier.kernel.prompt.assembly import settle_numbers
 from artelier.log import Blob, decode_stored
+from artelier.loops import Outcome as CycleOutcome
+from artelier.loops import Parts, cycle
 from artelier.operations import events as ev
 from artelier.operations.commits import Chronicle, reports
 from artelier.operations.definition import AFTER, BEFORE, OperationProfile
